@@ -1,3 +1,5 @@
+import { html } from 'hono/html'
+import type { HtmlEscapedString } from 'hono/utils/html'
 import type { Database } from './database.ts'
 import { ApiError } from './errors.ts'
 import { kysely } from './kysely.ts'
@@ -59,4 +61,36 @@ export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<
   if (typeof status === 'number' && status < 300) return
   console.error(JSON.stringify({ error: 'mail_refused', status }))
   throw new ApiError('unavailable', 'The mail could not be sent. Try again in a minute.')
+}
+
+/** A mail as HTML, in the colours and letters of who reads it: it loads nothing. */
+export async function mailPage(
+  title: string,
+  content: HtmlEscapedString | Promise<HtmlEscapedString>,
+): Promise<string> {
+  return String(
+    await html`<!doctype html>
+      <html lang="en">
+        <head>
+          <meta charset="utf-8" />
+          <meta name="viewport" content="width=device-width" />
+          <meta name="color-scheme" content="light dark" />
+          <title>${title}</title>
+        </head>
+        <body
+          style="margin:0 auto;max-width:36rem;padding:1.5rem;font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere"
+        >
+          ${content}
+        </body>
+      </html>`,
+  )
+}
+
+/** The same of paragraphs of text, with the service's own addresses as links: a name that somebody typed may look like one. */
+export async function pageOfText(title: string, paragraphs: string[], baseUrl: string): Promise<string> {
+  const parts = (text: string) =>
+    text
+      .split(/(https?:\/\/\S+)/)
+      .map((part) => (part.startsWith(`${baseUrl}/`) ? html`<a href="${part}">${part}</a>` : part))
+  return await mailPage(title, html`${paragraphs.map((text) => html`<p>${parts(text)}</p>`)}`)
 }

@@ -3082,7 +3082,7 @@ begin
   perform pg_advisory_xact_lock(hashtextextended('claim_mails', 0));
   delete from notification_mails m where m.due_at <= now() and (m.attempts >= 10 or not exists (
     select from notifications n, mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
-    where n.program_id = m.program_id and n.id = m.notification_id and t.user_id = m.user_id
+    where n.program_id = m.program_id and n.id = m.notification_id and t.user_id = m.user_id and (m.mail_id is not null or not is_decided(n))
   ));
   with due as (
     select m.user_id, m.frequency, case when m.frequency = 'at_once' then m.topic end as topic, gen_random_uuid() as id
@@ -5054,6 +5054,13 @@ AS $function$
     order by 1
   )
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.is_decided(n notifications)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN CASE (n).kind WHEN 'application_received'::text THEN (EXISTS (SELECT FROM applications a WHERE ((a.program_id = (is_decided.n).program_id) AND (a.id = (((is_decided.n).payload ->> 'application_id'::text))::bigint) AND (a.status = ANY (ARRAY['approved'::text, 'rejected'::text]))))) WHEN 'commission_flagged'::text THEN (EXISTS (SELECT FROM commission_reviews v WHERE ((v.program_id = (is_decided.n).program_id) AND (v.commission_id = (((is_decided.n).payload ->> 'commission_id'::text))::bigint) AND (v.decision IS NOT NULL)))) ELSE false END
 ;
 
 CREATE OR REPLACE FUNCTION public.is_listed_click(e affiliate_click_events, links bigint[], of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean)

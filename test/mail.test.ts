@@ -4,7 +4,7 @@ import { json } from 'node:stream/consumers'
 import { afterAll, expect, test, vi } from 'vitest'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
 import dashboard from '../functions/dashboard.tsx'
-import { sendMail } from '../lib/mail.ts'
+import { pageOfText, sendMail } from '../lib/mail.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv } = await startEndpoint()
@@ -87,4 +87,13 @@ test('a mail of the local stack is deleted after a week', async () => {
   await deleteExpired(db)
   const { rows } = await sql.query('select subject from mails')
   expect(rows).toEqual([{ subject: mail.subject }])
+})
+
+test('a text becomes HTML that loads nothing and links to the service alone', async () => {
+  const paragraphs = ['Tom & <b>Jerry</b> of https://evil.example/x', 'See https://api.example.com/partner?a=1&b=2']
+  const page = await pageOfText('Tom & Jerry', paragraphs, 'https://api.example.com')
+  expect(page).toContain('<title>Tom &amp; Jerry</title>')
+  expect(page).toContain('<p>Tom &amp; &lt;b&gt;Jerry&lt;/b&gt; of https://evil.example/x</p>')
+  expect(page.match(/href="[^"]*"/g)).toEqual(['href="https://api.example.com/partner?a=1&amp;b=2"'])
+  expect(page).not.toMatch(/<img|<script|<link|url\(/)
 })

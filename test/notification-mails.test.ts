@@ -15,6 +15,7 @@ import {
   topicWords,
 } from '../lib/notifications/mail-choices.ts'
 import { sendNotificationMails } from '../lib/notifications/notification-mails.ts'
+import { textOf } from '../lib/notifications/notification-text.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { inNoWorker, newEmail, sessionCookieOf } from './support/people.ts'
 import { startMailApi } from './support/serve.ts'
@@ -49,11 +50,11 @@ beforeEach(async () => {
 })
 
 /** Tells of something as the functions that write do, and has the consumer write it. Returns the message. */
-async function tell(kind: string, audience: 'partner' | 'advertiser', of = program) {
+async function tell(kind: string, audience: 'partner' | 'advertiser', of = program, more: object = {}) {
   const { rows } = await sql.query<{ id: string }>(
     `insert into outbox (program_id, kind, audience, partner_id, cause, payload)
-    values ($1, $2, $3, $4, gen_random_uuid()::text, '{"amount_cents": 1234, "currency": "usd", "transaction_id": "order-7"}') returning id`,
-    [of.programId, kind, audience, of.partnerIds[0]],
+    values ($1, $2, $3, $4, gen_random_uuid()::text, '{"amount_cents": 1234, "currency": "usd", "transaction_id": "order-7"}'::jsonb || $5::jsonb) returning id`,
+    [of.programId, kind, audience, of.partnerIds[0], JSON.stringify(more)],
   )
   const message = { program_id: of.programId, outbox_id: Number(rows[0]?.id) }
   expect(await writeNotifications(db, [message])).toEqual([message])
@@ -102,6 +103,41 @@ test('a partner is mailed at once that they were paid, once, however often it is
   expect(mail?.headers?.['List-Unsubscribe']).toMatch(/^<https:\/\/api\.example\.com\/mail\/unsubscribe\?token=\S+>$/)
   expect(mail?.headers?.['List-Unsubscribe-Post']).toBe('List-Unsubscribe=One-Click')
   expect(mail?.html).not.toMatch(/<img|<script|src=/)
+})
+
+test.each([
+  ['Send an invoice first', 'Reason: Send an invoice first.'],
+  ['Send an invoice first.', 'Reason: Send an invoice first.'],
+  ['Whose address is this?', 'Reason: Whose address is this?'],
+])('a reason typed as %s ends as a sentence does', (reason, told) => {
+  const payload = { amount_cents: 1234, currency: 'usd', reason }
+  const text = textOf({ kind: 'withdrawal_refused', payload, partner_name: null })
+  expect(text.slice(-told.length - 1)).toBe(` ${told}`)
+})
+
+test('what was decided before the mail went is not mailed', async () => {
+  const owner = await member('owner', other)
+  const { rows } = await sql.query<{ id: string }>(
+    `insert into applications (program_id, status, source, name, email, verified_at, decided_at)
+    values ($1, 'rejected', 'page', 'Eve', 'eve@example.com', now(), now()), ($1, 'waiting', 'page', 'Ada', 'ada@example.com', now(), null) returning id`,
+    [other.programId],
+  )
+  for (const { id } of rows) await tell('application_received', 'advertiser', other, { application_id: Number(id) })
+  await send()
+  const mails = mailApi.mails.filter(({ to }) => to.includes(owner.email))
+  expect(mails.map(({ text }) => text.match(/Somebody applied[^\n]*/g))).toEqual([
+    ['Somebody applied to be a partner. Review it under Applications.'],
+  ])
+})
+
+test('what is told several times in one mail stands there once', async () => {
+  const owner = await member('owner', other)
+  for (let n = 0; n < 3; n++) await tell('application_received', 'advertiser', other)
+  await send()
+  const mail = mailApi.mails.find(({ to }) => to.includes(owner.email))
+  expect(mail?.text.match(/Somebody applied[^\n]*/g)).toEqual([
+    'Somebody applied to be a partner. Review it under Applications. (3 times)',
+  ])
 })
 
 test.each(['<b>shop</b>', '"><script>alert(1)</script>', 'Tom & Jerry'])(

@@ -83,7 +83,7 @@ app.get(`${inboxPath}/:id`, async (c) => {
               title="The mail"
               sandbox="allow-popups allow-popups-to-escape-sandbox"
               srcdoc={mail.html.replace('<head>', '<head><base target="_blank">')}
-              style="width:100%;height:26rem;border:0"
+              style="width:100%;height:34rem;border:0"
             />
           </Card>
         )}

@@ -4,7 +4,7 @@ import { rolesWith } from '../access/roles.ts'
 import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import type { DatabaseFunctions } from '../schema.ts'
-import { canMail, type Mail, type MailEnv, sendMail } from '../mail.ts'
+import { canMail, type Mail, type MailEnv, mailPage, sendMail } from '../mail.ts'
 import { mailTopics, topicWords, unsubscribeToken } from './mail-choices.ts'
 import { notificationPayload } from './notification-list.ts'
 import { textOf } from './notification-text.ts'
@@ -89,7 +89,7 @@ async function mailOf(
   const programs = Map.groupBy(shown, ({ program_id, audience }) => `${audience}:${program_id}`)
   const parts = [...programs.values()].map((told) => ({
     title: told[0]?.program_name,
-    lines: told.map((one) => textOf(one)),
+    lines: timesOf(told.map((one) => textOf(one))),
     address: pageOf(env, told[0]),
   }))
   const stop = `${env.BASE_URL}/mail/unsubscribe?token=${await unsubscribeToken(env, { userId, topics })}`
@@ -107,33 +107,29 @@ async function mailOf(
       ...moreText,
       `${why}\nChange what you are mailed: ${choices}\nStop these mails: ${stop}`,
     ].join('\n\n'),
-    html: String(
-      await html`<!doctype html>
-        <html lang="en">
-          <head>
-            <meta charset="utf-8" />
-            <meta name="viewport" content="width=device-width" />
-            <meta name="color-scheme" content="light dark" />
-            <title>${about}</title>
-          </head>
-          <body style="margin:0 auto;max-width:36rem;padding:1.5rem;font:16px/1.5 system-ui,sans-serif">
-            <p>Hello ${name},</p>
-            ${parts.map(
-              ({ title, lines, address }) =>
-                html`<h1 style="font-size:1.1rem;margin:1.5rem 0 .5rem">${title}</h1>
-                  <ul style="padding-left:1.2rem;margin:0 0 .5rem">
-                    ${lines.map((line) => html`<li style="margin:.25rem 0">${line}</li>`)}
-                  </ul>
-                  <p><a href="${address}">See it in the dashboard</a></p>`,
-            )}
-            ${moreText.map((line) => html`<p>${line}</p>`)}
-            <p style="font-size:.875rem;margin-top:2rem">
-              ${why}<br /><a href="${choices}">Change what you are mailed</a> or <a href="${stop}">stop these mails</a>.
-            </p>
-          </body>
-        </html>`,
+    html: await mailPage(
+      about,
+      html`<p>Hello ${name},</p>
+        ${parts.map(
+          ({ title, lines, address }) =>
+            html`<h1 style="font-size:1.1rem;margin:1.5rem 0 .5rem">${title}</h1>
+              <ul style="padding-left:1.2rem;margin:0 0 .5rem">
+                ${lines.map((line) => html`<li style="margin:.25rem 0">${line}</li>`)}
+              </ul>
+              <p><a href="${address}">See it in the dashboard</a></p>`,
+        )}
+        ${moreText.map((line) => html`<p>${line}</p>`)}
+        <p style="font-size:.875rem;margin-top:2rem">
+          ${why}<br /><a href="${choices}">Change what you are mailed</a> or <a href="${stop}">stop these mails</a>.
+        </p>`,
     ),
   }
+}
+
+/** Texts, each once: what is told several times says how often. */
+function timesOf(texts: string[]): string[] {
+  const same = Map.groupBy(texts, (text) => text)
+  return [...same].map(([text, { length }]) => (length === 1 ? text : `${text} (${length} times)`))
 }
 
 /** Where the dashboard shows a notification to whom it is for. */

@@ -17,7 +17,8 @@ export function textOf(
   const partner = partner_name === null ? 'a partner' : writeName(partner_name)
   const amount = amountOf(payload, formatMoney) ?? ''
   const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
-  const why = payload.reason ? ` Reason: ${payload.reason}.` : ''
+  // What somebody typed may end as a sentence does.
+  const why = payload.reason ? ` Reason: ${payload.reason.replace(/([^.!?…])$/u, '$1.')}` : ''
   switch (kind) {
     case 'commission_earned':
       return payload.day

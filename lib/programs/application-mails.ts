@@ -1,5 +1,5 @@
 import type { Database } from '../database.ts'
-import { type MailEnv, sendMail } from '../mail.ts'
+import { type MailEnv, pageOfText, sendMail } from '../mail.ts'
 
 /** What applicants are mailed: fixed words, and of what people typed the name of the program alone. */
 
@@ -8,6 +8,12 @@ export type ApplicationMailEnv = MailEnv & { BASE_URL: string }
 interface Recipient {
   to: string
   programName: string
+}
+
+/** Sends paragraphs of text, as HTML too. */
+async function mailText(db: Database, env: ApplicationMailEnv, mail: { to: string; subject: string; text: string[] }) {
+  const { subject, text } = mail
+  await sendMail(db, env, { ...mail, text: text.join('\n\n'), html: await pageOfText(subject, text, env.BASE_URL) })
 }
 
 const notYou = 'If it was not you, do nothing: without this link nothing is kept.'
@@ -19,14 +25,14 @@ export async function mailConfirmation(
   { to, programName }: Recipient,
   token: string,
 ) {
-  await sendMail(db, env, {
+  await mailText(db, env, {
     to,
     subject: `Confirm your application to ${programName}`,
     text: [
       `Somebody, probably you, applied to be a partner of ${programName} with this address. Read what was sent and confirm it within ${confirmDays} days:`,
       `${env.BASE_URL}/application?token=${token}`,
       notYou,
-    ].join('\n\n'),
+    ],
   })
 }
 
@@ -46,14 +52,14 @@ export async function mailStanding(
       : standing.outcome === 'waiting'
         ? `Your earlier application to ${programName} waits to be looked at. You are mailed once it is approved.`
         : `${programName} did not take your earlier application. You can apply again from ${standing.againAt?.toISOString().slice(0, 10)} on.`
-  await sendMail(db, env, {
+  await mailText(db, env, {
     to,
     subject: `Your application to ${programName}`,
     text: [
       `Somebody, probably you, applied to be a partner of ${programName} with this address.`,
       said,
       'If it was not you, do nothing: nothing has changed.',
-    ].join('\n\n'),
+    ],
   })
 }
 
@@ -81,19 +87,19 @@ async function mailApproval(db: Database, env: ApplicationMailEnv, { application
           `${programName} approved your application. Accept within 14 days to get your links and see what you earn:`,
           `${env.BASE_URL}/partner-invitation?token=${invitation}`,
         ]
-  await sendMail(db, env, { to, subject: `You are a partner of ${programName}`, text: text.join('\n\n') })
+  await mailText(db, env, { to, subject: `You are a partner of ${programName}`, text })
 }
 
 /** That an application was rejected. Why is the program's own. */
 export async function mailRejection(db: Database, env: ApplicationMailEnv, application: Decided['application']) {
   const { email: to, program_name: programName } = application
   if (to === null) return
-  await sendMail(db, env, {
+  await mailText(db, env, {
     to,
     subject: `Your application to ${programName}`,
     text: [
       `${programName} did not take your application to be a partner. You can apply again after thirty days.`,
-      'What you sent is deleted after a year.',
-    ].join('\n\n'),
+      'What you sent is deleted after a year at the latest.',
+    ],
   })
 }

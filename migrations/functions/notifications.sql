@@ -88,8 +88,20 @@ returns table (program_id bigint, outbox_id bigint) language sql as $$
   select r.program_id, r.id from row r
 $$;
 
+-- Whether somebody decided already on what a notification asks them to.
+create or replace function is_decided(n notifications) returns boolean language sql stable
+return case n.kind
+  when 'application_received' then exists (
+    select from applications a
+    where a.program_id = n.program_id and a.id = (n.payload->>'application_id')::bigint and a.status in ('approved', 'rejected'))
+  when 'commission_flagged' then exists (
+    select from commission_reviews v
+    where v.program_id = n.program_id and v.commission_id = (n.payload->>'commission_id')::bigint and v.decision is not null)
+  else false
+end;
+
 -- Takes up to `max_mails` mails that are due, each for the first time or again after a try that failed: what waits for one person is one mail, of a
--- topic where it is told at once. What a person may not read any more is not sent. A mail that is taken is due again a while later, longer each
+-- topic where it is told at once. What a person may not read any more is not sent, nor what was decided meanwhile. A mail that is taken is due again a while later, longer each
 -- time; after ten tries it is given up. One call at a time, so that no two share out what belongs in one mail.
 create or replace function claim_mails(max_mails integer, reading_roles text[]) returns table (
   mail_id uuid, user_id text, email text, user_name text, frequency text, topics text[], notifications jsonb
@@ -101,7 +113,7 @@ begin
   perform pg_advisory_xact_lock(hashtextextended('claim_mails', 0));
   delete from notification_mails m where m.due_at <= now() and (m.attempts >= 10 or not exists (
     select from notifications n, mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
-    where n.program_id = m.program_id and n.id = m.notification_id and t.user_id = m.user_id
+    where n.program_id = m.program_id and n.id = m.notification_id and t.user_id = m.user_id and (m.mail_id is not null or not is_decided(n))
   ));
   with due as (
     select m.user_id, m.frequency, case when m.frequency = 'at_once' then m.topic end as topic, gen_random_uuid() as id
