@@ -148,7 +148,8 @@ describe('the service answers the examples as the document says', async () => {
   ])
   await stack.sql.query(
     `insert into applications (program_id, id, source, status, name, email, verified_at) overriding system value
-    values (1, 7, 'page', 'waiting', 'Ada', 'ada@example.com', now())`,
+    values (1, 7, 'page', 'waiting', 'Ada', 'ada@example.com', now()),
+      (1, 8, 'page', 'unverified', 'Eve', 'eve@example.com', null)`,
   )
   const clickIds = new Set(JSON.stringify(operations.map(({ examples }) => examples)).match(/cust_\d+_\d+/g))
   for (const clickId of clickIds) {

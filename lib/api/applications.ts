@@ -402,7 +402,7 @@ export const applicationOperations = (): Operation[] => [
     description:
       'Deletes one that was rejected or is not confirmed, with the name, the address and the answers that were sent; the person may apply again at once. `conflict` where it waits, or became a partner.',
     scope: 'manage',
-    parameters: [pathParameter(7)],
+    parameters: [pathParameter(8)],
     success: {
       schemas: [z.object({ success: success(), deleted_id: id() })],
       description: 'It is gone.',
@@ -410,14 +410,14 @@ export const applicationOperations = (): Operation[] => [
     },
     errors: ['invalid_request', 'not_found', 'conflict', ...keyErrors, ...serverErrors],
     examples: [
-      { name: 'deleted', summary: 'It is gone', status: 200, response: { success: true, deleted_id: 7 } },
+      { name: 'deleted', summary: 'It is gone', status: 200, response: { success: true, deleted_id: 8 } },
       {
-        name: 'waits',
-        summary: 'One that waits',
-        status: 409,
+        name: 'gone',
+        summary: 'One that is not there',
+        status: 404,
         response: {
           success: false,
-          error: { code: 'conflict', message: 'This application waits for a decision. Reject it first.' },
+          error: { code: 'not_found', message: 'This program has no such application.' },
         },
       },
     ],

@@ -142,8 +142,8 @@ export async function restore(databaseUrl: string, file: string): Promise<void> 
     }
     await client.query('commit')
   } catch (error) {
-    // What a damaged file unpacks to can be no row, or no statement, before its checksum is read.
-    if (error instanceof DatabaseError && /^(22|42)/.test(error.code ?? '')) {
+    // What a damaged file unpacks to can be no row, or one that is not allowed, or no statement, before its checksum is read.
+    if (error instanceof DatabaseError && /^(22|23|42)/.test(error.code ?? '')) {
       throw new LocalStackError(damagedText(file, String(error.code)))
     }
     throw error
