@@ -2176,11 +2176,14 @@ begin
   if known.id is not null and not program.attribute_known_customers then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     return leave_out(event);
-  elsif (known.id is not null or came_by_code or fact->>'named_by' = 'customer') and fact->>'told_alone' = 'false'
+  elsif (known.id is not null or came_by_code or fact->>'named_by' = 'customer'
+      -- A code decides over a click, and an intent does not say that one was used.
+      or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
+    and fact->>'told_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     event.waits_for := 'session';
     event.awaits := array[awaited_name(event.account_id, 'payment', fact#>>'{sale,transaction_id}')];
-    return became(event, 'parked', 'For an hour a session may say who bought; then it is attributed as its customer''s metadata, earlier payments or its code say.');
+    return became(event, 'parked', 'For an hour a session may say who bought, or by which code; then it is attributed as its own or its customer''s metadata, earlier payments or its code say.');
   end if;
   if event.livemode then
     -- Two purchases at once, of which one says who the other's buyer is, come one after the other.

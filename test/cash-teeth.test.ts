@@ -319,7 +319,7 @@ const planted: Record<string, Mistake> = {
     functions: [
       {
         name: 'record_sale',
-        from: '(was_attributed or customer.id is null or sale.customer_key <> given.customer_key)',
+        from: '(was_attributed or known_id is null or sale.customer_key <> given.customer_key)',
         to: 'true',
       },
     ],

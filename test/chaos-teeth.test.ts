@@ -279,7 +279,7 @@ const mistakes: Record<
         name: 'record_sale',
         from: `    on conflict on constraint sales_transaction_key do nothing
     returning * into sale;
-    inserted := sale.id is not null;`,
+    inserted := found;`,
         to: `    returning * into sale;
     inserted := true;`,
       },

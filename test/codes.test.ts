@@ -11,6 +11,7 @@ import { ApiError } from '../lib/errors.ts'
 import applyParked from '../functions/apply-parked-events.ts'
 import { eraseAccount } from '../lib/access/account.ts'
 import { createPerson, tiePartner } from '../lib/local/people.ts'
+import { paymentIntent } from '../lib/local/stripe-events.ts'
 import { endPartnership } from '../lib/programs/partnerships.ts'
 import { deleteWorkspace } from '../lib/programs/workspaces.ts'
 import { attributeKnownCustomers } from '../lib/stripe/known-customers.ts'
@@ -377,6 +378,8 @@ const ownerOf = async (shop: TestShop) => {
   return { userId: user.userId, workspaceId: rows[0]?.workspace_id ?? '' }
 }
 
+const intent = (shop: TestShop) => paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000 })
+
 describe('a payment of Stripe', () => {
   const byCode = [['pi_1', 'code', 2000]]
 
@@ -432,6 +435,32 @@ describe('a payment of Stripe', () => {
           ...oneTime(shop),
           discounts: [{ coupon: 'cou_1', promotion_code: shop.promotion }],
         })
+      },
+      [['pi_1', 'first', 2000]],
+      0,
+    ],
+    [
+      'an intent that names the click, told before the session with the code',
+      async (shop) => {
+        await send(shop, 'payment_intent.succeeded', intent(shop))
+        expect(await outcomeOf(shop)).toEqual([])
+        await send(shop, 'checkout.session.completed', {
+          ...oneTime(shop),
+          discounts: [{ coupon: 'cou_1', promotion_code: shop.promotion }],
+        })
+      },
+      byCode,
+      0,
+    ],
+    [
+      'the same where no session comes within the hour',
+      async (shop) => {
+        await send(shop, 'payment_intent.succeeded', intent(shop))
+        await sql.query(
+          "update processor_events set event_created_at = now() - interval '61 minutes' where account_id = $1",
+          [shop.account],
+        )
+        await applyParkedEvents(db, openStripe(env), { limit: 100 })
       },
       [['pi_1', 'first', 2000]],
       0,
