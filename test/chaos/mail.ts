@@ -63,9 +63,13 @@ export async function startFaultyMail(seed: number, faultRate: number): Promise<
 export function mailedTo({ taken }: FaultyMail): Map<string, number> {
   const counts = new Map<string, number>()
   for (const { to, text } of taken.values()) {
-    const lines = text.match(/^- /gm)?.length ?? 0
+    const lines = Array.from(text.matchAll(/^- .*?(?: \((\d+) times\))?$/gm), ([, times = '1']) => Number(times))
     const more = Number(/^And (\d+) more/m.exec(text)?.[1] ?? 0)
-    for (const address of to) counts.set(address, (counts.get(address) ?? 0) + lines + more)
+    for (const address of to)
+      counts.set(
+        address,
+        lines.reduce((sum, times) => sum + times, (counts.get(address) ?? 0) + more),
+      )
   }
   return counts
 }
