@@ -366,17 +366,25 @@ describe('svc listen', () => {
       `select d.message_id as id from webhook_deliveries d join webhook_messages m using (program_id) where m.id = d.message_id
         and m.type = 'commission.created' order by 1 limit 1`,
     )
-    const late = [sandbox.programId, Number(rows[0]?.id) - 1000]
-    await stack.sql.query(
-      `insert into webhook_messages (program_id, id, type, data) overriding system value values ($1, $2, 'sale.created', '{"transaction_id": "late"}')`,
-      late,
-    )
-    await stack.sql.query(
-      `insert into webhook_deliveries (program_id, endpoint_id, message_id) select program_id, id, $2 from webhook_endpoints where program_id = $1 and url is null and deleted_at is null`,
-      late,
-    )
-    await expect.poll(() => first.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction late +204/)
+    const tell = async (id: number, transaction: string, createdAt: string) => {
+      await stack.sql.query(
+        `with told as (
+          insert into webhook_messages (program_id, id, type, data, created_at) overriding system value
+            values ($1, $2, 'sale.created', jsonb_build_object('transaction_id', $3::text), now() + $4::interval)
+        )
+        insert into webhook_deliveries (program_id, endpoint_id, message_id)
+          select program_id, id, $2 from webhook_endpoints where program_id = $1 and url is null and deleted_at is null`,
+        [sandbox.programId, id, transaction, createdAt],
+      )
+      await expect.poll(() => first.out.text, { timeout: 60_000 }).toContain(`transaction ${transaction} `)
+    }
+    const firstId = Number(rows[0]?.id)
+    await tell(firstId - 1000, 'late', '0')
+    expect(first.out.text).toMatch(/sale\.created +transaction late +204/)
     expect(types(first)).toHaveLength(5)
+    // Nor does it when what follows happened minutes afterwards.
+    for (const minutes of [2, 4, 6]) await tell(firstId + 1000 + minutes, `after-${minutes}`, `${minutes} minutes`)
+    expect(types(first)).toHaveLength(8)
     await expect.poll(() => first.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +204/)
     await expect.poll(() => second.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +500/)
     expect(await first.end('SIGINT')).toEqual([0, null])

@@ -90,13 +90,15 @@ const pause = (milliseconds: number, ended: AbortSignal) =>
 /** What there is for an endpoint and was not seen, the first one first. `seen` holds what may be met again, with its time. */
 async function readNew(connection: Connection, endpointId: number, seen: Map<string, number>): Promise<Delivery[]> {
   const since = Math.max(...seen.values()) - overlapMilliseconds
+  const isRecent = ({ payload }: Delivery) => Date.parse(payload.timestamp) >= since
   const found: Delivery[] = []
   for (let cursor: string | null = ''; cursor !== null;) {
     const path = `/api/v1/webhook-endpoints/${endpointId}/deliveries?limit=100${cursor && `&cursor=${cursor}`}`
     const page: ApiOperations['listWebhookDeliveries']['answer'] = await request(connection, path)
-    found.push(...page.data.filter(({ id }) => !seen.has(id)))
+    // What is older was seen, and is in `seen` no more.
+    found.push(...page.data.filter((delivery) => isRecent(delivery) && !seen.has(delivery.id)))
     const last = page.data.at(-1)
-    cursor = last && Date.parse(last.payload.timestamp) >= since ? page.next_cursor : null
+    cursor = last && isRecent(last) ? page.next_cursor : null
   }
   for (const [id, at] of seen) if (at < since) seen.delete(id)
   return found.toReversed()
