@@ -652,6 +652,16 @@ test.each([
   expect(refusalIn(headers)).toContain(said)
 })
 
+test.each([
+  ['withdrawals/1/pay', {}],
+  ['payouts/1/pay', {}],
+  ['payouts/by-hand', { partner_id: '1', currency: 'jpy', request_id: crypto.randomUUID() }],
+])('%s takes no transfer of a day that has not begun', async (path, fields) => {
+  const transfer = { ...fields, amount_cents: '1', reference: 'transfer-1', paid_on: '9999-12-31' }
+  const { headers } = await post(`/programs/${yen.programId}/${path}`, transfer, yen.dashboardToken)
+  expect(refusalIn(headers)).toContain('Enter the day on which the money left: today or before.')
+})
+
 test('a withdrawal of no amount is of all that is available, and then nothing is', async () => {
   // The name, written from right to left, would turn the amount around.
   expect((await get('/partner/withdrawals', yen.partnerToken)).text).toContain('\u2068מתנות\u2069: ¥1,050 available')
@@ -666,9 +676,12 @@ test('a withdrawal of no amount is of all that is available, and then nothing is
   expect(refusalIn(headers)).toContain('Nothing is available in JPY now.')
 })
 
-test('a partner who is paused reads so on each of their pages', async () => {
+test('a partner who is deactivated reads so on each of their pages', async () => {
   await post(`/programs/${yen.programId}/partners/${yen.partnerId}/deactivate`, {}, yen.dashboardToken)
   for (const page of partnerPaths.filter((path) => !path.endsWith('.csv'))) {
-    expect([page, (await get(page, yen.partnerToken)).text]).toEqual([page, expect.stringContaining('has paused you.')])
+    expect([page, (await get(page, yen.partnerToken)).text]).toEqual([
+      page,
+      expect.stringContaining('has deactivated you as a partner.'),
+    ])
   }
 })

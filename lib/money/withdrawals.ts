@@ -23,6 +23,9 @@ export interface Transfer {
   paid_on: Date
 }
 
+/** Whether money can have left on this day: it has begun somewhere, which is 14 hours before it does in UTC. */
+export const hasBegun = (day: Date): boolean => day.getTime() <= Date.now() + 14 * 60 * 60 * 1000
+
 /**
  * Asks for a withdrawal of `amountCents` from a partner's balance, up to what is payable, and returns its id. `requestId` (uuid)
  * names the request: one that is sent twice asks once. What is to be sent is added to `outbox`. Refuses with `conflict`

@@ -204,7 +204,7 @@ function ClosedPrograms({ programs }: { programs: NonNullable<Viewer['partner']>
       {programs.map(({ name, hasEnded }) => (
         <p class="message warn">
           <strong>
-            <bdi>{name}</bdi> has {hasEnded ? 'ended your partnership' : 'paused you'}.
+            <bdi>{name}</bdi> has {hasEnded ? 'ended your partnership' : 'deactivated you as a partner'}.
           </strong>{' '}
           Clicks on your links there are refused. What you earned stays yours.
         </p>

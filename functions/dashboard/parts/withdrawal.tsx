@@ -61,17 +61,18 @@ export function Payee({
   )
 }
 
-/** The state of a withdrawal with the reason of a refusal. */
+/** The state of a withdrawal: since which day, of a paid one the day of the transfer, and the reason of a refusal. */
 function State({ withdrawal }: { withdrawal: Withdrawal }) {
   const { name, tone } = withdrawalStates[withdrawal.status]
+  const since = withdrawal.paid_on ?? withdrawal.decided_at
   return (
     <div class="stack tight">
       <span>
         <Badge tone={tone}>{name}</Badge>
-        {withdrawal.decided_at && (
+        {since && (
           <span class="muted small">
             {' '}
-            <Day at={withdrawal.decided_at} />
+            <Day at={since} />
           </span>
         )}
       </span>
