@@ -38,6 +38,7 @@ const partners = [
   { name: 'Tom Reviews', code: 'tom', email: 'tom@reviews.example', weight: 2 },
 ]
 const couponBuyers = 8
+const visitorsPerBuyer = visitorCount / couponBuyers
 /** Visitors who came by an ad, which the program forbids, and those who signed up with Tom's address: their commissions are held. */
 const byAd = [120, 192]
 const withTomsAddress = [152, 176]
@@ -88,10 +89,13 @@ export async function createDemo(db: Database, env: SessionEnv & { EMAIL_HASH_KE
 
   const tomsHash = await emailHash(env.EMAIL_HASH_KEY, 'tom@reviews.example')
   const journeys: Journey[] = []
-  const walks = [
-    ...Array.from({ length: visitorCount }, (_, number) => () => walkThrough(db, keyHash, number, tomsHash, codes)),
-    ...Array.from({ length: couponBuyers }, (_, number) => () => buyWithCode(db, keyHash, number, codes)),
-  ]
+  // Lists go by the order in which things were recorded, so who comes by a code comes among the visitors of their time.
+  const walks = Array.from({ length: visitorCount }, (_, number) => [
+    () => walkThrough(db, keyHash, number, tomsHash, codes),
+    ...((number + 1) % visitorsPerBuyer === 0
+      ? [() => buyWithCode(db, keyHash, Math.floor(number / visitorsPerBuyer), codes)]
+      : []),
+  ]).flat()
   const walk = async () => {
     for (let next = walks.shift(); next !== undefined; next = walks.shift()) journeys.push(await next())
   }
@@ -169,7 +173,7 @@ async function walkThrough(
 
 /** A buyer who came by no link and names a partner's code. */
 async function buyWithCode(db: Database, keyHash: string, number: number, codes: string[]): Promise<Journey> {
-  const at = moment(number, couponBuyers)
+  const at = moment((number + 1) * visitorsPerBuyer - 1, visitorCount)
   const customer = `demo-coupon-user-${number}`
   const order = { customer_key: customer, click_id: null, transaction_id: `demo-coupon-order-${number}` }
   const sale = { ...order, coupon: pick(codes), is_test: false, additional_data: null, ...saleOf(number) }
