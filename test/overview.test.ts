@@ -61,7 +61,7 @@ await buy('of-tom', tom.click_id, 100, 'usd', 'other buyer', { coupon: 'TOM5' })
 
 const address = `/programs/${shop.programId}`
 const cookieOf = (token: string) => `${sessionCookie}=${encodeURIComponent(token)}`
-async function get(path: string, { dashboardToken } = shop): Promise<string> {
+async function get(path: string, { dashboardToken }: { dashboardToken: string } = shop): Promise<string> {
   const response = await fetch(new URL(path, stack.baseUrl), { headers: { cookie: cookieOf(dashboardToken) } })
   expect([path, response.status]).toEqual([path, 200])
   return await response.text()
@@ -120,6 +120,13 @@ const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = 
     `?code=${codeId}`,
     /Code: <bdi>TOM5<\/bdi>[\s\S]*<dt>Revenue<\/dt><dd class="value">\$1\.00</,
   ],
+  [
+    'no conversion of a code, since clicks have none',
+    `?code=${codeId}`,
+    /<dt>Conversion<\/dt><dd class="value">–</,
+    /<dt>Average order<\/dt><dd class="value">–/,
+  ],
+  ['no average of no orders', '?country=ZZ', /<dt>Average order<\/dt><dd class="value">–</],
   [
     'what no code brought',
     '?code=&metric=sales',
@@ -263,18 +270,21 @@ test('of more than can be read at once a filter leaves the latest, its chart has
   await sql.query('delete from clicks_kept')
 })
 
-const needs: [what: string, change: string, undo: string, line: RegExp][] = [
+/** `ofBilling`: whether `billing` can deal with it, and reads it too. */
+const needs: [what: string, change: string, undo: string, line: RegExp, ofBilling: boolean][] = [
   [
     'a withdrawal that was asked for',
     `insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents) values ($1, ${partnerId}, 'usd', 1, 1)`,
     `delete from withdrawals where program_id = $1`,
     /href="[^"]+\/withdrawals\?status=requested">1 payout was requested/,
+    true,
   ],
   [
     'a commission to review',
     `update commissions set review_reason = 'unverified_customer' where program_id = $1 and id = (select min(id) from commissions where program_id = $1 and reversal = 'none')`,
     'update commissions set review_reason = null where program_id = $1',
     /href="[^"]+\/commissions\?review=waiting">1 commission waits for your review/,
+    false,
   ],
   [
     'a commission that is held beside one to review',
@@ -283,12 +293,14 @@ const needs: [what: string, change: string, undo: string, line: RegExp][] = [
     where program_id = $1 and (id = n or id = (select min(id) from commissions where program_id = $1 and reversal = 'none' and id > n))`,
     'update commissions set review_reason = null, held_at = null where program_id = $1',
     /href="[^"]+\/commissions\?review=waiting">2 commissions wait for your review/,
+    false,
   ],
   [
     'Stripe, where it is disconnected',
     'update programs set processor_former_account_id = processor_account_id, processor_account_id = null where id = $1',
     'update programs set processor_account_id = processor_former_account_id, processor_former_account_id = null where id = $1',
     /href="[^"]+\/settings">Stripe is disconnected/,
+    false,
   ],
   [
     'a payout run that waits to be paid',
@@ -297,32 +309,44 @@ const needs: [what: string, change: string, undo: string, line: RegExp][] = [
     select $1, ${partnerId}, 'usd', 1, 1, id from run`,
     'delete from withdrawals where program_id = $1',
     /href="[^"]+\/payouts">1 payout run waits to be paid/,
+    true,
   ],
   [
     'a balance below zero',
     `insert into balances (program_id, partner_id, currency, balance_cents, entry_count) values ($1, ${partnerId}, 'usd', -1, 1)`,
     'delete from balances where program_id = $1',
     new RegExp(`href="[^"]+/partners/${partnerId}">1 partner has a balance below zero`),
+    true,
   ],
   [
     'a payment that could not be recorded',
     `insert into notifications (program_id, id, kind, audience, payload, created_at) values ($1, 0, 'payment_ignored', 'advertiser', '{}', now())`,
     'delete from notifications where program_id = $1 and id = 0',
     /href="[^"]+\/notices">1 payment of your partners’ customers could not be recorded/,
+    true,
   ],
   [
     'an endpoint that is switched off',
     `insert into webhook_endpoints (program_id, url, types, disabled_at, disabled_because) values ($1, 'https://example.com', '{sale.created}', now(), 'failures')`,
     'update webhook_endpoints set deleted_at = now() where program_id = $1',
     /href="[^"]+\/webhooks">1 webhook endpoint is disabled/,
+    false,
+  ],
+  [
+    'somebody who applied',
+    `insert into applications (program_id, name, email, status, source, verified_at) values ($1, 'Ada', 'ada@example.com', 'waiting', 'page', now())`,
+    'delete from applications where program_id = $1',
+    /href="[^"]+\/applications\?status=waiting">1 application waits for your review/,
+    false,
   ],
 ]
 
-test.each(needs)('what needs somebody is %s, and goes with its cause', async (_what, change, undo, line) => {
+test.each(needs)('what needs somebody is %s, and goes with its cause', async (_what, change, undo, line, ofBilling) => {
   expect(await get(address)).not.toContain('Needs you')
   await sql.query('set session_replication_role = replica')
   await sql.query(change, [shop.programId])
   expect(await get(address)).toMatch(line)
+  expect(line.test(await get(address, { dashboardToken: shop.billingToken }))).toBe(ofBilling)
   await sql.query(undo, [shop.programId])
   await sql.query('set session_replication_role = origin')
   expect(await get(address)).not.toContain('Needs you')

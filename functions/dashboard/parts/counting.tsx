@@ -8,7 +8,9 @@ const definitions = {
   Revenue: 'What these sales brought in the currency shown, before refunds. Nothing is converted.',
   Refunds: 'How much of this revenue was refunded or charged back until now.',
   Commission: 'Commissions created in this period, in the currency shown, less what was reversed since.',
-  Conversion: 'First purchases of a hundred clicks.',
+  Conversion: 'First purchases of a hundred clicks. There is none where no link was clicked, as with codes alone.',
+  'Average order': 'Revenue divided by customers. Renewals are revenue too, and refunds are not taken off.',
+  'New partners': 'Partners of the program who were added in this period.',
 } as const
 
 /** The help of pages with figures: what each of them counts. `names` are the ones on the page. */

@@ -19,7 +19,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
     ],
     [
       of(needs.endpoints_off) > 0,
-      'webhook:list',
+      'webhook:manage',
       `${counted(of(needs.endpoints_off), 'webhook endpoint is', 'webhook endpoints are')} disabled after days of failures`,
       '/webhooks',
     ],
@@ -45,19 +45,19 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
     unverified === 0
       ? [
           held > 0,
-          'commission:list',
+          'commission:decide',
           `${counted(held, 'commission is', 'commissions are')} held for your review`,
           '/reviews',
         ]
       : [
           true,
-          'commission:list',
+          'commission:decide',
           `${counted(held + unverified, 'commission waits', 'commissions wait')} for your review`,
           '/commissions?review=waiting',
         ],
     [
       of(needs.applications_waiting) > 0,
-      'partner:list',
+      'partner:manage',
       `${counted(of(needs.applications_waiting), 'application waits', 'applications wait')} for your review`,
       '/applications?status=waiting',
     ],

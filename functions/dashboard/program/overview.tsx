@@ -212,8 +212,13 @@ function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: 
     ['Revenue', formatMoney(total.revenue_cents, currency), trend('revenue_cents')],
     ['Refunds', formatMoney(total.refunded_cents, currency), 'of this revenue'],
     ['Commission', formatMoney(total.commission_cents, currency), trend('commission_cents')],
-    ['Conversion', `${formatNumber(ratio(total.conversions * 100, total.clicks, 2))} %`],
-    ['Average order', formatAmount(averageOf(total.revenue_cents, total.conversions, currency), currency)],
+    ['Conversion', total.clicks === 0 ? '–' : `${formatNumber(ratio(total.conversions * 100, total.clicks, 2))} %`],
+    [
+      'Average order',
+      total.conversions === 0
+        ? '–'
+        : formatAmount(averageOf(total.revenue_cents, total.conversions, currency), currency),
+    ],
     ...(isFiltered(asked)
       ? []
       : [
