@@ -267,6 +267,22 @@ test('the account page saves what a partner is mailed about, and asks about noth
   expect(refused.headers.getSetCookie().join()).toContain('Choose%20one')
 })
 
+test.each([
+  ['partner', 'withdrawal_paid'],
+  ['advertiser', 'payout_due'],
+] as const)('every address in a mail to a %s is a page that they can open', async (audience, kind) => {
+  const reader = audience === 'partner' ? partner : await member('owner')
+  await tell(kind, audience)
+  await send()
+  const mail = mailApi.to(reader.email)
+  const addresses = Array.from(mail?.text.matchAll(/https:\S+/g) ?? [], ([address]) => address)
+  expect(addresses).toHaveLength(3)
+  const paths = addresses.map((address) => address.replace(env.BASE_URL, ''))
+  const answers = await Promise.all(paths.map((path) => page(path, { as: reader })))
+  expect(answers.map(({ status }, at) => [paths[at], status])).toEqual(paths.map((path) => [path, 200]))
+  await sql.query('delete from workspace_members')
+})
+
 test('a mail is stopped with one click of the mail program, without a session; opening its link stops nothing', async () => {
   await tell('withdrawal_paid', 'partner')
   await send()

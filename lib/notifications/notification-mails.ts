@@ -135,6 +135,6 @@ function timesOf(texts: string[]): string[] {
 /** Where the dashboard shows a notification to whom it is for. */
 function pageOf({ BASE_URL }: NotificationMailEnv, of: Notification | undefined): string {
   return of?.audience === 'advertiser'
-    ? `${BASE_URL}/programs/${of.program_id}/notifications`
+    ? `${BASE_URL}/programs/${of.program_id}/notices`
     : `${BASE_URL}/partner/notifications`
 }

@@ -29,7 +29,7 @@ export function textOf(
     case 'application_received':
       return 'Somebody applied to be a partner. Review it under Applications.'
     case 'payout_due':
-      return `Payouts to ${payload.partners === 1 ? 'a partner' : `${payload.partners} partners`} are due. Make a payout run under Payouts.`
+      return `Payouts to ${payload.partners === 1 ? 'a partner' : `${payload.partners} partners`} are due. Create one under Payout runs.`
     case 'commission_reversed':
       return `Your commission${sale} was reversed: ${amount}${payload.deducted ? ' is deducted from your balance' : ' will not be credited'}.${why}`
     case 'commission_refunded':
