@@ -224,6 +224,22 @@ test.each<[string, (world: World) => Promise<string>, number | null, boolean, st
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
+test('whom a signup paid is told to the program, and to no other partner whose code the sale names', async () => {
+  const world = await createWorld()
+  await sql.query('update programs set lead_commission_cents = 150 where id = $1', [world.programId])
+  await world.lead('ann', await world.click(0))
+  const [own, others] = [
+    await world.sell({ customerKey: 'ann' }),
+    await world.sell({ customerKey: 'ann', coupon: 'JANE20' }),
+  ]
+  const told = async (id: string, withCustomer: boolean) =>
+    (await explainSale(db, { programId: world.programId, transaction_id: id, test: false, withCustomer }))
+      .lead_commission?.text
+  expect(await told(own, false)).toMatch(/ paid \$1\.50 by itself\.$/)
+  expect(await told(others, true)).toMatch(/ paid Partner 0 \$1\.50 by itself\.$/)
+  expect(await told(others, false)).toBeUndefined()
+})
+
 test('a sale earns by the rules of the partner whose code it names', async () => {
   const world = await createWorld()
   await saveRules(db, world.programId, { partnerId: world.partnerIds[1] ?? 0 }, [{ commission_bp: 3000 }])

@@ -142,7 +142,11 @@ export function explainedSales(programId: number) {
       jsonObjectFrom(
         eb
           .selectFrom('commissions as x')
+          .innerJoin('partners as y', (join) =>
+            join.onRef('y.program_id', '=', 'x.program_id').onRef('y.id', '=', 'x.partner_id'),
+          )
           .select(['x.id', 'x.amount_cents', 'x.reversed_cents', 'x.currency', 'x.status', 'x.created_at'])
+          .select(['x.partner_id', 'y.name as partner_name'])
           .whereRef('x.program_id', '=', 's.program_id')
           .whereRef('x.customer_id', '=', 's.customer_id')
           .where('x.kind', '=', 'lead'),

@@ -296,15 +296,25 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
             hold_days: resolution.hold_days ?? null,
           },
     commission,
-    lead_commission: sale.lead_commission && {
-      id: sale.lead_commission.id,
-      amount_cents: sale.lead_commission.amount_cents,
-      reversed_cents: sale.lead_commission.reversed_cents,
-      currency: sale.lead_commission.currency,
-      text: `The signup on ${day(sale.lead_commission.created_at)} paid ${formatMoney(sale.lead_commission.amount_cents, sale.lead_commission.currency)} by itself.`,
-    },
+    lead_commission: leadCommissionOf(sale, withCustomer),
     history: historyOf(sale),
     deliveries: deliveries.map(asDelivery),
+  }
+}
+
+/** Of a sale by the code of one partner the signup can be another's, which is not this one's to see. */
+function leadCommissionOf(
+  { lead_commission: lead, partner_id: partner }: ExplainedSale,
+  withCustomer: boolean,
+): Explanation['lead_commission'] {
+  if (!lead || (lead.partner_id !== partner && !withCustomer)) return null
+  const to = lead.partner_id === partner ? '' : `${lead.partner_name} `
+  return {
+    id: lead.id,
+    amount_cents: lead.amount_cents,
+    reversed_cents: lead.reversed_cents,
+    currency: lead.currency,
+    text: `The signup on ${day(lead.created_at)} paid ${to}${formatMoney(lead.amount_cents, lead.currency)} by itself.`,
   }
 }
 
