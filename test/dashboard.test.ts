@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { saveRules } from '../lib/programs/commission-rules.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { createWorkspace } from '../lib/programs/workspaces.ts'
@@ -231,6 +232,26 @@ test('a partner sees their own sales, and another partner of the same program do
   expect(others.map(({ text }) => text).join()).not.toMatch(/secret-transaction|secret-customer|secret-page/)
   const nobodies = await Promise.all(partnerPaths.map((path) => get(path, sandbox.dashboardToken)))
   expect(nobodies.map(({ status }) => status)).toEqual(partnerPaths.map(() => 404))
+})
+
+test('what signups pay stands among what everybody earns, and a fixed amount without a percentage by itself', async () => {
+  const {
+    programId: id,
+    dashboardToken,
+    apiKey,
+    partnerId,
+    ...made
+  } = await createSandbox(stack.db, env, {
+    lead_commission_cents: 150,
+  })
+  expect((await get(`/programs/${id}/groups`, dashboardToken)).text).toContain(
+    '20 % of each sale; $1.50 for each signup',
+  )
+  await saveRules(stack.db, id, { partnerId }, [{ commission_fixed_cents: 400 }])
+  const { click_id } = await track('click', { affiliate_url: `https://shop.example.com/?aff=${made.partnerCode}` })
+  await track('sale', { transaction_id: 'order-1', customer_key: 'ann', amount_cents: 5000, click_id }, apiKey)
+  const shown = (await get(`/programs/${id}/sales/order-1`, dashboardToken)).text
+  expect(shown.match(/Rate<\/dt>\s*<dd[^>]*>(.*?)<\/dd>/)?.[1]).toBe('$4.00')
 })
 
 const commissionId = (

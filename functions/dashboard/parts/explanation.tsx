@@ -114,7 +114,12 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
         {rule && (
           <Metric
             label="Rate"
-            value={`${rule.commission_percent} %${rule.fixed_cents > 0 ? ` + ${money(rule.fixed_cents)}` : ''}`}
+            value={[
+              (rule.commission_percent > 0 || rule.fixed_cents === 0) && `${rule.commission_percent} %`,
+              rule.fixed_cents > 0 && money(rule.fixed_cents),
+            ]
+              .filter(Boolean)
+              .join(' + ')}
           >
             <dd class="trend">
               {rule.duration_months === null

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import { nameField } from '../../../lib/names.ts'
-import { everybodysNow, everybodysStatement, ruleText, termsText } from '../../../lib/programs/commission-rules.ts'
+import { everybodysNow, everybodysStatement, ruleText, termsOfPartner } from '../../../lib/programs/commission-rules.ts'
 import {
   changeGroup,
   listGroups,
@@ -88,7 +88,8 @@ groupPages.get('/programs/:programId/groups', requireProgram('partner:list'), as
         <Card title="Everybody" aside={<a href={`${address}/everybody`}>Rules by product</a>}>
           {settings && (
             <p>
-              {termsText(settings, program.currency)}, by the <a href={`/programs/${program.id}/settings`}>settings</a>.
+              {termsOfPartner({ ...settings, currency: program.currency }, []).join('; ')}, by the{' '}
+              <a href={`/programs/${program.id}/settings`}>settings</a>.
             </p>
           )}
           {everybodys.length > 0 && <RuleList rules={everybodys} currency={program.currency} />}
