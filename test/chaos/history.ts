@@ -419,7 +419,7 @@ class History {
         const account = await patiently(() => addAccount(pool, 'Partner 2'))
         const given = { account, name: 'Partner 2', groupId: null }
         await this.calls(() => this.world.settle(() => join(service, db, programId, given)))
-        this.program.add(await patiently(() => findJoined(pool, programId, account)))
+        this.program.add(await findJoined(pool, programId, account, patiently))
         this.model.join(null)
         for (const person of [people, people + 1]) this.clickIds[person] = await this.click(person)
       },

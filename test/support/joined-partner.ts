@@ -44,16 +44,19 @@ export async function join(
   await verbs.approveApplications(db, programId, [sent.id], groupId)
 }
 
-/** The partner that an application came to. More than one is an error. */
+/** The partner that an application came to. None and more than one are errors. `look` may ask the database again where it was away. */
 export async function findJoined(
   client: Pick<pg.Pool, 'query'>,
   programId: number,
   account: { id: string },
+  look: <Result>(read: () => Promise<Result>) => Promise<Result> = (read) => read(),
 ): Promise<JoinedPartner> {
-  const { rows } = await client.query<{ id: string; code: string }>(
-    `select r.id, l.code from partners r join referral_links l on l.program_id = r.program_id and l.partner_id = r.id
-    where r.program_id = $1 and r.user_id = $2`,
-    [programId, account.id],
+  const { rows } = await look(() =>
+    client.query<{ id: string; code: string }>(
+      `select r.id, l.code from partners r join referral_links l on l.program_id = r.program_id and l.partner_id = r.id
+      where r.program_id = $1 and r.user_id = $2`,
+      [programId, account.id],
+    ),
   )
   const [row] = rows
   if (!row || rows.length > 1) throw new Error(`Somebody who joined has ${rows.length} links.`)
