@@ -30,6 +30,11 @@ test('the demo of a first start passes the audit, and has something of everythin
     [programId],
   )
   expect(told).toEqual([{ sales: '0' }])
+  const { rows: lists } = await sql.query(
+    `select array_agg(id order by id) = array_agg(id order by sale_date) as are_in_order from sales where program_id = $1`,
+    [programId],
+  )
+  expect(lists).toEqual([{ are_in_order: true }])
   const { rows: statuses } = await sql.query('select distinct status from commissions order by status')
   expect(statuses.map(({ status }) => status)).toEqual(
     expect.arrayContaining(['approved', 'pending', 'refunded', 'reversed']),

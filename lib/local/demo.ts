@@ -38,7 +38,6 @@ const partners = [
   { name: 'Tom Reviews', code: 'tom', email: 'tom@reviews.example', weight: 2 },
 ]
 const couponBuyers = 8
-const visitorsPerBuyer = visitorCount / couponBuyers
 /** Visitors who came by an ad, which the program forbids, and those who signed up with Tom's address: their commissions are held. */
 const byAd = [120, 192]
 const withTomsAddress = [152, 176]
@@ -88,18 +87,16 @@ export async function createDemo(db: Database, env: SessionEnv & { EMAIL_HASH_KE
   const codes = await giveCodes(byOwner, programId, partnerIds)
 
   const tomsHash = await emailHash(env.EMAIL_HASH_KEY, 'tom@reviews.example')
-  const journeys: Journey[] = []
-  // Lists go by the order in which things were recorded, so who comes by a code comes among the visitors of their time.
-  const walks = Array.from({ length: visitorCount }, (_, number) => [
-    () => walkThrough(db, keyHash, number, tomsHash, codes),
-    ...((number + 1) % visitorsPerBuyer === 0
-      ? [() => buyWithCode(db, keyHash, Math.floor(number / visitorsPerBuyer), codes)]
-      : []),
-  ]).flat()
+  const visitors = Array.from({ length: visitorCount }, (_, number) => number)
+  const visits: Visit[] = Array.from({ length: couponBuyers }, (_, number) => visitWithCode(db, keyHash, number, codes))
   const walk = async () => {
-    for (let next = walks.shift(); next !== undefined; next = walks.shift()) journeys.push(await next())
+    for (let next = visitors.shift(); next !== undefined; next = visitors.shift())
+      visits.push(await walkThrough(db, keyHash, next, tomsHash, codes))
   }
   await Promise.all(Array.from({ length: 8 }, walk))
+  const journeys = visits.toSorted((one, other) => one.saleAt.getTime() - other.saleAt.getTime())
+  // Lists go by the order in which sales were recorded.
+  for (const { buy } of journeys) await buy?.()
   await moveBack(db, programId, { weeks, holdDays, journeys })
   while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
   await reviewCommissions(byOwner, env.EMAIL_HASH_KEY, programId)
@@ -118,14 +115,17 @@ function moment(number: number, count: number): Date {
   return new Date(Date.now() - (leftOfTime * (weeks * 7 * 24 - 8) + 8) * hourMilliseconds)
 }
 
-/** One visitor: always a click, of every fourth a lead, of every eighth a sale. */
+/** A visitor, and the sale to be recorded of one who bought. */
+type Visit = Journey & { buy?: () => Promise<unknown> }
+
+/** One visitor: always a click, of every fourth a lead, of every eighth a sale to come. */
 async function walkThrough(
   db: Database,
   keyHash: string,
   number: number,
   tomsHash: string,
   codes: string[],
-): Promise<Journey> {
+): Promise<Visit> {
   const clickAt = moment(number, visitorCount)
   const leadAt = new Date(clickAt.getTime() + 0.2 * hourMilliseconds)
   const saleAt = new Date(clickAt.getTime() + (0.5 + Math.random() * 7) * hourMilliseconds)
@@ -162,23 +162,25 @@ async function walkThrough(
     const page = { session_id: null, page_url: 'https://shop.example.com/signup' }
     await recordServerLead(db, keyHash, { ...customer, ...page, email_hash: isTom ? tomsHash : null }, null)
   }
+  const journey = { customer: clickId, clickAt, leadAt, saleAt }
   if (number % 8 === 0) {
     // Some name a code too, whoever's link they came by.
     const coupon = number % 40 === 8 ? pick(codes) : null
     const order = { transaction_id: `demo-order-${number}`, coupon, ...saleOf(number) }
-    await recordSale(db, keyHash, { ...customer, ...order }, null, crypto.randomUUID())
+    const sale = { ...customer, ...order }
+    return { ...journey, buy: () => recordSale(db, keyHash, sale, null, crypto.randomUUID()) }
   }
-  return { customer: clickId, clickAt, leadAt, saleAt }
+  return journey
 }
 
 /** A buyer who came by no link and names a partner's code. */
-async function buyWithCode(db: Database, keyHash: string, number: number, codes: string[]): Promise<Journey> {
-  const at = moment((number + 1) * visitorsPerBuyer - 1, visitorCount)
+function visitWithCode(db: Database, keyHash: string, number: number, codes: string[]): Visit {
+  const at = moment(number, couponBuyers)
   const customer = `demo-coupon-user-${number}`
   const order = { customer_key: customer, click_id: null, transaction_id: `demo-coupon-order-${number}` }
   const sale = { ...order, coupon: pick(codes), is_test: false, additional_data: null, ...saleOf(number) }
-  await recordSale(db, keyHash, sale, null, crypto.randomUUID())
-  return { customer, clickAt: at, leadAt: at, saleAt: at }
+  const buy = () => recordSale(db, keyHash, sale, null, crypto.randomUUID())
+  return { customer, clickAt: at, leadAt: at, saleAt: at, buy }
 }
 
 function saleOf(number: number) {
