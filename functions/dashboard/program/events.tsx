@@ -153,8 +153,8 @@ const noneYet: Record<Mode, (programId: number) => { title: string; text: Child 
     title: 'No events yet',
     text: (
       <>
-        The first one appears when somebody opens your site through a partner's link. The{' '}
-        <a href={`/programs/${programId}`}>overview</a> says what is still missing.
+        The first one appears when somebody opens your site through a partner's link.{' '}
+        <a href={`/programs/${programId}/check`}>Set up</a> shows what is still missing.
       </>
     ),
   }),

@@ -37,7 +37,7 @@ notificationPages.get('/programs/:programId/notices', requireProgram('notice:lis
         columns={[at, text, state]}
         empty={{
           title: 'Nothing to review',
-          text: 'You are notified when a paid commission is reversed, or when you win a dispute.',
+          text: 'You are notified when somebody applies, a paid commission is reversed, you win a dispute or Stripe is disconnected.',
         }}
       />
     ),
