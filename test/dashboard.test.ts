@@ -48,7 +48,7 @@ async function track(path: string, body: object, apiKey?: string) {
     headers: { 'content-type': 'application/json', ...(apiKey && { authorization: `Bearer ${apiKey}` }) },
     body: JSON.stringify(body),
   })
-  const answer: { click_id?: string } = await response.json()
+  const answer: { click_id?: string; commission_id?: number } = await response.json()
   if (!response.ok) throw new Error(JSON.stringify(answer))
   return answer
 }
@@ -252,6 +252,19 @@ test('what signups pay stands among what everybody earns, and a fixed amount wit
   await track('sale', { transaction_id: 'order-1', customer_key: 'ann', amount_cents: 5000, click_id }, apiKey)
   const shown = (await get(`/programs/${id}/sales/order-1`, dashboardToken)).text
   expect(shown.match(/Rate<\/dt>\s*<dd[^>]*>(.*?)<\/dd>/)?.[1]).toBe('$4.00')
+})
+
+test('what is found of a commission as it is approved is not called approved already', async () => {
+  const made = await createSandbox(stack.db, env, { review_rules: ['paid_ads'] })
+  const { click_id } = await track('click', {
+    affiliate_url: `https://shop.example.com/?aff=${made.partnerCode}&gclid=abc`,
+  })
+  const sale = { transaction_id: 'order-1', customer_key: 'ann', amount_cents: 5000, click_id }
+  const { commission_id: id } = await track('sale', sale, made.apiKey)
+  const commissions = `/programs/${made.programId}/commissions`
+  const decided = await post(`${commissions}/decide`, { which: 'shown', shown: `${id}` }, made.dashboardToken)
+  const said = decodeURIComponent(decided.headers.getSetCookie().join())
+  expect(said).toContain('1 had been approved, rejected or reversed already, or held for review.')
 })
 
 const commissionId = (

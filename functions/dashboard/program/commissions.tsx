@@ -392,9 +392,9 @@ commissionPages.post(
     return redirectWith(
       c,
       backTo(c, addressIn(programId)),
-      [`${changed} ${text}`, ...(left === 0 ? [] : [`${left} had been approved, rejected or reversed already.`])].join(
-        ' ',
-      ),
+      left === 0
+        ? `${changed} ${text}`
+        : `${changed} ${text} ${left} had been approved, rejected or reversed already${which === 'rejected' ? '' : ', or held for review'}.`,
     )
   },
 )
@@ -407,7 +407,8 @@ commissionPages.post(
     const outbox: RelayMessage[] = []
     const approved = await approveCommissions(c.get('db'), programId, [idInPath(c, 'commissionId', missing)], outbox)
     await sendSoon(c.env, outbox)
-    if (approved === 0) throw new ApiError('conflict', 'This commission was approved or rejected already.')
+    if (approved === 0)
+      throw new ApiError('conflict', 'This commission was approved or rejected already, or is held for review.')
     return redirectWith(c, backTo(c, addressIn(programId)), "Approved: it is in the partner's balance.")
   },
 )
