@@ -48,7 +48,7 @@ const endpointPage = (c: ProgramContext) => endpointAddress(c.get('program').id,
 /** What each type tells. */
 const meanings: Record<WebhookType, string> = {
   'lead.created': 'A visitor whom a partner referred signed up.',
-  'sale.created': 'A sale was recorded.',
+  'sale.created': 'A sale was attributed to a partner.',
   'sale.refunded': 'A sale was refunded, or a refund was reversed.',
   'commission.created': 'A commission was created.',
   'commission.approved': 'A commission was credited to the partner.',
