@@ -434,6 +434,10 @@ describe('a payment that is no sale says why not', () => {
 
 test('what was decided is what is shown, whatever the program changed since', async () => {
   const shop = await createShop(sql)
+  // As it comes: the id of the click is made before the customer is written.
+  await sql.query(`update customers set last_click_at = created_at - interval '14 ms' where program_id = $1`, [
+    shop.programId,
+  ])
   await sell(shop, { customer_key: 'ann', click_id: shop.clickId })
   const before = await explain(shop)
   await sql.query(
@@ -446,6 +450,7 @@ test('what was decided is what is shown, whatever the program changed since', as
   expect(await explain(shop)).toEqual(before)
   expect(before.rule).toMatchObject({ commission_bp: 2000, duration_months: null, hold_days: 30 })
   expect(before.click).toMatchObject({ window_days: 30, within_window: true, attribution_model: 'last_click' })
+  expect(before.click?.first_at).toBe(before.click?.latest_at)
 })
 
 describe('what came after', () => {

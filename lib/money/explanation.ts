@@ -404,7 +404,8 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
   const model = resolution.model ?? 'last_click'
   const { click, link_code: code } = sale
   return {
-    first_at: iso(cameAt),
+    // A click's id has its time a moment before the customer is written.
+    first_at: iso(Date.parse(cameAt) < Date.parse(clickedAt) ? cameAt : clickedAt),
     latest_at: iso(clickedAt),
     decided_at: iso(at),
     age_seconds: age,
