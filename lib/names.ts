@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 
-const rule = 'Use at most 80 characters, without line breaks or characters that change the direction of text.'
+const allowed = 'at most 80 characters, without line breaks or characters that change the direction of text'
+const rule = `Use ${allowed}.`
 
 /**
  * Whether a text may be the name of a workspace, a program, a person or a partner, which stand in mails to others: 1 to 80
@@ -16,12 +17,17 @@ export function isName(text: string): boolean {
   )
 }
 
-/** A name in a form or a call, without the spaces around it. What may be none is refused, not cut; `missing` is said of an empty one. */
-export function nameField(missing: string) {
-  return z.string(missing).check(z.trim(), z.minLength(1, missing), z.refine(isName, rule))
+/** A name in a form, without the spaces around it. What may be none is refused, not cut; `missing` is said of an empty one. */
+export function nameField(missing: string, wrong = rule) {
+  return z.string(missing).check(z.trim(), z.minLength(1, missing), z.refine(isName, wrong))
 }
 
-/** The same where there may be none, which is an empty text. */
+/** The same in a call of the API, whose messages go on from the field's name. */
+export function nameOf(whom: string) {
+  return nameField(`must be the name of the ${whom}`, `must have ${allowed}`)
+}
+
+/** A name in a form where there may be none, which is an empty text. */
 export const optionalName = z.prefault(
   z.string().check(
     z.trim(),

@@ -296,6 +296,19 @@ test('a partner is changed by the field, as JSON Merge Patch does', async () => 
   expect((await patch('/api/v1/partners/999999999', { name: 'X' })).status).toBe(404)
 })
 
+test.each([
+  ['/api/v1/partners', 'partner'],
+  ['/api/v1/groups', 'group'],
+  ['/api/v1/applications', 'applicant'],
+])('%s says of a name what it must be', async (path, whom) => {
+  const messages = [`must be the name of the ${whom}`, 'must have at most 80 characters, without line breaks or']
+  for (const [n, name] of ['', 'x'.repeat(81)].entries()) {
+    const { body } = await api.call(path, { name, email: 'ada@example.com' }, { method: 'POST', ...key })
+    expect(body.error.message).toContain(`The request was not accepted: name ${messages[n]}`)
+    expect(body.error.message).not.toContain('..')
+  }
+})
+
 test('rules are previewed for whom they would be, everybody’s are changed, and partners move to a group that is removed', async () => {
   const made = (await post('/api/v1/groups', { name: 'Previewed' })).body.group
   const { partner } = (await post('/api/v1/partners', { name: 'Mover' })).body

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
-import { nameField } from '../names.ts'
+import { nameOf } from '../names.ts'
 import { type Application, applicationStatuses } from '../programs/applications.ts'
 import { joinPageChanges, type JoinPage, maxQuestions, questionTypes } from '../programs/join-page.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
@@ -18,7 +18,7 @@ export const applicationPath = z.object({ application_id: idIn() })
 
 /** Body of POST /api/v1/applications. */
 export const newApplication = z.strictObject({
-  name: nameField('must be the name of the applicant'),
+  name: nameOf('applicant'),
   email,
   answers: z.optional(
     z

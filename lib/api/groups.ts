@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { nameField } from '../names.ts'
+import { nameOf } from '../names.ts'
 import { commissionRules, everybodysRules, previewedMonth, type StoredRule } from '../programs/commission-rules.ts'
 import type { PartnerGroup } from '../programs/groups.ts'
 import type { Made } from '../idempotency.ts'
@@ -10,7 +10,7 @@ import { cents, count, currency, id, success, text, time } from './response-fiel
 export const groupsQuery = listQuery({})
 export const groupPath = z.object({ group_id: idIn() })
 
-const name = nameField('must be the name of the group')
+const name = nameOf('group')
 
 /** Body of POST /api/v1/groups. */
 export const newGroup = z.strictObject({ name, rules: z.optional(commissionRules) })

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { type PartnerOfProgram, partnerSorts, partnerStates } from '../programs/partners.ts'
 import type { Made } from '../idempotency.ts'
-import { nameField } from '../names.ts'
+import { nameOf } from '../names.ts'
 import { commissionRules } from '../programs/commission-rules.ts'
 import { asRule, rule, ruleFields, rulesText } from './groups.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
@@ -21,7 +21,7 @@ export const partnersQuery = listQuery({
 
 export const partnerPath = z.object({ partner_id: idIn() })
 
-const name = nameField('must be the name of the partner')
+const name = nameOf('partner')
 const email = z.nullish(z.email('must be an e-mail address').check(z.maxLength(320)))
 
 const notAnId = 'must be the id of a group, or null'
