@@ -326,7 +326,7 @@ function Refusals({ refusals }: { refusals: Integration['refusals'] }) {
 function IfNothingComes({ program }: { program: ViewerProgram }) {
   return (
     <Card title="If nothing comes">
-      <ul class="stack tight">
+      <ul class="bullets">
         <li>
           The tag is missing on this page: look for <code>data-svc-program-id="{program.id}"</code> in its source. The{' '}
           <a href={`/programs/${program.id}/settings`}>settings</a> have it.

@@ -86,7 +86,7 @@ export function NeedsYou({ needs, program }: { needs: Needs; program: ViewerProg
   if (lines.length === 0) return null
   return (
     <Card title="Needs you">
-      <ul class="needs">
+      <ul class="bullets">
         {lines.map(({ text, href }) => (
           <li>
             <a href={href}>{text}</a>

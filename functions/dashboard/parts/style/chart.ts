@@ -236,7 +236,7 @@ export const chart = css`
   .chip:hover {
     text-decoration: underline;
   }
-  .needs {
+  .bullets {
     display: grid;
     gap: 0.25rem;
     margin: 0;

@@ -58,6 +58,10 @@ export const forms = css`
     min-width: 0;
     min-height: 2.375rem;
   }
+  /* The picker of a date is higher than a line of text, and fields beside each other are of one height. */
+  input[type='date'] {
+    height: 2.375rem;
+  }
   textarea {
     resize: vertical;
   }
