@@ -36,10 +36,15 @@ const checks: Check[] = [
 let passed = 0
 let failed = 0
 
+/** The linter and the compiler are written in Go and over soon: they collect no garbage before they hold 2 GiB. */
+const environment = { ...process.env, GOGC: 'off', GOMEMLIMIT: '2GiB' }
+
 async function check({ name, command }: Check): Promise<void> {
   const started = Date.now()
   const { isOk, output } = await new Promise<{ isOk: boolean; output: string }>((resolve) => {
-    exec(command, (error, stdout, stderr) => resolve({ isOk: error === null, output: stdout + stderr }))
+    exec(command, { env: environment }, (error, stdout, stderr) =>
+      resolve({ isOk: error === null, output: stdout + stderr }),
+    )
   })
   const seconds = ((Date.now() - started) / 1000).toFixed(1)
   if (isOk) {
