@@ -3728,7 +3728,7 @@ begin
     from unnest(taken) f
     join customers c on c.program_id = f.program_id and c.id = f.customer_id
     join customer_origins o on o.program_id = f.program_id and o.customer_id = f.customer_id
-    cross join lateral values_grouped_by(f.partner_id, c.link_id, f.code_id, o.origin) v
+    cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id, o.origin) v
     cross join lateral (values
       ('leads'::grouped_metric, f.leads, false), ('conversions', f.conversions, false), ('sales', f.sales, true),
       ('revenue', f.revenue_cents, true), ('commission', f.commission_cents, true), ('refunded', f.refunded_cents, true)
@@ -4482,7 +4482,7 @@ begin
     return;
   end if;
   return query
-  select f.at, f.partner_id::text, c.link_id::text, f.code_id::text, o.origin->>'country', o.origin->>'device', o.origin->>'referrer', o.origin->>'page',
+  select f.at, f.partner_id::text, link_that_brought(c, f.partner_id)::text, f.code_id::text, o.origin->>'country', o.origin->>'device', o.origin->>'referrer', o.origin->>'page',
     o.origin->>'utm_source', 0, f.leads, f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
   from (
     select greatest(d::timestamp at time zone 'UTC', from_time) as begins, least((d + 1)::timestamp at time zone 'UTC', until) as ends from unnest(days) d
@@ -4513,7 +4513,7 @@ begin
   left join customer_origins known on known.program_id = of_program_id and known.customer_id = f.customer_id
   cross join lateral (select coalesce(known.origin, origin_of_customer(c, c.last_click_at)) as origin) o
   where (not filters ? 'partner' or f.partner_id = (filters->>'partner')::bigint)
-    and (not filters ? 'link' or c.link_id is not distinct from (filters->>'link')::bigint)
+    and (not filters ? 'link' or link_that_brought(c, f.partner_id) is not distinct from (filters->>'link')::bigint)
     and (not filters ? 'code' or f.code_id is not distinct from (filters->>'code')::bigint)
     and (not filters ? 'country' or o.origin->>'country' is not distinct from filters->>'country')
     and (not filters ? 'device' or o.origin->>'device' is not distinct from filters->>'device')
@@ -5365,6 +5365,13 @@ begin
       and (s.sale_date, s.id) < (sale.sale_date, sale.id)
   ), 0);
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.link_that_brought(c customers, of_partner_id bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN ((c).partner_id = of_partner_id) THEN (c).link_id ELSE NULL::bigint END
 ;
 
 CREATE OR REPLACE FUNCTION public.links_listed(of_program_id bigint, of_partner_id bigint, of_link_id bigint)
@@ -9054,7 +9061,7 @@ AS $function$
   from uncounted_figures f
   join customers c on c.program_id = f.program_id and c.id = f.customer_id
   left join customer_origins known on known.program_id = f.program_id and known.customer_id = f.customer_id
-  cross join lateral values_grouped_by(f.partner_id, c.link_id, f.code_id, coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
+  cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id, coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
   where f.program_id = of_program_id and f.at >= from_time and f.at < until
 $function$
 ;

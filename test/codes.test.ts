@@ -255,26 +255,40 @@ test('a refund takes back what the code earned, and the figures of the code foll
   await world.refund(id, 250)
   await sql.query('select count_clicks(1000), count_figures(1000)')
   const today = new Date().toISOString().slice(0, 10)
-  const { groups, total } = await readGroups(db, world.programId, {
-    groupBy: 'code',
-    from: today,
-    to: today,
-    timeZone: 'UTC',
-    interval: undefined,
-    metrics: ['sales', 'revenue_cents', 'refunded_cents', 'commission_cents', 'conversions'],
-    sort: 'sales',
-    order: 'desc',
-    limit: 10,
-    currency: undefined,
-  })
+  const figuresBy = async (groupBy: 'code' | 'link') =>
+    await readGroups(db, world.programId, {
+      groupBy,
+      from: today,
+      to: today,
+      timeZone: 'UTC',
+      interval: undefined,
+      metrics: ['sales', 'revenue_cents', 'refunded_cents', 'commission_cents', 'conversions'],
+      sort: 'sales',
+      order: 'desc',
+      limit: 10,
+      currency: undefined,
+    })
   const of = { sales: 1, revenue_cents: 1000, conversions: 1 }
-  expect(groups).toEqual(
+  const [byCode, byLink] = [
+    { ...of, refunded_cents: 250, commission_cents: 75 },
+    { ...of, refunded_cents: 0, commission_cents: 100 },
+  ]
+  const codes = await figuresBy('code')
+  expect(codes.groups).toEqual(
     expect.arrayContaining([
-      { value: String(world.codeId), label: 'JANE20', ...of, refunded_cents: 250, commission_cents: 75 },
-      { value: null, ...of, refunded_cents: 0, commission_cents: 100 },
+      { value: String(world.codeId), label: 'JANE20', ...byCode },
+      { value: null, ...byLink },
     ]),
   )
-  expect(total).toMatchObject({ sales: 2, commission_cents: 175 })
+  expect(codes.total).toMatchObject({ sales: 2, commission_cents: 175 })
+  // The link brought both buyers. What the code gave to its partner is none of the link's figures, which its partner reads.
+  const { groups: links } = await figuresBy('link')
+  expect(links).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({ value: expect.any(String), ...byLink }),
+      { value: null, ...byCode },
+    ]),
+  )
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 

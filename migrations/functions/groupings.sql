@@ -32,6 +32,10 @@ returns table (grouping_name grouping_name, value text) language sql immutable a
   union all select key::grouping_name, value from jsonb_each_text(origin)
 $$;
 
+-- The link by which a customer came, of what they count for a partner: none where a code gave it to another partner than the link's.
+create or replace function link_that_brought(c customers, of_partner_id bigint) returns bigint language sql immutable
+return case when (c).partner_id = of_partner_id then (c).link_id end;
+
 -- Adds the sums of some quarters to those of a day. Mostly what is counted is of the day's latest quarter or of one after it.
 create or replace function add_quarters(
   inout quarters smallint[], inout sums bigint[], more_quarters smallint[], more_sums bigint[]
@@ -184,7 +188,7 @@ begin
     from unnest(taken) f
     join customers c on c.program_id = f.program_id and c.id = f.customer_id
     join customer_origins o on o.program_id = f.program_id and o.customer_id = f.customer_id
-    cross join lateral values_grouped_by(f.partner_id, c.link_id, f.code_id, o.origin) v
+    cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id, o.origin) v
     cross join lateral (values
       ('leads'::grouped_metric, f.leads, false), ('conversions', f.conversions, false), ('sales', f.sales, true),
       ('revenue', f.revenue_cents, true), ('commission', f.commission_cents, true), ('refunded', f.refunded_cents, true)

@@ -1,7 +1,7 @@
 -- a day's leads, conversions, sales and money by partner, link, code, country, device and browser are its rows
 -- Who was erased keeps these of what their click was. Days on which a browser was not kept apart are left out for browsers.
 with origin as materialized (
-  select c.program_id, c.id as customer_id, c.link_id, o.origin
+  select c.program_id, c.id as customer_id, c.partner_id as partner_of_link_id, c.link_id, o.origin
   from customers c left join customer_origins o on o.program_id = c.program_id and o.customer_id = c.id
   where $1::bigint is null or c.program_id = $1
 ),
@@ -24,7 +24,8 @@ expected as (
   select r.program_id, v.grouping_name, r.metric, r.currency, r.day, v.value, sum(r.amount) as amount
   from row_figures r join origin o using (program_id, customer_id)
   cross join lateral (values
-    ('all'::grouping_name, ''), ('partner', r.partner_id::text), ('link', o.link_id::text), ('code', r.code_id::text),
+    ('all'::grouping_name, ''), ('partner', r.partner_id::text), ('link', case when r.partner_id = o.partner_of_link_id then o.link_id::text end),
+    ('code', r.code_id::text),
     ('country', o.origin->>'country'), ('device', o.origin->>'device'), ('browser', o.origin->>'browser')
   ) v (grouping_name, value)
   where v.value is not null
@@ -39,7 +40,8 @@ found as (
     select u.program_id, v.grouping_name, m.metric, case when m.is_money then u.currency else '' end, utc_day(u.at), v.value, m.amount
     from uncounted_figures u join origin o using (program_id, customer_id)
     cross join lateral (values
-      ('all'::grouping_name, ''), ('partner', u.partner_id::text), ('link', o.link_id::text), ('code', u.code_id::text),
+      ('all'::grouping_name, ''), ('partner', u.partner_id::text), ('link', case when u.partner_id = o.partner_of_link_id then o.link_id::text end),
+      ('code', u.code_id::text),
       ('country', o.origin->>'country'), ('device', o.origin->>'device'), ('browser', o.origin->>'browser')
     ) v (grouping_name, value)
     cross join lateral (values
