@@ -54,8 +54,8 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.{ts,tsx}'],
     globalSetup: ['test/support/global-setup.ts'],
-    // A file has a database, an endpoint and a workerd of its own; more than two at once only wait for each other on two cores.
-    maxWorkers: 2,
+    // On two cores, since a file that waits for a browser, a process or a queue leaves its core to another.
+    maxWorkers: 3,
     // What tests change of their process they set back, so that files need no process each: a quarter less CPU time in all.
     isolate: false,
     sequence: { sequencer: LongestFirst },
