@@ -20,6 +20,7 @@ export interface Seeded {
   transactionId: string
   runId: string
   endpointId: string
+  applicationId: string
   messageId: string
   /** A partner with a click on the first day and one on the last. */
   rarePartner: string
@@ -52,6 +53,13 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
     update partners p set group_id = made.id from made where p.program_id = $1 and p.id >= $2 and p.id % 20 = 0`,
     [programId, firstPartner],
   )
+  await sql.query(
+    `insert into applications (program_id, source, status, user_id, name, email, applied_at, verified_at, decided_at)
+    select $1, 'page', case n when 1 then 'rejected' else 'waiting' end, case n when 1 then $2 end, 'Applicant ' || n,
+      'applicant-' || n || '@example.com', now() - interval '1 minute' * n, now(), case n when 1 then now() end
+    from generate_series(1, 2000) n order by n`,
+    [programId, people[0]?.user_id],
+  )
   const firstCustomer = await seedEvents(sql, programId, firstPartner, firstLink)
   // Before anything else is to be counted: the minute's counting runs beside this.
   await countTogether(sql, programId)
@@ -67,15 +75,16 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
   await sql.query('vacuum analyze')
   const { rows } = await sql.query<Omit<Seeded, 'rarePartner' | 'longCustomer'>>(
     `select s.customer_id as "customerId", s.partner_id as "partnerId", g.id as "groupId", s.transaction_id as "transactionId", r.id as "runId",
-      d.endpoint_id as "endpointId", d.message_id as "messageId"
+      d.endpoint_id as "endpointId", d.message_id as "messageId", a.id as "applicationId"
     from (select * from sales where program_id = $1 and partner_id = $2 order by sale_date desc limit 1 offset 100) s,
       (select min(id) as id from payout_runs where program_id = $1) r,
       (select min(id) as id from partner_groups where program_id = $1) g,
-      (select * from webhook_deliveries where program_id = $1 order by message_id desc limit 1) d`,
+      (select * from webhook_deliveries where program_id = $1 order by message_id desc limit 1) d,
+      (select min(id) as id from applications where program_id = $1) a`,
     [programId, firstPartner],
   )
   const [row] = rows
-  if (!row) throw new Error('The program has no sale, payout run, group or webhook.')
+  if (!row) throw new Error('The program has no sale, payout run, group, webhook or application.')
   return { ...row, rarePartner: String(firstPartner + partners - 1), longCustomer: String(firstCustomer) }
 }
 

@@ -62,6 +62,7 @@ const named: Record<string, keyof Seeded | undefined> = {
   runId: 'runId',
   endpointId: 'endpointId',
   messageId: 'messageId',
+  applicationId: 'applicationId',
 }
 
 /** The addresses of every page, as they are routed. Looked at before anything is seeded. */
