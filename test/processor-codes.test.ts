@@ -1,0 +1,380 @@
+import { randomUUID } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { findDifferences } from '../lib/commands/audit.ts'
+import { ApiError } from '../lib/errors.ts'
+import applyParked from '../functions/apply-parked-events.ts'
+import { eraseAccount } from '../lib/access/account.ts'
+import { createPerson, tiePartner } from '../lib/local/people.ts'
+import { paymentIntent } from '../lib/local/stripe-events.ts'
+import { endPartnership } from '../lib/programs/partnerships.ts'
+import { deleteWorkspace } from '../lib/programs/workspaces.ts'
+import { attributeKnownCustomers } from '../lib/stripe/known-customers.ts'
+import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
+import { openStripe } from '../lib/stripe/client.ts'
+import { makePartnerCode, type Promotion, revokePartnerCode } from '../lib/programs/promotion-codes.ts'
+import { bill, firstPayment, oneTime } from './support/payments.ts'
+import { createShop, type TestShop } from './support/shops.ts'
+import { startEndpoint } from './support/stack.ts'
+import { openWebhook } from './support/webhook.ts'
+
+const endpoint = await startEndpoint()
+const { db, sql } = endpoint
+const { env, send, stripe } = await openWebhook(endpoint)
+
+/** A shop whose second partner has a promotion code; nothing in its payments says who bought. */
+async function createPromotedShop(customer: string | null = 'cus_ann', generation: TestShop['generation'] = 'new') {
+  const shop = await createShop(sql, { generation })
+  await sql.query(
+    `insert into partner_codes (program_id, partner_id, code, promotion_code_id, account_id, created_at)
+    values ($1, $2, 'JANE20', 'promo_' || $1::bigint, $3, now() - interval '1 day')`,
+    [shop.programId, shop.otherPartnerId, shop.account],
+  )
+  stripe.calls.length = 0
+  return { ...shop, customer, promotion: `promo_${shop.programId}`, bare: { metadata: {} } }
+}
+type Promoted = Awaited<ReturnType<typeof createPromotedShop>>
+
+async function outcomeOf({ programId, partnerId, otherPartnerId }: TestShop) {
+  const { rows } = await sql.query<{
+    transaction_id: string
+    partner_id: string | null
+    coupon: string | null
+    cents: string | null
+  }>(
+    `select s.transaction_id, s.partner_id, s.coupon, c.amount_cents as cents
+    from sales s left join commissions c on c.program_id = s.program_id and c.sale_id = s.id where s.program_id = $1 order by s.id`,
+    [programId],
+  )
+  const names = new Map([
+    [partnerId, 'first'],
+    [otherPartnerId, 'code'],
+  ])
+  return rows.map((sale) => [
+    sale.transaction_id,
+    sale.partner_id === null ? null : names.get(Number(sale.partner_id)),
+    Number(sale.cents ?? 0),
+  ])
+}
+const asked = () => stripe.calls.filter((call) => !call.includes('invoice_payments'))
+const make = (shop: TestShop, partner: number, code: string | undefined, promotion: Promotion) =>
+  makePartnerCode(db, env, shop.programId, { partner_id: partner, code, stripe: promotion })
+
+/** Ties the first partner of a shop to a person, and says whose workspace it is. */
+const ownerOf = async (shop: TestShop) => {
+  const user = await createPerson(db, { AUTH_SECRET: 'test' }, { name: 'Nora', email: `${randomUUID()}@example.com` })
+  await tiePartner(db, shop.partnerId, user.userId)
+  const { rows } = await sql.query<{ workspace_id: string }>('select workspace_id from programs where id = $1', [
+    shop.programId,
+  ])
+  return { userId: user.userId, workspaceId: rows[0]?.workspace_id ?? '' }
+}
+
+const intent = (shop: TestShop) => paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000 })
+
+describe('a payment of Stripe', () => {
+  const byCode = [['pi_1', 'code', 2000]]
+
+  test.each<[string, (shop: Promoted) => Promise<unknown>, unknown[], number]>([
+    [
+      'a session that names the code',
+      (shop) =>
+        send(shop, 'checkout.session.completed', {
+          ...oneTime(shop, shop.bare),
+          discounts: [{ coupon: 'cou_1', promotion_code: shop.promotion }],
+        }),
+      byCode,
+      0,
+    ],
+    [
+      'one with the code in full, of a guest',
+      (shop) =>
+        send({ ...shop, customer: null }, 'checkout.session.completed', {
+          ...oneTime({ ...shop, customer: null }, shop.bare),
+          discounts: [{ coupon: { id: 'cou_1' }, promotion_code: { id: shop.promotion, object: 'promotion_code' } }],
+        }),
+      byCode,
+      0,
+    ],
+    [
+      'a session of before 2025, of which Stripe is asked',
+      (shop) => {
+        const discount = { id: 'di_1', promotion_code: shop.promotion }
+        stripe.objects.set('cs_1', {
+          id: 'cs_1',
+          total_details: { breakdown: { discounts: [{ amount: 1, discount }] } },
+        })
+        return send(shop, 'checkout.session.completed', oneTime(shop, { ...shop.bare, discount: 500 }))
+      },
+      byCode,
+      1,
+    ],
+    [
+      'a session with the click of another partner',
+      (shop) =>
+        send(shop, 'checkout.session.completed', {
+          ...oneTime(shop),
+          discounts: [{ coupon: 'cou_1', promotion_code: shop.promotion }],
+        }),
+      byCode,
+      0,
+    ],
+    [
+      'the same where clicks come first',
+      async (shop) => {
+        await sql.query("update programs set attribution_priority = 'click' where id = $1", [shop.programId])
+        await send(shop, 'checkout.session.completed', {
+          ...oneTime(shop),
+          discounts: [{ coupon: 'cou_1', promotion_code: shop.promotion }],
+        })
+      },
+      [['pi_1', 'first', 2000]],
+      0,
+    ],
+    [
+      'an intent that names the click, told before the session with the code',
+      async (shop) => {
+        await send(shop, 'payment_intent.succeeded', intent(shop))
+        expect(await outcomeOf(shop)).toEqual([])
+        await send(shop, 'checkout.session.completed', {
+          ...oneTime(shop),
+          discounts: [{ coupon: 'cou_1', promotion_code: shop.promotion }],
+        })
+      },
+      byCode,
+      0,
+    ],
+    [
+      'the same where no session comes within the hour',
+      async (shop) => {
+        await send(shop, 'payment_intent.succeeded', intent(shop))
+        await sql.query(
+          "update processor_events set event_created_at = now() - interval '61 minutes' where account_id = $1",
+          [shop.account],
+        )
+        await applyParkedEvents(db, openStripe(env), { limit: 100 })
+      },
+      [['pi_1', 'first', 2000]],
+      0,
+    ],
+    [
+      'a code of nobody here',
+      (shop) =>
+        send(shop, 'checkout.session.completed', {
+          ...oneTime(shop, shop.bare),
+          discounts: [
+            { coupon: 'cou_1', promotion_code: 'promo_other' },
+            { coupon: 'cou_2', promotion_code: null },
+          ],
+        }),
+      [],
+      0,
+    ],
+    [
+      'an invoice whose discounts are ids, of which Stripe is asked',
+      (shop) => {
+        stripe.objects.set('in_1', { id: 'in_1', discounts: [{ id: 'di_1', promotion_code: { id: shop.promotion } }] })
+        return send(shop, 'invoice.paid', { ...bill(shop, shop.bare), discounts: ['di_1'] })
+      },
+      [['in_1', 'code', 2000]],
+      1,
+    ],
+    [
+      'an invoice of an older generation, with its discount in full',
+      (shop) =>
+        send({ ...shop, generation: 'old' }, 'invoice.payment_succeeded', {
+          ...bill({ ...shop, generation: 'old' }, shop.bare),
+          discount: { id: 'di_1', coupon: { id: 'cou_1' }, promotion_code: shop.promotion },
+          discounts: ['di_1'],
+        }),
+      [['in_1', 'code', 2000]],
+      0,
+    ],
+    [
+      'one that Stripe does not know any more',
+      (shop) => {
+        stripe.objects.delete('in_1')
+        return send(shop, 'invoice.paid', { ...bill(shop, shop.bare), discounts: ['di_1'] })
+      },
+      [],
+      1,
+    ],
+    [
+      'what was bought after the code was revoked',
+      async (shop) => {
+        await sql.query("update partner_codes set revoked_at = now() - interval '1 hour' where program_id = $1", [
+          shop.programId,
+        ])
+        await send(shop, 'checkout.session.completed', {
+          ...oneTime(shop),
+          discounts: [{ promotion_code: shop.promotion }],
+        })
+      },
+      [['pi_1', 'first', 2000]],
+      0,
+    ],
+    [
+      'the session and the first invoice of a subscription, in either order, and a renewal by the known customer',
+      async (shop) => {
+        await attributeKnownCustomers(db, shop.programId)
+        stripe.objects.set('in_1', { id: 'in_1', discounts: [{ id: 'di_1', promotion_code: shop.promotion }] })
+        const first = { ...bill(shop, { ...shop.bare, billing_reason: 'subscription_create' }), discounts: ['di_1'] }
+        await send(shop, 'invoice.paid', first)
+        await send(shop, 'checkout.session.completed', {
+          ...firstPayment(shop, shop.bare),
+          discounts: [{ promotion_code: shop.promotion }],
+        })
+        await applyParkedEvents(db, openStripe(env), { limit: 100 })
+        await send(shop, 'invoice.payment_succeeded', first)
+        await send(
+          shop,
+          'invoice.paid',
+          bill(shop, { ...shop.bare, id: 'in_2', payment_intent: 'pi_2', charge: 'ch_2' }),
+        )
+      },
+      [
+        ['in_1', 'code', 2000],
+        ['in_2', 'code', 2000],
+      ],
+      1,
+    ],
+  ])('%s', async (_, pay, sales, requests) => {
+    const shop = await createPromotedShop()
+    await pay(shop)
+    expect(await outcomeOf(shop)).toEqual(sales)
+    expect(asked()).toHaveLength(requests)
+    // The shop's first visitor has no click event.
+    const wrong = await findDifferences(sql, shop.programId)
+    expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
+  })
+
+  test('is not asked about where no program of the account has a code of Stripe', async () => {
+    const shop = await createShop(sql)
+    stripe.calls.length = 0
+    await send(shop, 'invoice.paid', { ...bill(shop), discounts: ['di_1'] })
+    expect(await outcomeOf(shop)).toEqual([['in_1', 'first', 2000]])
+    expect(asked()).toEqual([])
+  })
+
+  describe('by a code that is made at Stripe', () => {
+    const percent = { percent_off: 20, duration: 'once' } as const
+
+    test('is switched off there when it is revoked, and made again for the same partner', async () => {
+      const shop = await createShop(sql)
+      const code = await make(shop, shop.partnerId, 'NORA', percent)
+      const promotion = stripe.promotions.get(code.promotion_code_id ?? '')
+      expect(promotion).toMatchObject({ account: shop.account, body: { code: 'NORA', active: true } })
+      await send(shop, 'checkout.session.completed', {
+        ...oneTime({ ...shop, clickId: null, customerKey: null, email: null }, { metadata: {} }),
+        discounts: [{ promotion_code: code.promotion_code_id }],
+      })
+      expect(await outcomeOf(shop)).toEqual([['pi_1', 'first', 2000]])
+      expect((await revokePartnerCode(db, env, shop.programId, code.id)).revoked_at).not.toBeNull()
+      expect(stripe.promotions.get(code.promotion_code_id ?? '')?.body).toMatchObject({ active: false })
+      const again = await make(shop, shop.partnerId, 'nora', percent)
+      expect(again).toMatchObject({ id: code.id, revoked_at: null })
+      expect(again.promotion_code_id).not.toBe(code.promotion_code_id)
+    })
+
+    test.each<[string, (shop: TestShop, of: Awaited<ReturnType<typeof ownerOf>>) => Promise<void>]>([
+      ['the program ends the partnership', ({ programId, partnerId }) => endPartnership(db, { programId, partnerId })],
+      ['the partner does', ({ programId }, { userId }) => endPartnership(db, { programId, userId })],
+      ['the partner erases their account', (_, { userId }) => eraseAccount(db, userId)],
+      ['the workspace is deleted', (_, { workspaceId }) => deleteWorkspace(db, env, workspaceId)],
+    ])('is switched off there after %s, also where Stripe does not answer at first', async (_what, end) => {
+      const [shop, kept] = [await createShop(sql), await createShop(sql)]
+      const of = await ownerOf(shop)
+      const [code, other] = [
+        await make(shop, shop.partnerId, 'GONE', percent),
+        await make(kept, kept.partnerId, 'GONE', percent),
+      ]
+      const isActive = ({ promotion_code_id: id }: typeof code) => stripe.promotions.get(id ?? '')?.body['active']
+      const path = `/v1/promotion_codes/${code.promotion_code_id}`
+      stripe.failing.set(path, 500)
+      await end(shop, of)
+      await applyParked.scheduled(undefined, { ...env, ...endpoint.env })
+      expect(isActive(code)).toBe(true)
+      stripe.failing.delete(path)
+      stripe.calls.length = 0
+      await applyParked.scheduled(undefined, { ...env, ...endpoint.env })
+      await applyParked.scheduled(undefined, { ...env, ...endpoint.env })
+      expect([isActive(code), isActive(other)]).toEqual([false, true])
+      expect(stripe.calls.filter((call) => call.includes(path))).toHaveLength(1)
+    })
+
+    test('is switched off before the access to the account of a deleted workspace is given back', async () => {
+      const shop = await createShop(sql)
+      const { workspaceId } = await ownerOf(shop)
+      const { promotion_code_id: id } = await make(shop, shop.partnerId, 'GONE', percent)
+      stripe.calls.length = 0
+      await deleteWorkspace(db, { ...env, STRIPE_CLIENT_ID: 'ca_test' }, workspaceId)
+      expect(stripe.calls).toEqual([`POST /v1/promotion_codes/${id} ${shop.account}`, 'POST /oauth/deauthorize'])
+      expect(stripe.promotions.get(id ?? '')?.body).toMatchObject({ active: false })
+    })
+
+    test('is asked about once where Stripe refuses', async () => {
+      const shop = await createShop(sql)
+      const { promotion_code_id: id } = await make(shop, shop.partnerId, 'GONE', percent)
+      await endPartnership(db, shop)
+      const path = `/v1/promotion_codes/${id}`
+      stripe.failing.set(path, 403)
+      stripe.calls.length = 0
+      for (let run = 0; run < 2; run++) await applyParked.scheduled(undefined, { ...env, ...endpoint.env })
+      stripe.failing.delete(path)
+      expect(stripe.calls.filter((call) => call.includes(path))).toHaveLength(1)
+    })
+
+    test('is entered by its id, and given to one partner', async () => {
+      const shop = await createShop(sql)
+      stripe.promotions.set('promo_own', {
+        account: shop.account,
+        body: { id: 'promo_own', code: 'OWN', active: true },
+      })
+      expect(await make(shop, shop.partnerId, undefined, { promotion_code_id: 'promo_own' })).toMatchObject({
+        code: 'OWN',
+      })
+      await expect(make(shop, shop.otherPartnerId, undefined, { promotion_code_id: 'promo_own' })).rejects.toThrow(
+        'has this code',
+      )
+      await expect(make(await createShop(sql), 1, undefined, { promotion_code_id: 'promo_own' })).rejects.toThrow(
+        'Stripe refused',
+      )
+      await expect(make(shop, shop.otherPartnerId, 'own', percent)).rejects.toThrow(
+        'give it to the partner by its id, promo_own',
+      )
+    })
+
+    test('leaves nothing active at Stripe where the code is another partner’s here', async () => {
+      const shop = await createShop(sql)
+      await makePartnerCode(db, env, shop.programId, { partner_id: shop.partnerId, code: 'NORA' })
+      await expect(make(shop, shop.otherPartnerId, 'NORA', percent)).rejects.toThrow('has this code')
+      const left = [...stripe.promotions.values()].filter(
+        ({ account, body }) =>
+          account === shop.account && body['active'] === true && body['object'] === 'promotion_code',
+      )
+      expect(left).toEqual([])
+    })
+
+    test('is one, however often it is asked for', async () => {
+      const shop = await createShop(sql)
+      const first = await make(shop, shop.partnerId, 'NORA', percent)
+      expect(await make(shop, shop.partnerId, 'NORA', percent)).toMatchObject({
+        id: first.id,
+        promotion_code_id: first.promotion_code_id,
+      })
+    })
+
+    test.each([
+      [403, 'Connect Stripe again'],
+      [500, 'did not answer'],
+    ])('is refused where Stripe answers %i', async (status, message) => {
+      const shop = await createShop(sql)
+      stripe.failing.set('/v1/coupons', status)
+      const refused = await make(shop, shop.partnerId, 'NORA', percent).catch((error: unknown) => error)
+      stripe.failing.delete('/v1/coupons')
+      expect(refused).toBeInstanceOf(ApiError)
+      expect(String(refused)).toContain(message)
+      const { rows } = await sql.query('select from partner_codes where program_id = $1', [shop.programId])
+      expect(rows).toEqual([])
+    })
+  })
+})
