@@ -27,6 +27,7 @@ const longest = [
   'docs',
   'upgrade',
   'package',
+  'svc-listen',
   'svc-command',
   'audit',
   'auth',

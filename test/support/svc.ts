@@ -1,0 +1,65 @@
+import { execFile, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeEach } from 'vitest'
+import { createSandbox } from '../../lib/local/sandbox.ts'
+import type { ProgramSettings } from '../../lib/programs/programs.ts'
+import type { Order, Outcome } from './command-host.ts'
+import { bareEnvironment } from './spawned.ts'
+import { startStack } from './stack.ts'
+
+/** The command `svc` as `npm run build` makes it. */
+export const command = fileURLToPath(new URL('../../tracker/dist/svc.js', import.meta.url))
+
+/** A program of a running service, and the command with its key, in a folder that each test has for itself. */
+export async function startSvc(functions: string[], settings: Partial<ProgramSettings> = {}) {
+  const stack = await startStack({ functions: ['cli-status', 'webhook-endpoints', 'track-sale', ...functions] })
+  const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+  const sandbox = await createSandbox(stack.db, env, settings)
+  const connection = { SVC_API_KEY: sandbox.apiKey, SVC_BASE_URL: stack.baseUrl }
+
+  let folder: string
+  beforeEach(() => {
+    folder = mkdtempSync(path.join(tmpdir(), 'svc-'))
+    return () => rmSync(folder, { recursive: true })
+  })
+  const inFolder = (file: string) => path.join(folder, file)
+
+  const host = fork(fileURLToPath(new URL('command-host.ts', import.meta.url)), {
+    env: bareEnvironment,
+    execArgv: [],
+  })
+  afterAll(() => void host.kill())
+
+  /** Runs the command in the test's folder, with nothing of this process's environment but what is given. */
+  async function svc(args: string[], environment: Record<string, string> = connection): Promise<Outcome> {
+    const ended = once(host, 'message')
+    host.send({ command, args, folder, environment: { ...bareEnvironment, ...environment } } satisfies Order)
+    const [outcome]: Outcome[] = await ended
+    if (!outcome) throw new Error('The host of commands said nothing.')
+    return outcome
+  }
+
+  return {
+    stack,
+    env,
+    sandbox,
+    connection,
+    inFolder,
+    read: (file: string) => readFileSync(inFolder(file), 'utf8'),
+    svc,
+    /** What it prints with `--json`. */
+    json: async (...call: Parameters<typeof svc>) => JSON.parse((await svc(...call)).stdout),
+    /** The same in a process of its own, as whoever installed it has it. */
+    svcAlone: (args: string[], environment: Record<string, string> = connection): Promise<Outcome> =>
+      new Promise((resolve) => {
+        const options = { cwd: folder, env: { ...bareEnvironment, ...environment } }
+        execFile(process.execPath, [command, ...args], options, (error, stdout, stderr) => {
+          resolve({ exitCode: typeof error?.code === 'number' ? error.code : 0, stdout, stderr })
+        })
+      }),
+  }
+}

@@ -1,0 +1,271 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Webhook } from 'standardwebhooks'
+import { afterAll, describe, expect, test } from 'vitest'
+import { recordClick } from '../lib/tracking/clicks.ts'
+import { noClick } from './support/ledger.ts'
+import { command, startSvc } from './support/svc.ts'
+
+const { stack, sandbox, connection, inFolder, svc, json } = await startSvc([])
+
+describe('svc webhooks', () => {
+  test('makes, lists, tests, replays and deletes an endpoint', async () => {
+    const url = 'https://hooks.example.com/svc'
+    const made = await svc(['webhooks', 'create', '--url', url, '--types', 'sale.created, sale.refunded'])
+    expect([made.exitCode, made.stderr]).toEqual([0, ''])
+    const [, id = '', secret = ''] = /Endpoint (\d+): .*\n.*(whsec_\S+)/.exec(made.stdout) ?? []
+    const list = await svc(['webhooks', 'list'])
+    expect(list.stdout).toMatch(new RegExp(`^${id} .*${url} .*sale.created, sale.refunded .*active`, 'm'))
+    expect(list.stdout).not.toContain(secret)
+    const { delivery_id: delivery } = await json(['webhooks', 'test', id, '--json'])
+    expect((await svc(['webhooks', 'deliveries', id])).stdout).toMatch(
+      new RegExp(`^${delivery} .*webhook.test .*pending`, 'm'),
+    )
+    expect(await json(['webhooks', 'replay', id, '--delivery-id', delivery, '--json'])).toEqual({
+      success: true,
+      replayed: 0,
+    })
+    expect(
+      (await svc(['webhooks', 'replay', id, '--since', '2026-01-01T00:00:00Z', '--failed-only'])).stdout,
+    ).toContain('0 sent again')
+    expect(await json(['webhooks', 'replay', id, '--json'])).toMatchObject({
+      success: false,
+      error: { code: 'invalid_request' },
+    })
+    expect((await svc(['webhooks', 'delete', id])).stdout).toContain(`Endpoint ${id} is deleted`)
+    expect(await svc(['webhooks', 'test', id])).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('no webhook endpoint'),
+    })
+  })
+})
+
+/** Takes a server from its port and back to it. */
+async function startMovable(handle: RequestListener) {
+  const server = createServer(handle).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  afterAll(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    stop: async () => {
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+    },
+    start: async () => await once(server.listen(port, '127.0.0.1'), 'listening'),
+  }
+}
+
+/** The service behind a proxy that has a mood for each of the next requests: it answers 502 itself, or breaks off in the middle of an answer. */
+async function startWayToService() {
+  const moods: ('fails' | 'breaks off')[] = []
+  const moved = await startMovable((incoming, outgoing) => {
+    void (async () => {
+      const mood = moods.shift()
+      if (mood === 'fails') return outgoing.writeHead(502).end('<h1>Bad gateway</h1>')
+      const { method = 'GET', url = '', headers } = incoming
+      const parts: Buffer[] = await incoming.toArray()
+      const answer = await fetch(stack.baseUrl + url, {
+        method,
+        headers: { authorization: headers.authorization ?? '', 'content-type': 'application/json' },
+        ...(parts.length > 0 && { body: Buffer.concat(parts) }),
+      })
+      const text = await answer.text()
+      if (mood === undefined) return outgoing.writeHead(answer.status).end(text)
+      outgoing.writeHead(answer.status, { 'content-length': text.length })
+      return outgoing.write(text.slice(0, 50), () => outgoing.destroy())
+    })()
+  })
+  return { ...moved, moods }
+}
+
+/** A server on this machine that answers `status` and keeps what the library of Standard Webhooks verified. */
+async function startHooks(status: number) {
+  const hooks = { secret: '', verified: [] as { id: string; type: string; sequence: number }[] }
+  const moved = await startMovable((request, response) => {
+    void request
+      .setEncoding('utf8')
+      .toArray()
+      .then((parts: string[]) => {
+        const given = request.headers as Record<string, string>
+        hooks.verified.push(new Webhook(hooks.secret).verify(parts.join(''), given) as (typeof hooks.verified)[number])
+        return response.writeHead(status).end()
+      })
+  })
+  return { hooks, server: moved, url: `${moved.url}/hooks` }
+}
+
+async function startListener(status: number, ...args: string[]) {
+  return await listenAt(await startHooks(status), ...args)
+}
+
+async function listenAt({ hooks, server, url }: Awaited<ReturnType<typeof startHooks>>, ...args: string[]) {
+  const environment = { PATH: process.env['PATH'] ?? '', ...connection }
+  const child = spawn(process.execPath, [command, 'listen', '--forward', url, ...args], {
+    cwd: inFolder('.'),
+    env: environment,
+  })
+  afterAll(() => void child.kill('SIGKILL'))
+  const out = { text: '' }
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (out.text += text))
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (out.text += text))
+  await expect.poll(() => out.text, { timeout: 20_000 }).toContain('Signed by')
+  hooks.secret = /whsec_\S+/.exec(out.text)?.[0] ?? ''
+  return {
+    child,
+    hooks,
+    server,
+    out,
+    end: async (signal: NodeJS.Signals) => {
+      child.kill(signal)
+      return (await once(child, 'exit')) as [number | null, string | null]
+    },
+  }
+}
+
+/** A sale of one customer, who stays a partner's once a click named them. */
+async function sell(transaction_id: string, more: { click_id?: string } = {}) {
+  const response = await fetch(`${stack.baseUrl}/api/v1/track/sale`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${sandbox.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ transaction_id, customer_key: 'listened', amount_cents: 4900, ...more }),
+  })
+  expect(response.status).toBe(200)
+}
+
+describe('svc listen', () => {
+  test('forwards every event to each listener, signed, and leaves nothing behind', async () => {
+    const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo='
+    const [first, second] = await Promise.all([
+      startListener(204),
+      startListener(500, '--types', 'sale.created', '--secret', secret),
+    ])
+    expect(second.hooks.secret).toBe(secret)
+    expect(first.hooks.secret).not.toBe(secret)
+    const visit = {
+      ...noClick,
+      affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}`,
+      partner_code: sandbox.partnerCode,
+    }
+    const click = await recordClick(stack.db, visit, null)
+    for (const transaction_id of ['listen-1', 'listen-2']) await sell(transaction_id, { click_id: click.click_id })
+    const types = ({ hooks }: typeof first) => hooks.verified.map(({ type }) => type)
+    await expect
+      .poll(() => types(first), { timeout: 20_000 })
+      .toEqual(['sale.created', 'commission.created', 'sale.created', 'commission.created'])
+    await expect.poll(() => types(second), { timeout: 20_000 }).toEqual(['sale.created', 'sale.created'])
+    // What was written before and committed later comes too, though its number is smaller; and nothing comes twice.
+    const { rows } = await stack.sql.query<{ id: string }>(
+      `select d.message_id as id from webhook_deliveries d join webhook_messages m using (program_id) where m.id = d.message_id
+        and m.type = 'commission.created' order by 1 limit 1`,
+    )
+    const tell = async (id: number, transaction: string, createdAt: string) => {
+      await stack.sql.query(
+        `with told as (
+          insert into webhook_messages (program_id, id, type, data, created_at) overriding system value
+            values ($1, $2, 'sale.created', jsonb_build_object('transaction_id', $3::text), now() + $4::interval)
+        )
+        insert into webhook_deliveries (program_id, endpoint_id, message_id)
+          select program_id, id, $2 from webhook_endpoints where program_id = $1 and url is null and deleted_at is null`,
+        [sandbox.programId, id, transaction, createdAt],
+      )
+      await expect.poll(() => first.out.text, { timeout: 60_000 }).toContain(`transaction ${transaction} `)
+    }
+    const firstId = Number(rows[0]?.id)
+    await tell(firstId - 1000, 'late', '0')
+    expect(first.out.text).toMatch(/sale\.created +transaction late +204/)
+    expect(types(first)).toHaveLength(5)
+    // Nor does it when what follows happened minutes afterwards.
+    for (const minutes of [2, 4, 6]) await tell(firstId + 1000 + minutes, `after-${minutes}`, `${minutes} minutes`)
+    expect(types(first)).toHaveLength(8)
+    await expect.poll(() => first.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +204/)
+    await expect.poll(() => second.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +500/)
+    expect(await first.end('SIGINT')).toEqual([0, null])
+    expect(await second.end('SIGTERM')).toEqual([0, null])
+    expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
+  })
+
+  test('loses nothing while the service or the server on this machine is away, or itself stands still', async () => {
+    const service = await startWayToService()
+    const { child, hooks, server, out, end } = await startListener(
+      204,
+      '--types',
+      'sale.created',
+      '--base-url',
+      service.url,
+    )
+    const tell = (text: string) => expect.poll(() => out.text, { timeout: 20_000 }).toContain(text)
+    await Promise.all([service.stop(), server.stop()])
+    await sell('away-1')
+    await tell(`${service.url} did not answer (`)
+    await tell('Events are kept there until it answers.')
+    service.moods.push('breaks off', 'fails')
+    await service.start()
+    await tell('The service answers again.')
+    await tell('/hooks does not answer (ECONNREFUSED). Events wait until it does.')
+    await sell('away-2')
+    await server.start()
+    await tell('/hooks answers again.')
+    await tell('transaction away-2')
+    child.kill('SIGSTOP')
+    await sell('away-3')
+    child.kill('SIGCONT')
+    await tell('transaction away-3')
+    expect(Array.from(out.text.matchAll(/transaction (\S+)/g), ([, id]) => id)).toEqual(['away-1', 'away-2', 'away-3'])
+    expect(hooks.verified).toHaveLength(3)
+    expect([out.text.match(/✗/g), out.text.match(/answers again/g)]).toMatchObject([{ length: 2 }, { length: 2 }])
+    expect(service.moods).toEqual([])
+    // A closed terminal ends it as Ctrl-C does.
+    expect(await end('SIGHUP')).toEqual([0, null])
+    expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
+  })
+
+  test('goes on with the endpoint of one that was killed, and misses nothing', async () => {
+    const place = await startHooks(204)
+    const types = ['--types', 'sale.created']
+    const killed = await listenAt(place, ...types)
+    const [id = ''] = /(?<=Endpoint )\d+/.exec(killed.out.text) ?? []
+    await sell('killed-1')
+    await expect.poll(() => killed.out.text, { timeout: 60_000 }).toContain('transaction killed-1')
+    expect(await killed.end('SIGKILL')).toEqual([null, 'SIGKILL'])
+    await sell('killed-2')
+    // Its events wait until the server here knows the new secret.
+    await place.server.stop()
+    const again = await listenAt(place, '--endpoint', id)
+    await place.server.start()
+    expect(again.out.text).toContain(`Endpoint ${id} forwards`)
+    await expect.poll(() => again.out.text, { timeout: 60_000 }).toContain('transaction killed-2')
+    const [first, ...rest] = place.hooks.verified.map(({ id: eventId }) => eventId)
+    expect(rest).toEqual([first, expect.not.stringMatching(`^${first}$`)])
+    expect(await again.end('SIGINT')).toEqual([0, null])
+    expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
+  })
+
+  test('takes over no endpoint that has an address, and changes nothing of it', async () => {
+    const url = ['--url', 'https://shop.example.com/hooks']
+    const { webhook_endpoint: made } = await json(['webhooks', 'create', ...url, '--types', 'sale.created', '--json'])
+    const answer = await svc(['listen', '--forward', 'http://localhost:3000', '--endpoint', `${made.id}`])
+    expect([answer.exitCode, answer.stderr]).toEqual([1, expect.stringContaining('https://shop.example.com/hooks')])
+    const { rows } = await stack.sql.query(
+      'select secret_number, deleted_at from webhook_endpoints where program_id = $1 and id = $2',
+      [sandbox.programId, made.id],
+    )
+    expect(rows).toEqual([{ secret_number: 1, deleted_at: null }])
+    await svc(['webhooks', 'delete', `${made.id}`])
+  })
+
+  test.each([
+    [['listen'], 2],
+    [['listen', '--forward', 'http://localhost:3000', '--endpoint', '999999'], 1],
+    [['listen', '--forward', 'http://localhost:3000', '--endpoint', '1', '--types', 'sale.created'], 2],
+    [['listen', '--forward', 'localhost:3000'], 2],
+    [['listen', '--forward', 'http://localhost:3000', '--secret', 'mine'], 2],
+    [['listen', '--forward', 'http://localhost:3000', '--types', 'sale.made'], 1],
+  ])('%j ends with %i and makes nothing', async (args, exitCode) => {
+    expect((await svc(args)).exitCode).toBe(exitCode)
+    expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
+  })
+})
