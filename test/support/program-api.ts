@@ -1,0 +1,63 @@
+import { operations } from '../../lib/api/operations.ts'
+import { readFunctions } from '../../lib/local/functions.ts'
+import { salePath, startTrackingApi } from './api.ts'
+
+/** Every operation of the program API, and the functions that answer them. */
+export const programOperations = operations.filter(({ scope }) => scope !== undefined)
+export const programFunctions = readFunctions().filter(({ main, paths }) =>
+  programOperations.some(
+    ({ path }) => main.startsWith('functions/') && paths.some((own) => own.replace(/\*$/, '') === root(path)),
+  ),
+)
+function root(path: string): string {
+  return path.replace(/\/\{.*/, '')
+}
+
+/** What a call with a key sends to the database where all is well: the key is read, and then the call is done. */
+export const twoRequests = { databaseRequests: 2 }
+export const withKey = (token: string) => ({ headers: { 'idempotency-key': token } })
+
+/** The program API for one test file, called with the key of a program, beside which there is another one. */
+export async function startProgramApi(functions = programFunctions.map(({ name }) => name)) {
+  const api = await startTrackingApi({
+    functions: ['track-click', 'track-lead', 'track-sale', 'track-refund', ...functions],
+  })
+  const program = await api.program()
+  const other = await api.program()
+  const key = { key: program.apiKey }
+
+  const post = (path: string, body: unknown, options = {}) =>
+    api.call(path, body, { ...key, ...twoRequests, ...options })
+
+  return {
+    api,
+    program,
+    other,
+    key,
+    get: (path: string, options = {}) =>
+      api.call(path, undefined, { method: 'GET', ...key, ...twoRequests, ...options }),
+    post,
+    patch: (path: string, body: unknown, options = {}) =>
+      api.call(path, body, { method: 'PATCH', ...key, ...twoRequests, ...options }),
+    /** What mails somebody after its answer, which is a request to the database of its own. */
+    mailing: async (method: string, path: string, body: unknown, options = {}) => {
+      const [answer] = await api.callAll(path, [body], { method, ...key, ...options })
+      if (!answer) throw new Error('there was no answer')
+      return answer
+    },
+    /** A webhook endpoint; answers it with its secret. */
+    listenTo: async (settings: object = {}, options: object = {}) => {
+      const asked = { url: 'https://hooks.example.com/a', types: ['sale.created'], ...settings }
+      return (await post('/api/v1/webhook-endpoints', asked, options)).body.webhook_endpoint
+    },
+    /** A sale that a partner brought; returns its commission. */
+    sell: async (): Promise<number> => {
+      const sale = {
+        transaction_id: crypto.randomUUID(),
+        customer_key: crypto.randomUUID(),
+        click_id: await api.click(program),
+      }
+      return (await api.call(salePath, { ...sale, amount_cents: 1000 }, key)).body.commission_id
+    },
+  }
+}
