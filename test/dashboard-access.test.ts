@@ -1,0 +1,363 @@
+import { expect, test } from 'vitest'
+import { addMember } from '../lib/local/people.ts'
+import { refusalIn } from './support/refusal.ts'
+import { cookieOf, partnerPaths, startDashboard } from './support/dashboard.ts'
+
+const { stack, sandbox, other, rival, person, get, post } = await startDashboard()
+const { programId, workspaceId } = sandbox
+
+const removed = await person('removed')
+await addMember(stack.db, workspaceId, removed.userId, 'owner')
+await stack.sql.query('update workspace_members set removed_at = now() where user_id = $1', [removed.userId])
+const guest = await person('guest')
+await addMember(stack.db, workspaceId, guest.userId, 'guest')
+const expired = await person('expired')
+await addMember(stack.db, workspaceId, expired.userId, 'owner')
+await stack.sql.query("update sessions set expires_at = now() - interval '1 second' where user_id = $1", [
+  expired.userId,
+])
+
+const programPaths = [
+  '',
+  '/performance.csv',
+  '/events',
+  '/events.csv',
+  '/test',
+  '/test/events',
+  '/test/events.csv',
+  '/test/deliveries',
+  '/test/deliveries.csv',
+  '/partners',
+  '/partners.csv',
+  '/partners/1/rules',
+  '/groups',
+  '/groups/everybody',
+  '/groups/everybody/preview',
+  '/commissions',
+  '/commissions.csv',
+  '/sales/secret-transaction',
+  '/customers/1',
+  '/withdrawals',
+  '/withdrawals.csv',
+  '/payouts',
+  '/notices',
+  '/notices.csv',
+  '/deliveries',
+  '/deliveries.csv',
+  '/deliveries/notifications',
+  '/deliveries/notifications.csv',
+  '/webhooks',
+  '/webhooks/deliveries',
+  '/webhooks/deliveries.csv',
+  '/settings',
+  '/check',
+].map((path) => `/programs/${programId}${path}`)
+const ownerPaths = [...programPaths, '/programs/new', `/workspaces/${workspaceId}/members`, '/account']
+const publicPaths = [
+  '/sign-in',
+  '/sign-up',
+  '/verify-email?token=x',
+  '/forgot-password',
+  '/reset-password?token=x',
+  '/invitation?token=x',
+]
+
+const pages: [path: string, token: string | undefined][] = [
+  ...ownerPaths.map((path): [string, string] => [path, sandbox.dashboardToken]),
+  ...partnerPaths.map((path): [string, string] => [path, sandbox.partnerToken]),
+  ...publicPaths.map((path): [string, undefined] => [path, undefined]),
+]
+
+test.each(pages)('%s is stored nowhere, runs no inline script and is framed by nobody', async (path, token) => {
+  const { status, headers, text } = await get(path, token)
+  expect(status).toBe(200)
+  expect(headers.get('cache-control')).toBe('no-store')
+  expect(headers.get('x-content-type-options')).toBe('nosniff')
+  expect(headers.get('x-frame-options')).toBe('DENY')
+  const policy = headers.get('content-security-policy') ?? ''
+  expect(policy).toContain("default-src 'none'")
+  expect(policy).toContain("frame-ancestors 'none'")
+  expect(policy).not.toContain('unsafe')
+  if (path.includes('.csv')) return
+  const tags = [...text.matchAll(/<([a-z][^>]*)>/g)].map(([, tag = '']) => tag.replaceAll(/"[^"]*"/g, '""'))
+  expect(tags.filter((tag) => /^img|^script(?!.* src="")| style=| on[a-z]+=/.test(tag))).toEqual([])
+})
+
+test('what pages load is kept for ever, under an address that changes with it', async () => {
+  const { text } = await get('/sign-in')
+  const assets = [...text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)].map(([, path = '']) => path)
+  expect(assets).toHaveLength(3)
+  for (const path of assets) {
+    expect(path).toMatch(/-[0-9a-z]{5,}\.(css|js|svg)$/)
+    const { status, headers } = await get(path)
+    expect(status).toBe(200)
+    expect(headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+  }
+  expect((await get('/assets/dashboard-old.css')).status).toBe(404)
+})
+
+const secret = /secret-page|secret-customer|secret-transaction|Secret program/
+
+const strangers: [who: string, token: string | undefined, status: number][] = [
+  ['nobody', undefined, 303],
+  ['an expired session', expired.token, 303],
+  ['a removed member', removed.token, 404],
+  ['a guest to whom the program is not open', guest.token, 404],
+  ["another workspace's owner", sandbox.outsiderToken, 404],
+  ['a partner', sandbox.partnerToken, 404],
+]
+
+test.each(strangers)("%s is shown nothing of a program's pages", async (_who, token, status) => {
+  const answers = await Promise.all(programPaths.map((path) => get(path, token)))
+  expect(answers.map((answer) => answer.status)).toEqual(programPaths.map(() => status))
+  for (const { headers, text } of answers) {
+    expect(text).not.toMatch(secret)
+    if (status === 303) expect(headers.get('location')).toMatch(/^\/sign-in\?next=%2Fprograms%2F/)
+  }
+})
+
+test('a member without tracking:list opens the pages of billing and no other', async () => {
+  const open = [
+    '',
+    '/performance.csv',
+    '/test',
+    '/partners',
+    '/partners.csv',
+    '/partners/1/rules',
+    '/groups',
+    '/groups/everybody',
+    '/commissions',
+    '/commissions.csv',
+    '/sales/secret-transaction',
+  ]
+  const alsoOpen = ['/notices', '/notices.csv', '/payouts', '/withdrawals', '/withdrawals.csv', '/settings', '/check']
+  for (const path of programPaths) {
+    const { status, text } = await get(path, sandbox.billingToken)
+    const own = path.slice(`/programs/${programId}`.length)
+    const expected = [...open, ...alsoOpen].includes(own) ? 200 : 403
+    expect([path, status]).toEqual([path, expected])
+    if (expected === 403) expect(text).not.toMatch(secret)
+    expect(text).not.toContain('secret-customer')
+  }
+})
+
+test('a partner sees their own sales, and another partner of the same program does not', async () => {
+  const why = `/partner/sales/${programId}/secret-transaction`
+  const explained = await get(why, sandbox.partnerToken)
+  expect(explained.status).toBe(200)
+  expect(explained.text).not.toMatch(/secret-customer|secret-page/)
+  expect((await get(why, rival.token)).status).toBe(404)
+  const own = await Promise.all(partnerPaths.map((path) => get(path, sandbox.partnerToken)))
+  expect(own.map(({ text }) => text).join()).toContain('secret-transaction')
+  const others = await Promise.all(partnerPaths.map((path) => get(path, rival.token)))
+  expect(others.map(({ status }) => status)).toEqual(partnerPaths.map(() => 200))
+  expect(others.map(({ text }) => text).join()).not.toMatch(/secret-transaction|secret-customer|secret-page/)
+  const nobodies = await Promise.all(partnerPaths.map((path) => get(path, sandbox.dashboardToken)))
+  expect(nobodies.map(({ status }) => status)).toEqual(partnerPaths.map(() => 404))
+})
+
+const commissionId = (
+  await stack.sql.query<{ id: string }>('select id from commissions where program_id = $1', [programId])
+).rows[0]?.id
+
+const posts: [path: string, fields: Record<string, string>][] = [
+  ['/programs/new', { name: 'X', domain: 'x.example', commission_bp: '1', currency: 'usd' }],
+  [`/programs/${programId}/partners`, { name: 'X' }],
+  [`/programs/${programId}/partners/${sandbox.partnerId}/deactivate`, {}],
+  [`/programs/${programId}/commissions/${commissionId}/approve`, {}],
+  [`/programs/${programId}/commissions/${commissionId}/reject`, { reason: 'no' }],
+  [`/programs/${programId}/withdrawals/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
+  [`/programs/${programId}/payouts`, { request_id: crypto.randomUUID() }],
+  [`/programs/${programId}/payouts/minimum`, { currency: 'usd', minimum: '5' }],
+  [
+    `/programs/${programId}/payouts/by-hand`,
+    {
+      partner_id: '1',
+      currency: 'usd',
+      request_id: crypto.randomUUID(),
+      amount_cents: '1',
+      reference: 'transfer-1',
+      paid_on: '2026-11-20',
+    },
+  ],
+  [`/programs/${programId}/payouts/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
+  [`/programs/${programId}/withdrawals/1/refuse`, { reason: 'no' }],
+  [`/programs/${programId}/settings`, { name: 'X', domain: 'x.example' }],
+  [`/programs/${programId}/settings/forget`, { forgotten: 'secret-customer' }],
+  [`/programs/${programId}/settings/keys`, { key_name: 'x' }],
+  [`/programs/${programId}/settings/keys/1/retire`, {}],
+  [`/programs/${programId}/webhooks`, { url: 'https://evil.example/', 'sale.created': 'on' }],
+  [`/programs/${programId}/webhooks/1/rotate`, {}],
+  [`/programs/${programId}/test/clear`, {}],
+  [`/programs/${programId}/settings/processor/connect`, { account_id: 'acct_other' }],
+  [`/programs/${programId}/settings/processor/disconnect`, {}],
+  [`/programs/${programId}/settings/processor/own-account`, {}],
+  [`/programs/${programId}/settings/processor/known-customers`, {}],
+  [`/programs/${programId}/settings/processor/backfill`, { months: '3' }],
+  [`/programs/${programId}/settings/processor/backfill/continue`, {}],
+  [`/programs/${programId}/settings/processor/backfill/stop`, {}],
+  [`/workspaces/${workspaceId}/members`, { email: 'eve@example.com', role: 'owner' }],
+  [`/workspaces/${workspaceId}/members/${removed.userId}/remove`, {}],
+  [
+    `/workspaces/${workspaceId}/members/programs`,
+    { user: guest.userId, program: `${programId}`, program_role: 'admin' },
+  ],
+  ['/account/password', { current: 'x', new: 'a new password' }],
+  ['/partner/withdrawals', { balance: `${programId} usd`, amount: '1', request_id: crypto.randomUUID() }],
+  ['/partner/links', { program: `${programId}`, page: '', code: 'eve' }],
+  ['/sign-out', {}],
+]
+
+/** Everything a post could have changed. */
+async function state() {
+  const { rows } = await stack.sql.query(`
+    select (select count(*) from programs) as programs, (select count(*) from partners) as partners,
+      (select count(*) from api_keys) as keys, (select json_agg(e order by id) from webhook_endpoints e) as endpoints, (select count(*) from api_keys where retired_at is not null) as retired,
+      (select count(*) from workspace_invitations) as invitations, (select count(*) from sessions) as sessions,
+      (select count(*) from program_members) as openings, (select count(*) from withdrawals) as withdrawals,
+      (select json_agg(p order by id) from programs p) as settings, (select json_agg(c order by id) from commissions c) as commissions,
+      (select json_agg(m order by user_id, workspace_id) from workspace_members m) as members,
+      (select json_agg(l order by id) from referral_links l) as links, (select json_agg(u order by id) from customers u) as customers`)
+  return rows[0] as unknown
+}
+
+test.each(posts)('a post to %s from another origin is refused and changes nothing', async (path, fields) => {
+  const before = await state()
+  for (const token of [sandbox.dashboardToken, sandbox.partnerToken]) {
+    expect((await post(path, fields, token, 'https://evil.example')).status).toBe(403)
+  }
+  expect(await state()).toEqual(before)
+})
+
+const misleading = 'Your account is locked\r\nBcc: eve@example.com'
+const terms = { domain: 'x.example', commission_bp: '1', currency: 'usd', cookie_window_days: '30', hold_days: '30' }
+test.each([
+  ['/programs/new', { ...terms, name: misleading }],
+  ['/programs/new', { ...terms, name: 'X', workspace: 'x'.repeat(81) }],
+  [`/programs/${programId}/settings`, { ...terms, name: '\u202Egnp.exe' }],
+  [`/programs/${programId}/partners`, { name: 'x'.repeat(81) }],
+  ['/sign-up', { name: misleading, email: 'eve@evil.example', password: 'a long password' }],
+])('%s refuses a name that could mislead', async (path, fields: Record<string, string>) => {
+  const before = await state()
+  const token = fields['workspace'] ? rival.token : sandbox.dashboardToken
+  const { headers } = await post(path, fields, path === '/sign-up' ? undefined : token)
+  expect(refusalIn(headers)).toContain('80 characters')
+  expect(await state()).toEqual(before)
+})
+
+test.each([
+  ['JSON', { 'content-type': 'application/json' }, '{}'],
+  ['no declared body', {}, undefined],
+])('so is a post of %s', async (_what, headers, body) => {
+  const before = await state()
+  for (const [path] of posts) {
+    const response = await fetch(stack.baseUrl + path, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { origin: 'https://evil.example', cookie: cookieOf(sandbox.dashboardToken), ...headers },
+      ...(body && { body }),
+    })
+    expect([path, response.status]).toEqual([path, 403])
+  }
+  expect(await state()).toEqual(before)
+})
+
+const outsiders: [who: string, token: string, statuses: number[]][] = [
+  ["another workspace's owner", other.dashboardToken, [404]],
+  ['a removed member', removed.token, [404]],
+  ['a partner', sandbox.partnerToken, [404]],
+  ['a member who may not', sandbox.billingToken, [403]],
+]
+
+test.each(outsiders)('%s changes nothing of a program', async (_who, token, statuses) => {
+  const before = await state()
+  const own = posts.filter(
+    ([path]) =>
+      /^\/(programs\/\d|workspaces)/.test(path) &&
+      !(/\/withdrawals\/|\/payouts(?!\/minimum)/.test(path) && token === sandbox.billingToken),
+  )
+  for (const [path, fields] of own) {
+    const { status } = await post(path, fields, token)
+    expect([path, status]).toEqual([path, statuses[0]])
+  }
+  expect(await state()).toEqual(before)
+})
+
+test("an owner's ids of another program are not found through their own program", async () => {
+  const base = `/programs/${other.programId}`
+  const before = await state()
+  const answers = [
+    await post(`${base}/partners/${sandbox.partnerId}/deactivate`, {}, other.dashboardToken),
+    await post(`${base}/commissions/${commissionId}/reject`, { reason: 'mine now' }, other.dashboardToken),
+    await post(`${base}/commissions/${commissionId}/approve`, {}, other.dashboardToken),
+  ]
+  expect(answers.map(({ status }) => status)).toEqual([404, 404, 409])
+  expect(await state()).toEqual(before)
+})
+
+test("a first program makes a workspace of its own, and goes into no other's", async () => {
+  const founder = await person('founder')
+  const program = {
+    name: 'First',
+    domain: 'first.example',
+    commission_bp: '10',
+    currency: 'usd',
+    cookie_window_days: '30',
+    hold_days: '14',
+    lead_auth_policy: 'server_verified',
+    attribution_model: 'last_click',
+    attribution_priority: 'code',
+  }
+  const nameless = await post('/programs/new', { ...program, name: '' }, founder.token)
+  expect(refusalIn(nameless.headers)).toContain('Give the program a name.')
+  const before = await state()
+  const foreign = { ...program, workspace: 'Founders', workspace_id: workspaceId }
+  expect((await post('/programs/new', foreign, founder.token)).status).toBe(403)
+  expect(await state()).toEqual(before)
+  const made = await post('/programs/new', { ...program, workspace: 'Founders' }, founder.token)
+  expect(made.text).toMatch(/npx svc init --base-url \S+ --api-key svc_live_\w+/)
+  const address = made.headers.get('content-location') ?? ''
+  const again = await get(address, founder.token)
+  expect(again.text).toContain('Set up First')
+  expect(again.text).not.toContain('svc_live_')
+  expect((await post(`${address}/key`, {}, founder.token)).text).toMatch(/--api-key svc_live_\w+/)
+})
+
+test('the pages sign up, in and out', async () => {
+  const email = `ada-${crypto.randomUUID()}@example.com`
+  const password = 'correct horse battery'
+  const weak = await post('/sign-up?next=/account', { name: 'Ada', email, password: 'short' })
+  expect(refusalIn(weak.headers)).toContain('Use at least 10 characters.')
+  expect(refusalIn(weak.headers)).not.toContain('short')
+  const signedUp = await post('/sign-up?next=/account', { name: 'Ada', email, password })
+  expect([signedUp.status, signedUp.headers.get('location')]).toEqual([303, '/sign-in?next=%2Faccount'])
+  const wrong = await post('/sign-in', { email, password: 'wrong horse battery' })
+  expect(refusalIn(wrong.headers)).toContain('The e-mail address or the password is wrong.')
+  expect(refusalIn(wrong.headers)).toContain(email)
+  expect(refusalIn(wrong.headers)).not.toContain('wrong horse battery')
+  const signedIn = await post('/sign-in?next=//evil.example', { email: email.toUpperCase(), password })
+  expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/'])
+  const cookie = signedIn.headers.getSetCookie()[0] ?? ''
+  expect(cookie).toMatch(/^__Host-svc_session=[^;]+; Max-Age=\d+; Path=\/; HttpOnly; Secure; SameSite=Lax$/)
+  const token = decodeURIComponent(/=([^;]+)/.exec(cookie)?.[1] ?? '')
+  expect((await get('/account', token)).text).toContain(email)
+  const signedOut = await post('/sign-out', {}, token)
+  expect(signedOut.headers.getSetCookie().join()).toContain('__Host-svc_session=; Max-Age=0; Path=/; HttpOnly; Secure')
+  expect((await get('/account', token)).status).toBe(303)
+})
+
+const destinations: [next: string, location: string][] = [
+  ['/programs/1/events?page=2', '/programs/1/events?page=2'],
+  ["/programs/1/partners?q=O'Hara+(Jr.),+a@b:c;*!$", "/programs/1/partners?q=O'Hara+(Jr.),+a@b:c;*!$"],
+  ['https://evil.example/', '/'],
+  ['//evil.example/', '/'],
+  ['/\\evil.example/', '/'],
+  ['/\t/evil.example', '/'],
+  ['javascript:alert(1)', '/'],
+]
+
+test.each(destinations)('after sign-in, next=%s leads to %s', async (next, location) => {
+  const { status, headers } = await get(`/sign-in?next=${encodeURIComponent(next)}`, sandbox.dashboardToken)
+  expect(status).toBe(303)
+  expect(headers.get('location')).toBe(location)
+})
