@@ -1,0 +1,199 @@
+import { createApiKey } from '../../lib/access/program-keys.ts'
+import { makeAdjustment } from '../../lib/money/adjustments.ts'
+import { approveCommissions } from '../../lib/money/commissions.ts'
+import { addMember, createPerson, tiePartner } from '../../lib/local/people.ts'
+import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
+import { sessionCookie } from '../../lib/access/sessions.ts'
+import { makePayoutRun } from '../../lib/money/payout-runs.ts'
+import { askWithdrawal } from '../../lib/money/withdrawals.ts'
+import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
+import { makeCode } from '../../lib/programs/codes.ts'
+import { makeGroup } from '../../lib/programs/groups.ts'
+import { changeJoinPage } from '../../lib/programs/join-page.ts'
+import { addPartner } from '../../lib/programs/partners.ts'
+import { makeEndpoint, testEndpoint } from '../../lib/notifications/webhook-endpoints.ts'
+import { webhookId } from '../../lib/notifications/webhook-types.ts'
+import { inviteMember } from '../../lib/programs/invitations.ts'
+import { startStack } from './stack.ts'
+
+/** A program that has something of everything that an address can name, another one beside it, and who may call. */
+export async function startTenants() {
+  const stack = await startStack()
+  const { AUTH_SECRET, WEBHOOK_SECRET } = stack.environment
+  const env = { ...stack.env, AUTH_SECRET, WEBHOOK_SECRET }
+  const victim = await createSandbox(stack.db, env, { hold_days: 0 })
+  const attacker = await createSandbox(stack.db, env)
+
+  async function callersOf({ workspaceId, programId }: Sandbox) {
+    const [removed, expired, unverified] = await Promise.all(
+      ['removed', 'expired', 'unverified'].map((name) =>
+        createPerson(stack.db, env, { name, email: `${name}-${crypto.randomUUID()}@example.com` }),
+      ),
+    )
+    if (!removed || !expired || !unverified) throw new Error('people are missing')
+    await stack.sql.query('update users set email_verified = false where id = $1', [unverified.userId])
+    for (const { userId } of [removed, expired, unverified]) await addMember(stack.db, workspaceId, userId, 'owner')
+    await stack.sql.query('update workspace_members set removed_at = now() where user_id = $1', [removed.userId])
+    await stack.sql.query(`update sessions set expires_at = now() - interval '1 second' where user_id = $1`, [
+      expired.userId,
+    ])
+    const retiredKey = await createApiKey(stack.db, programId, 'old')
+    await stack.sql.query(`update api_keys set retired_at = now() where program_id = $1 and name = 'old'`, [programId])
+    return { removed, expired: expired.token, unverified: unverified.token, retiredKey }
+  }
+  const { removed, expired, unverified, retiredKey } = await callersOf(victim)
+
+  /** Another partner of the victim's program, who has nothing there. */
+  const fellow = await createPerson(stack.db, env, {
+    name: 'Fellow',
+    email: `fellow-${crypto.randomUUID()}@example.com`,
+  })
+  const added = await addPartner(stack.db, {
+    programId: victim.programId,
+    name: 'Fellow',
+    email: fellow.email,
+    code: 'fellow',
+  })
+  await tiePartner(stack.db, added.partnerId, fellow.userId)
+
+  /** Who calls, by the session or key they hold. All but the first four hold nothing that is good for the victim's program. */
+  const callers = {
+    owner: victim.dashboardToken,
+    'a member without the action': victim.billingToken,
+    'its partner': victim.partnerToken,
+    'another partner of the program': fellow.token,
+    'an unverified account': unverified,
+    nobody: undefined,
+    'a retired key': retiredKey,
+    "its program's key": victim.apiKey,
+    "another program's key": attacker.apiKey,
+    "another workspace's owner": attacker.dashboardToken,
+    "another program's partner": attacker.partnerToken,
+    'a removed member': removed.token,
+    'an expired session': expired,
+  } as const
+  async function send(route: string, token: string | undefined, fields: Record<string, string> = {}, json?: object) {
+    const [method = '', path = ''] = route.split(' ')
+    const isKey = token?.startsWith('svc_') ?? false
+    const headers: Record<string, string> = {
+      ...(method === 'POST' && !json && { origin: stack.baseUrl }),
+      ...(json && { 'content-type': 'application/json' }),
+      ...(token &&
+        (isKey || path.startsWith('/api/')
+          ? { authorization: `Bearer ${token}` }
+          : { cookie: `${sessionCookie}=${encodeURIComponent(token)}` })),
+    }
+    const body = method === 'GET' ? null : json ? JSON.stringify(json) : new URLSearchParams(fields)
+    const response = await fetch(stack.baseUrl + path, { method, headers, body, redirect: 'manual' })
+    return { status: response.status, location: response.headers.get('location'), text: await response.text() }
+  }
+
+  /** What the victim has of everything that an address can name. */
+  async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: Sandbox) {
+    const click = {
+      affiliate_url: `https://shop.example.com/?aff=${partnerCode}`,
+      page_url: 'https://shop.example.com/secret-page?secret-search',
+    }
+    const { click_id }: { click_id: string } = JSON.parse(
+      (await send('POST /api/v1/track/click', undefined, {}, click)).text,
+    )
+    const sale = {
+      transaction_id: 'secret-transaction',
+      customer_key: 'secret-customer',
+      click_id,
+      amount_cents: 10_000,
+    }
+    await send('POST /api/v1/track/lead', apiKey, {}, { customer_key: 'secret-customer', click_id })
+    await send('POST /api/v1/track/sale', apiKey, {}, sale)
+    await send('POST /api/v1/track/sale', apiKey, {}, { ...sale, transaction_id: 'pending-transaction' })
+    const { rows } = await stack.sql.query<{ id: string }>(
+      'select id from commissions where program_id = $1 order by id',
+      [programId],
+    )
+    const [credited, pending] = rows.map(({ id }) => Number(id))
+    await approveCommissions(stack.db, programId, [credited ?? 0])
+    const ask = { programId, partnerId, currency: 'usd', amountCents: 500, requestId: crypto.randomUUID() }
+    const withdrawal = await askWithdrawal(stack.db, ask)
+    const run = await makePayoutRun(stack.db, programId, crypto.randomUUID())
+    await inviteMember(stack.db, {
+      workspaceId,
+      email: 'invited@example.com',
+      role: 'member',
+      invitedBy: removed.userId,
+      byOwner: true,
+    })
+    const hooks = { url: 'https://hooks.example.com/secret-hook', description: '', types: ['sale.created' as const] }
+    const endpoint = await makeEndpoint(stack.db, stack.environment, programId, hooks)
+    const message = await testEndpoint(stack.db, programId, endpoint.id)
+    const group = await makeGroup(stack.db, programId, { name: 'Secret group', rules: [{ commission_bp: 777 }] })
+    await changeJoinPage(stack.db, programId, { is_open: true, slug: 'secret-slug', terms: 'Be true.' })
+    const applicant = { programId, userId: null, email: 'secret-applicant@example.com', name: 'Applicant', answers: [] }
+    const applied = await apply(stack.db, { ...applicant, seen: { version: 2 } })
+    const application = await findApplication(stack.db, applied.token)
+    if (!application) throw new Error('the application is missing')
+    await confirmApplication(stack.db, application)
+    const code = await makeCode(stack.db, programId, {
+      partner_id: partnerId,
+      code: 'SECRET-CODE',
+      promotion_code_id: null,
+      account_id: null,
+    })
+    await makeAdjustment(
+      stack.db,
+      programId,
+      { partnerId, amountCents: 700, note: 'secret-note' },
+      crypto.randomUUID(),
+      [],
+    )
+    // What is decided on it by others would be seen.
+    await stack.sql.query(
+      `with held as (update commissions set held_at = now() where program_id = $1 and id = $2)
+      insert into commission_reviews (program_id, commission_id, flags)
+      values ($1, $2, '[{"rule": "bot", "evidence": {"user_agent": "secret-agent", "clicked_at": "2026-11-20T00:00:00Z"}}]')`,
+      [programId, pending],
+    )
+    const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
+      `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
+        (select id from workspace_invitations where workspace_id = $2) as invitation,
+        (select max(id) from referral_links where program_id = $1) as link,
+        (select min(id) from customers where program_id = $1) as customer`,
+      [programId, workspaceId],
+    )
+    return {
+      click_id,
+      ':programId': String(programId),
+      ':workspaceId': workspaceId,
+      ':partnerId': String(partnerId),
+      ':partner_id': String(partnerId),
+      ':group_id': String(group.id),
+      ':groupId': String(group.id),
+      ':application_id': String(application.id),
+      ':applicationId': String(application.id),
+      ':slug': 'secret-slug',
+      ':code_id': String(code.id),
+      ':codeId': String(code.id),
+      ':link_id': String(ids.rows[0]?.link),
+      ':customerId': String(ids.rows[0]?.customer),
+      ':customer': 'secret-customer',
+      ':transaction_id': 'secret-transaction',
+      ':transactionId': 'pending-transaction',
+      ':commission_id': String(pending),
+      ':payout_id': String(withdrawal),
+      ':payout_run_id': String(run),
+      ':webhook_endpoint_id': String(endpoint.id),
+      ':delivery_id': webhookId(message),
+      ':commissionId': String(pending),
+      ':withdrawalId': String(withdrawal),
+      ':runId': String(run),
+      ':keyId': String(ids.rows[0]?.key),
+      ':invitationId': String(ids.rows[0]?.invitation),
+      ':userId': removed.userId,
+      ':eventId': 'evt_1',
+      ':endpointId': String(endpoint.id),
+      ':messageId': String(message),
+    }
+  }
+  const own = await fill(victim)
+
+  return { stack, env, victim, attacker, removed, fellow, callers, send, own }
+}
