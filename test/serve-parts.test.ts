@@ -4,17 +4,23 @@ import { type IncomingMessage, request as send } from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
+import { freePort } from '../lib/local/postgres.ts'
 import type { OutboxMessage } from '../lib/notifications/outbox.ts'
 import { openChannels } from '../lib/serve/channels.ts'
 import { fetchOutside } from '../lib/serve/outside.ts'
 import { openGeoFile } from '../lib/serve/geo.ts'
+import { openPool } from '../lib/serve/postgres.ts'
 import { openRateLimits } from '../lib/serve/rate-limits.ts'
 import { startServer } from '../lib/serve/server.ts'
 import { readSettings, readTrusted } from '../lib/serve/settings.ts'
 import { visitorAddress } from '../lib/serve/visitor-address.ts'
-import { givenSecrets } from './support/serve-process.ts'
+import { readTestFunctions } from './support/functions.ts'
+import { meter } from './support/meter.ts'
 import { mmdb } from './support/mmdb.ts'
+import { givenSecrets } from './support/serve-process.ts'
+import { serveFunctions, startThread } from './support/served.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-serve-parts-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -363,4 +369,28 @@ test('a webhook to a name that leads to this machine is not sent', async () => {
     signal: AbortSignal.timeout(5000),
   } as const
   await expect(fetchOutside('https://localhost:1/x', request)).rejects.toThrow('not a public address')
+})
+
+test('where the thread of the functions dies, what was asked of it and its end are refused with what it died of', async () => {
+  const file = path.join(folder, 'dies.js')
+  const dies = `export default { scheduled: () => new Promise(() => setTimeout(() => { throw new Error('a fault') })) }`
+  writeFileSync(file, dies)
+  const [entry] = readTestFunctions()
+  if (!entry) throw new Error('wrangler.toml has no function.')
+  const main = path.relative(fileURLToPath(new URL('../', import.meta.url)), file)
+  const port = await freePort()
+  const served = await serveFunctions(
+    {
+      functions: [{ ...entry, name: 'dies', main, services: {}, rateLimits: [] }],
+      databaseUrl: whole.DATABASE_URL,
+      environment: {},
+      common: {},
+      baseUrl: `http://127.0.0.1:${port}`,
+      port,
+    },
+    meter(openPool(whole.DATABASE_URL)),
+    startThread(),
+  )
+  await expect(served.scheduled('dies')).rejects.toThrow('a fault')
+  await expect(served.close()).rejects.toThrow('a fault')
 })

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { bareEnvironment } from './spawned.ts'
 import type { Meter, MeteredPostgres } from './meter.ts'
@@ -14,23 +15,47 @@ export interface ServedFunctions {
   close(): Promise<void>
 }
 
-let thread: Worker | undefined
+/** The thread, and what it died of as soon as it has. */
+interface Thread {
+  worker: Worker
+  death: Promise<Error>
+}
+
+let thread: Thread | undefined
 
 /**
  * A thread that is as Node's own process is to `npm run serve`: without vitest, its transforms and its variables. It runs one service
- * after the other, because reading the functions takes longer than most tests.
+ * after the other, because reading the functions takes longer than most tests. Where it died, the next service has a new one.
  */
-function threadOfThisProcess(): Worker {
-  thread ??= new Worker(new URL('./serve-thread.ts', import.meta.url), {
-    execArgv: [],
-    env: { ...bareEnvironment, TZ: 'UTC', NODE_ENV: 'production' },
-  })
-  thread.unref()
+function threadOfThisProcess(): Thread {
+  thread ??= startThread()
   return thread
 }
 
-/** `own` is the test's own way to the database: what goes there counts too, and a fault meets a request here or there. */
-export async function serveFunctions(options: ThreadOptions, own: MeteredPostgres): Promise<ServedFunctions> {
+export function startThread(): Thread {
+  const worker = new Worker(new URL('./serve-thread.ts', import.meta.url), {
+    execArgv: [],
+    env: { ...bareEnvironment, TZ: 'UTC', NODE_ENV: 'production' },
+  })
+  worker.unref()
+  const death = Promise.withResolvers<Error>()
+  const die = (cause: unknown) => {
+    if (thread?.worker === worker) thread = undefined
+    death.resolve(new Error(`The thread of the functions died: ${inspect(cause)}`, { cause }))
+  }
+  worker.once('error', die).once('exit', (code) => die(`it ended with ${code}`))
+  return { worker, death: death.promise }
+}
+
+/**
+ * `own` is the test's own way to the database: what goes there counts too, and a fault meets a request here or there. Where the thread
+ * dies, whatever is asked of it is refused with what it died of.
+ */
+export async function serveFunctions(
+  options: ThreadOptions,
+  own: MeteredPostgres,
+  { worker, death }: Thread = threadOfThisProcess(),
+): Promise<ServedFunctions> {
   const [orders, faults, seen] = [new MessageChannel(), new MessageChannel(), new MessageChannel()]
   const ports: Ports = { orders: orders.port2, faults: faults.port2, seen: seen.port2 }
   const waiting = new Map<number, PromiseWithResolvers<unknown>>()
@@ -44,7 +69,7 @@ export async function serveFunctions(options: ThreadOptions, own: MeteredPostgre
   const answerTo = async (id: number): Promise<unknown> => {
     const answer = Promise.withResolvers<unknown>()
     waiting.set(id, answer)
-    return await answer.promise
+    return await Promise.race([answer.promise, death.then((error) => Promise.reject(error))])
   }
   type Asked<One> = One extends unknown ? Omit<One, 'id'> : never
   const ask = async (order: Asked<Order>): Promise<unknown> => {
@@ -75,7 +100,7 @@ export async function serveFunctions(options: ThreadOptions, own: MeteredPostgre
     beforeRequest: look,
     onFault: (spent) => faults.port1.postMessage({ spent } satisfies OfFaults),
   }
-  threadOfThisProcess().postMessage({ options, ports }, Object.values(ports))
+  worker.postMessage({ options, ports }, Object.values(ports))
   await answerTo(0)
   return {
     scheduled: async (name, cron) => void (await ask({ what: 'scheduled', name, cron })),
@@ -106,8 +131,11 @@ export async function serveFunctions(options: ThreadOptions, own: MeteredPostgre
       return logs
     },
     async close() {
-      await ask({ what: 'stop' })
-      for (const { port1 } of [orders, faults, seen]) port1.close()
+      try {
+        await ask({ what: 'stop' })
+      } finally {
+        for (const { port1 } of [orders, faults, seen]) port1.close()
+      }
     },
   }
 }

@@ -155,11 +155,9 @@ async function startServed(options: StackOptions): Promise<TestStack> {
     baseUrl: addresses.baseUrl,
     port,
   }
+  afterAll(() => stripe.close())
   const served = await serveFunctions(thread, endpoint.neon)
-  afterAll(async () => {
-    await served.close()
-    await stripe.close()
-  })
+  afterAll(() => served.close())
   return {
     ...endpoint,
     neon: served.meter,
