@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { openStage, readForms, stagedSale } from './chaos/callers.ts'
+import { openStage, readForms, stagedSale, withIds } from './chaos/callers.ts'
 import { type ApiDocument, fuzz } from './chaos/fuzz.ts'
 import { readRoutes } from './chaos/routes.ts'
 import { startStack } from './support/stack.ts'
@@ -10,6 +10,36 @@ const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 const stack = await startStack()
 const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
 const sandbox = await createSandbox(stack.db, env)
+const routes = await readRoutes()
+const open = () => openStage(stack.baseUrl, stack.db, env)
+
+/** An id that cannot be one, one that is too large, and one that nothing has yet. */
+const strangeIds = ['abc', '9'.repeat(30), '999999999']
+
+test.each(strangeIds)('no page or resource is found by the id %s, wherever an address takes one', async (strange) => {
+  const { callers, ids, sandbox: own } = await open()
+  // What an address takes that is no id of the database may be anything.
+  const names = Object.keys(ids).filter((name) => /id$/i.test(name))
+  const asked = routes.flatMap((route) => {
+    const [method = '', path = ''] = route.split(' ')
+    return names
+      .filter((name) => method === 'GET' && path.split('/').includes(name))
+      .map((name) => ({ route, path: withIds(path.replace(name, strange), ids) }))
+  })
+  expect(asked.length).toBeGreaterThan(60)
+  const answers = await Promise.all(
+    asked.map(async ({ route, path }) => {
+      const isApi = path.startsWith('/api/')
+      const caller = path.startsWith('/partner') ? callers['partner'] : callers['owner']
+      const headers = isApi ? { authorization: `Bearer ${own.apiKey}` } : { cookie: caller ?? '' }
+      const { status } = await fetch(stack.baseUrl + path, { headers, redirect: 'manual' })
+      return { route, status }
+    }),
+  )
+  // The API tells what is wrong with an id that can be none, and two of its addresses take a token and no key.
+  const told = (route: string) => (route.startsWith('GET /api/') || route.endsWith('.csv') ? [400, 401, 404] : [404])
+  expect(answers.filter(({ route, status }) => !told(route).includes(status))).toEqual([])
+})
 
 test(
   `1,200 hostile requests break nothing, show nothing of the inside and leave nothing half written (SEED=${seed})`,
@@ -17,8 +47,6 @@ test(
   async () => {
     const document = (await (await fetch(`${stack.baseUrl}/api/v1/openapi.json`)).json()) as ApiDocument
     const { baseUrl } = stack
-    const routes = await readRoutes()
-    const open = () => openStage(baseUrl, stack.db, env)
     const forms = await readForms(baseUrl, routes, await open())
     // Most forms are found on the pages; what each is tried with begins with that.
     expect(forms.size).toBeGreaterThan(30)

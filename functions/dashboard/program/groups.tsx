@@ -183,9 +183,10 @@ const newestMembers = 10
 
 groupPages.get(groupPath, requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
+  const groupId = groupIn(c)
   const [of, members] = await Promise.all([
     readGroupRules(c),
-    listPartners(c.get('db'), program.id, { group_id: groupIn(c), limit: newestMembers }),
+    listPartners(c.get('db'), program.id, { group_id: groupId, limit: newestMembers }),
   ])
   const { group, address } = of
   const manages = may(program.roles, manage)
