@@ -7,12 +7,12 @@ import { customer, type Shop } from '../lib/local/stripe-events.ts'
 import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 import { bill, firstPayment } from './support/payments.ts'
+import { password, signUp } from './support/people.ts'
 import { startReceiver } from './support/receiver.ts'
 import { startStack } from './support/stack.ts'
 import { totp } from './support/totp.ts'
 
 const [stack, browser] = await Promise.all([startStack({ common: { WEBHOOK_LOOPBACK: 'on' } }), launchBrowser()])
-const password = 'correct horse battery'
 
 /** What a browser said on its console: a page must give it no cause. */
 const complaints: string[] = []
@@ -45,17 +45,6 @@ async function linkInMail(recipient: string) {
     [recipient],
   )
   return /https?:\S+/.exec(rows[0]?.body ?? '')?.[0] ?? ''
-}
-
-async function signUp(page: Page, name: string, email: string) {
-  await page.getByLabel('Your name').fill(name)
-  await page.getByLabel('E-mail').fill(email)
-  await page.getByLabel('Password').fill(password)
-  await page.getByRole('button', { name: 'Create account' }).click()
-  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
-  await page.getByLabel('E-mail').fill(email)
-  await page.getByLabel('Password').fill(password)
-  await page.getByRole('button', { name: 'Sign in' }).click()
 }
 
 /** Opens the link in the mail that sign-up sent, and confirms the address. */

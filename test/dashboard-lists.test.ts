@@ -151,23 +151,17 @@ test('of the commissions of a page those that are chosen are approved, or all th
   }
   const [one = '', two = '', ...others] = await waiting()
   const page = await get(`${base}/commissions?sort=oldest`)
-  expect(Array.from(page.matchAll(/type="checkbox" name="commission-(\d+)"/g), ([, id]) => id)).toEqual([
-    one,
-    two,
-    ...others,
-  ])
+  expect(Array.from(page.matchAll(/type="checkbox" name="row-(\d+)"/g), ([, id]) => id)).toEqual([one, two, ...others])
   const send = (fields: Record<string, string>) =>
     post(`${base}/commissions/decide`, fields, `${base}/commissions?q=two+words&sort=oldest`)
   // A search as browsers send it.
   const back = [303, `${base}/commissions?q=two+words&sort=oldest`]
   const shown = [one, two, others[0]].join(' ')
-  expect(
-    await send({ which: 'chosen', shown, [`commission-${one}`]: 'on', [`commission-${others[1]}`]: 'on' }),
-  ).toEqual(back)
+  expect(await send({ which: 'chosen', shown, [`row-${one}`]: 'on', [`row-${others[1]}`]: 'on' })).toEqual(back)
   expect(await waiting()).toEqual([two, ...others])
   expect(await send({ which: 'shown', shown })).toEqual(back)
   expect(await waiting()).toEqual(others.slice(1))
-  const rejected = { which: 'rejected', shown: others.join(' '), [`commission-${others[1]}`]: 'on' }
+  const rejected = { which: 'rejected', shown: others.join(' '), [`row-${others[1]}`]: 'on' }
   await send(rejected)
   await send({ ...rejected, reason: 'Never shipped' })
   const { rows } = await stack.sql.query<{ id: string; reason: string }>(
@@ -312,7 +306,7 @@ test('commissions are filtered by the days they were made on and by whether they
     const html: string = await get(path)
     found.push(
       ...Array.from(
-        html.matchAll(/name="commission-(\d+)"|aria-label="Reject commission (\d+)/g),
+        html.matchAll(/name="row-(\d+)"|aria-label="Reject commission (\d+)/g),
         ([, one, two]) => two ?? one ?? '',
       ),
     )

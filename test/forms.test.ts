@@ -170,7 +170,7 @@ test('a rule is previewed and not saved, refused by the field, saved, changed, e
   expect((await rules()).map((rule: { commission_bp: number }) => rule.commission_bp)).toEqual([700, 900])
   const partners = `/programs/${programId}/partners`
   const groupId = page.split('/').at(-1) ?? ''
-  const moved = { which: 'chosen', shown: '1', 'partner-1': 'on', to: groupId }
+  const moved = { which: 'chosen', shown: '1', 'row-1': 'on', to: groupId }
   expect(await send('POST', `${partners}/move`, dashboardToken, moved)).toMatchObject({
     status: 303,
     location: partners,

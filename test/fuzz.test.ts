@@ -31,7 +31,9 @@ test.each(strangeIds)('no page or resource is found by the id %s, wherever an ad
     asked.map(async ({ route, path }) => {
       const isApi = path.startsWith('/api/')
       const caller = path.startsWith('/partner') ? callers['partner'] : callers['owner']
-      const headers = isApi ? { authorization: `Bearer ${own.apiKey}` } : { cookie: caller ?? '' }
+      const headers: Record<string, string> = isApi
+        ? { authorization: `Bearer ${own.apiKey}` }
+        : { cookie: caller ?? '' }
       const { status } = await fetch(stack.baseUrl + path, { headers, redirect: 'manual' })
       return { route, status }
     }),

@@ -20,6 +20,7 @@ import { openPool } from '../lib/serve/postgres.ts'
 import { lossesOf, startCallers } from './chaos/serve.ts'
 import { launchBrowser } from './support/browser.ts'
 import { mmdb } from './support/mmdb.ts'
+import { password, signUp } from './support/people.ts'
 import { startReceiver } from './support/receiver.ts'
 import { startMailApi, startServe, settingsOf } from './support/serve.ts'
 import { givenSecrets, type Served } from './support/serve-process.ts'
@@ -102,20 +103,13 @@ describe('with a database of its own', async () => {
     const refused = run(process.execPath, ['lib/serve/serve.ts', '--embedded', '--data', dataFolder], {
       env: { ...bareEnvironment, ...environment, PORT: '0' },
     }).catch((error: unknown) => error)
-    const [email, password] = ['ada@example.com', 'correct horse battery']
+    const email = 'ada@example.com'
     const context = await browser.newContext({ ignoreHTTPSErrors: true, baseURL: environment.BASE_URL })
     const page = await context.newPage()
     const complaints: string[] = []
     context.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())))
     await page.goto('/sign-up')
-    await page.getByLabel('Your name').fill('Ada')
-    await page.getByLabel('E-mail').fill(email)
-    await page.getByLabel('Password').fill(password)
-    await page.getByRole('button', { name: 'Create account' }).click()
-    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
-    await page.getByLabel('E-mail').fill(email)
-    await page.getByLabel('Password').fill(password)
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    await signUp(page, 'Ada', email)
     await page.getByText(`we sent a link to ${email}`).waitFor()
     const session = { domain: host, path: '/', secure: true, httpOnly: true, sameSite: 'Lax' }
     expect(await context.cookies()).toEqual([expect.objectContaining({ ...session, name: sessionCookie })])

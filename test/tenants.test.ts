@@ -67,7 +67,7 @@ const fields = {
   adjust_note: 'no',
   decision: 'rejected',
   note: 'no',
-  [`commission-${own[':commissionId']}`]: 'on',
+  [`row-${own[':commissionId']}`]: 'on',
 }
 
 /** Everything that is the victim's, as one text. */

@@ -47,6 +47,7 @@ import {
 } from '../../functions/dashboard/parts/list.tsx'
 import { DataSwitch, Switcher } from '../../functions/dashboard/parts/navigation.tsx'
 import { MarkRead, notificationColumns } from '../../functions/dashboard/parts/notification.tsx'
+import { SelectionButtons, SelectionForm, SelectRow } from '../../functions/dashboard/parts/selection.tsx'
 import { type Column, Table } from '../../functions/dashboard/parts/table.tsx'
 import { PayMenu, TransferFields } from '../../functions/dashboard/parts/transfer.tsx'
 import {
@@ -565,6 +566,19 @@ function Lists() {
         <Card title="A table">
           <Table caption="Partners in a table" rows={rows} columns={columns} />
           <Pager older="/parts?older">The newest three.</Pager>
+        </Card>
+        <Card title="Rows that are selected">
+          <SelectionForm
+            action={here}
+            ids={[1, 2]}
+            form={{ ...emptyForm, problem: 'Select at least one partner first.' }}
+          >
+            <SelectionButtons verb="Approve" count={2} confirm="Approve all 2 on this page?" />
+          </SelectionForm>
+          <p class="row">
+            <SelectRow id={1} label="Grace" />
+            <SelectRow id={2} label="Ada" form={{ ...emptyForm, values: { 'row-2': 'on' } }} />
+          </p>
         </Card>
         <List
           title="A list"

@@ -114,9 +114,11 @@ function makeRoot(base: string): Stage {
     `root:x:0:0::/root:/bin/sh\nnode:x:${node.uid}:${node.gid}::/tmp:/bin/sh\n`,
   )
   writeFileSync(path.join(root, 'etc/group'), `root:x:0:\nnode:x:${node.gid}:\n`)
-  // How names are found on this machine, its npm's settings and the authorities that it trusts, by which the registry is reached.
-  for (const file of ['/etc/resolv.conf', '/etc/hosts', '/root/.npmrc', process.env['NODE_EXTRA_CA_CERTS'] ?? ''])
+  // The registry is reached as it is from here: by how names are found, by the authorities that are trusted, and by npm's settings.
+  for (const file of ['/etc/resolv.conf', '/etc/hosts', process.env['NODE_EXTRA_CA_CERTS'] ?? ''])
     if (file !== '' && existsSync(file)) copyFile(file, path.join(root, file))
+  const settings = execFileSync('npm', ['config', 'get', 'userconfig'], { encoding: 'utf8' }).trim()
+  if (existsSync(settings)) copyFile(settings, path.join(root, 'root/.npmrc'))
   chmodSync(path.join(root, 'tmp'), 0o1777)
   return { root, workdir: '/', user: 'root', environment: {}, command: [], healthCheck: [] }
 }

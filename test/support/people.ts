@@ -1,3 +1,4 @@
+import type { Page } from 'playwright-core'
 import { vi } from 'vitest'
 import { findAccess } from '../../lib/access/program-access.ts'
 import { createPerson } from '../../lib/local/people.ts'
@@ -19,6 +20,18 @@ export function newEmail() {
 }
 
 export const sessionCookieOf = (token: string) => ({ cookie: `__Host-svc_session=${encodeURIComponent(token)}` })
+
+/** Somebody who signs up on the page that is open, and in after it. */
+export async function signUp(page: Page, name: string, email: string) {
+  await page.getByLabel('Your name').fill(name)
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Create account' }).click()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+}
 
 /** People of a stack as tests make them and act for them: through the sign-in's API, their mails and the pages' forms. */
 export function peopleOf(stack: TestStack) {

@@ -3,7 +3,6 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { openDatabase } from '../../../lib/database.ts'
-import { ApiError } from '../../../lib/errors.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { mailApprovals, mailRejection } from '../../../lib/programs/application-mails.ts'
 import {
@@ -19,9 +18,9 @@ import {
 import { listGroups } from '../../../lib/programs/groups.ts'
 import { addressOf, backTo, idInPath, positiveInteger } from '../parts/address.ts'
 import { Badge, Card, Heading } from '../parts/blocks.tsx'
-import { Field, NoDefault, PostButton, Submit } from '../parts/fields.tsx'
+import { Field, PostButton, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, optionalText, shortText } from '../parts/form.ts'
+import { emptyForm, form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../parts/form.ts'
 import { Day, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import {
@@ -37,6 +36,7 @@ import {
   type States,
 } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../parts/selection.tsx'
 import { Answers, PlainText } from '../join/plain-text.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
@@ -99,10 +99,7 @@ applicationPages.get('/programs/:programId/applications', requireProgram('partne
         columns={[
           waiting.length > 0 && {
             label: 'Select',
-            cell: ({ id, name, status }) =>
-              status === 'waiting' && (
-                <input type="checkbox" name={`application-${id}`} form={someForm} aria-label={`Select ${name}`} />
-              ),
+            cell: ({ id, name, status }) => status === 'waiting' && <SelectRow id={id} label={name} />,
           },
           { label: 'Applied', cell: ({ applied_at: at }) => <Day at={at} /> },
           {
@@ -139,31 +136,27 @@ applicationPages.get('/programs/:programId/applications', requireProgram('partne
               }
         }
       >
-        {waiting.length > 0 && <ApproveSome address={address} applications={waiting} />}
+        {waiting.length > 0 && <ApproveSome address={address} applications={waiting} form={shownForm(c)} />}
       </ListPage>
     ),
   })
 })
 
-const someForm = 'approve-some'
+interface ApproveSomeProps {
+  address: string
+  applications: Application[]
+  form: FormState
+}
 
-function ApproveSome({ address, applications }: { address: string; applications: Application[] }) {
+function ApproveSome({ address, applications, form: shown }: ApproveSomeProps) {
   return (
-    <form method="post" action={`${address}/approve`} id={someForm} class="row">
-      <NoDefault />
-      <input type="hidden" name="shown" value={applications.map(({ id }) => id).join(' ')} />
-      <button type="submit" name="which" value="chosen">
-        Approve selected
-      </button>
-      <button
-        type="submit"
-        name="which"
-        value="shown"
-        data-confirm={`Approve all ${applications.length} on this page that wait?`}
-      >
-        Approve all {applications.length} on this page
-      </button>
-    </form>
+    <SelectionForm action={`${address}/approve`} ids={applications.map(({ id }) => id)} form={shown}>
+      <SelectionButtons
+        verb="Approve"
+        count={applications.length}
+        confirm={`Approve all ${applications.length} on this page that wait?`}
+      />
+    </SelectionForm>
   )
 }
 
@@ -334,10 +327,9 @@ function Review({ address, groups }: { address: string; groups: (readonly [strin
   )
 }
 
-/** The ids of a page in one text, and a field `application-<id>` for each that is chosen. */
 const someFields = z.looseObject({
   which: z.enum(['chosen', 'shown'], 'Select which applications to approve.'),
-  shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.')),
+  shown: shownField,
 })
 
 applicationPages.post(
@@ -346,10 +338,10 @@ applicationPages.post(
   form(someFields),
   async (c) => {
     const { id: programId } = c.get('program')
-    const { which, shown, ...fields } = c.req.valid('form')
-    const ids = shown.split(' ').filter((id) => which === 'shown' || `application-${id}` in fields)
-    if (ids.length === 0) throw new ApiError('invalid_request', 'Select at least one application first.')
-    const { approved, outbox } = await approveApplications(c.get('db'), programId, ids.map(Number), null)
+    const ids = idsOf(c.req.valid('form'))
+    if (ids.length === 0)
+      return await refuseForm(c, addressIn(programId), { problem: 'Select at least one application first.' })
+    const { approved, outbox } = await approveApplications(c.get('db'), programId, ids, null)
     c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, approved))
     c.executionCtx.waitUntil(sendSoon(c.env, outbox))
     const count = approved.filter(({ isFirst }) => isFirst).length

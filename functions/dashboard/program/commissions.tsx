@@ -10,7 +10,7 @@ import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { causeColumn, commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
 import { saleAddress } from '../parts/explanation.tsx'
-import { Field, NoDefault, PostButton, Problem, ReasonMenu } from '../parts/fields.tsx'
+import { Field, PostButton, ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import {
   emptyForm,
@@ -42,6 +42,7 @@ import {
   stateIn,
 } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../parts/selection.tsx'
 import { adjustmentsAddress } from './adjustments.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
@@ -160,7 +161,14 @@ function Commissions({ program, asked, page, form: shown }: CommissionsProps) {
       columns={[
         open.length > 0 && {
           label: 'Select',
-          cell: (commission) => isOpen(commission) && <Choice commission={commission} form={shown} />,
+          cell: (commission) =>
+            isOpen(commission) && (
+              <SelectRow
+                id={commission.id}
+                label={`commission ${commission.id} of ${commission.partner_name}`}
+                form={shown}
+              />
+            ),
         },
         made,
         {
@@ -215,23 +223,9 @@ function Commissions({ program, asked, page, form: shown }: CommissionsProps) {
 const isOpen = ({ status, credited_at: creditedAt, held_at: heldAt }: ListedCommission) =>
   creditedAt === null && heldAt === null && status !== 'reversed'
 
-const someForm = 'decide-some'
-
 interface OneProps {
   commission: ListedCommission
   form: FormState
-}
-
-function Choice({ commission: { id, partner_name: name }, form: shown }: OneProps) {
-  return (
-    <input
-      type="checkbox"
-      name={`commission-${id}`}
-      form={someForm}
-      checked={`commission-${id}` in shown.values}
-      aria-label={`Select commission ${id} of ${name}`}
-    />
-  )
 }
 
 /** Approves or rejects those that are chosen below, or approves all that the page shows, whatever came since. */
@@ -246,41 +240,29 @@ function DecideSome({
 }) {
   const isRefused = shown.values['which'] === 'rejected'
   return (
-    <>
-      <Problem form={shown} />
-      <form method="post" action={`${address}/decide`} id={someForm} class="row end">
-        <NoDefault />
-        <input type="hidden" name="shown" value={commissions.map(({ id }) => id).join(' ')} />
-        <button type="submit" name="which" value="chosen" formnovalidate>
-          Approve selected
-        </button>
-        <button
-          type="submit"
-          name="which"
-          value="shown"
-          formnovalidate
-          data-confirm={`Approve all ${commissions.length} on this page that wait?`}
-        >
-          Approve all {commissions.length} on this page
-        </button>
-        <details class="switcher" open={isRefused}>
-          <summary>Reject selected</summary>
-          <div class="menu stack">
-            <Field
-              name="reason"
-              id="reject-reason"
-              label="Reason, shown to the partners"
-              maxlength={1000}
-              form={isRefused ? shown : emptyForm}
-              required
-            />
-            <button type="submit" name="which" value="rejected" class="danger">
-              Reject selected commissions
-            </button>
-          </div>
-        </details>
-      </form>
-    </>
+    <SelectionForm action={`${address}/decide`} ids={commissions.map(({ id }) => id)} form={shown}>
+      <SelectionButtons
+        verb="Approve"
+        count={commissions.length}
+        confirm={`Approve all ${commissions.length} on this page that wait?`}
+      />
+      <details class="switcher" open={isRefused}>
+        <summary>Reject selected</summary>
+        <div class="menu stack">
+          <Field
+            name="reason"
+            id="reject-reason"
+            label="Reason, shown to the partners"
+            maxlength={1000}
+            form={isRefused ? shown : emptyForm}
+            required
+          />
+          <button type="submit" name="which" value="rejected" class="danger">
+            Reject selected commissions
+          </button>
+        </div>
+      </details>
+    </SelectionForm>
   )
 }
 
@@ -351,10 +333,9 @@ commissionPages.get('/programs/:programId/commissions.csv', requireProgram('comm
 
 const missing = 'This program has no such commission.'
 
-/** The ids of a page in one text, and a field `commission-<id>` for each that is chosen. */
 const decideForm = z.looseObject({
   which: z.enum(['chosen', 'shown', 'rejected'], 'Select which commissions to approve or reject.'),
-  shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.')),
+  shown: shownField,
   reason: z.pipe(optionalText, z.string().check(shortText(1000))),
 })
 
@@ -364,11 +345,9 @@ commissionPages.post(
   form(decideForm),
   async (c) => {
     const { id: programId } = c.get('program')
-    const { which, shown, reason, ...fields } = c.req.valid('form')
-    const ids = shown
-      .split(' ')
-      .filter((id) => which === 'shown' || `commission-${id}` in fields)
-      .map(Number)
+    const { reason, ...selection } = c.req.valid('form')
+    const { which } = selection
+    const ids = idsOf(selection)
     const hasNoReason = which === 'rejected' && reason === ''
     if (ids.length === 0 || hasNoReason) {
       return await refuseForm(c, addressIn(programId), {

@@ -18,7 +18,7 @@ import { endPartnership } from '../../../lib/programs/partnerships.ts'
 import { addressOf, backTo, cameFrom, idInPath, positiveInteger } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
 import { CountingHelp } from '../parts/counting.tsx'
-import { Field, NoDefault, Problem, Submit } from '../parts/fields.tsx'
+import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
@@ -37,6 +37,7 @@ import {
   type States,
 } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram, requireVerified } from '../parts/page.ts'
+import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../parts/selection.tsx'
 import { PartnerActions, partnerAddress, partnerColumns, partnerRow } from './partner-columns.tsx'
 
 /** A program's partners: who they are, their links, what they brought and what they are owed. */
@@ -105,7 +106,7 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
         page={page}
         caption="Partners of this program"
         columns={[
-          moves && { label: 'Select', cell: (partner: PartnerOfProgram) => <Choice partner={partner} /> },
+          moves && { label: 'Select', cell: ({ id, name }: PartnerOfProgram) => <SelectRow id={id} label={name} /> },
           ...partnerColumns(program),
           manages && {
             label: '',
@@ -148,12 +149,6 @@ const groupChoice = (groups: Group[]): ListChoice => ({
   options: [['', 'Any'], ...groupOptions(groups)],
 })
 
-const someForm = 'move-some'
-
-function Choice({ partner: { id, name } }: { partner: PartnerOfProgram }) {
-  return <input type="checkbox" name={`partner-${id}`} form={someForm} aria-label={`Select ${name}`} />
-}
-
 /** Moves those that are selected below, or all that the page shows, to a group. */
 function MoveSome({
   address,
@@ -167,47 +162,35 @@ function MoveSome({
   form: FormState
 }) {
   return (
-    <>
-      <Problem form={shown} />
-      <form method="post" action={`${address}/move`} id={someForm} class="row end">
-        <NoDefault />
-        <input type="hidden" name="shown" value={partners.map(({ id }) => id).join(' ')} />
-        <Field
-          name="to"
-          label="Move to the group"
-          options={[...groupOptions(groups), ['', 'None']]}
-          value={String(groups[0]?.id)}
-          form={shown}
-        />
-        <button type="submit" name="which" value="chosen">
-          Move selected
-        </button>
-        <button
-          type="submit"
-          name="which"
-          value="shown"
-          data-confirm={`Move all ${partners.length} on this page? They earn by its rules from now on.`}
-        >
-          Move all {partners.length} on this page
-        </button>
-      </form>
-    </>
+    <SelectionForm action={`${address}/move`} ids={partners.map(({ id }) => id)} form={shown}>
+      <Field
+        name="to"
+        label="Move to the group"
+        options={[...groupOptions(groups), ['', 'None']]}
+        value={String(groups[0]?.id)}
+        form={shown}
+      />
+      <SelectionButtons
+        verb="Move"
+        count={partners.length}
+        confirm={`Move all ${partners.length} on this page? They earn by its rules from now on.`}
+      />
+    </SelectionForm>
   )
 }
 
-/** The ids of a page in one text, and a field `partner-<id>` for each that is chosen. */
 const moveForm = z.looseObject({
   which: z.enum(['chosen', 'shown'], 'Select which partners to move.'),
-  shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.')),
+  shown: shownField,
   to: optionalText.check(z.regex(/^([1-9]\d{0,14})?$/, 'Choose a group.')),
 })
 
 partnerPages.post('/programs/:programId/partners/move', requireProgram('partner:manage'), form(moveForm), async (c) => {
   const { id: programId } = c.get('program')
-  const { which, shown, to, ...fields } = c.req.valid('form')
-  const ids = shown.split(' ').filter((id) => which === 'shown' || `partner-${id}` in fields)
+  const { to, ...selection } = c.req.valid('form')
+  const ids = idsOf(selection)
   if (ids.length === 0) return await refuseForm(c, partnersPage(c), { problem: 'Select at least one partner first.' })
-  const moved = await movePartners(c.get('db'), programId, ids.map(Number), positiveInteger(to) ?? null)
+  const moved = await movePartners(c.get('db'), programId, ids, positiveInteger(to) ?? null)
   const who = moved === 1 ? '1 partner is' : `${moved} partners are`
   const where =
     to === '' ? 'in no group: they earn by the terms of the program' : 'in the group: they earn by its rules'

@@ -9,13 +9,14 @@ import { addressOf, backTo } from '../parts/address.ts'
 import { Badge, Heading, Segments } from '../parts/blocks.tsx'
 import { textOf } from '../parts/audit-entry.ts'
 import { saleAddress } from '../parts/explanation.tsx'
-import { Field, NoDefault, Problem } from '../parts/fields.tsx'
+import { Field } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../parts/form.ts'
 import { Day, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { List, type Page, placeIn, readPage } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
+import { idsOf, SelectionForm, SelectRow, shownField } from '../parts/selection.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
@@ -68,7 +69,6 @@ function Reviews({ program, state, page, form: shown }: ReviewsProps) {
           ]}
         />
       </Heading>
-      <Problem form={shown} />
       {decides && <Decide address={address} reviews={page.rows} form={shown} />}
       <List
         page={page}
@@ -77,13 +77,7 @@ function Reviews({ program, state, page, form: shown }: ReviewsProps) {
           decides && {
             label: 'Select',
             cell: ({ commission_id: id, partner_name: name }) => (
-              <input
-                type="checkbox"
-                name={`commission-${id}`}
-                form={decideId}
-                checked={`commission-${id}` in shown.values}
-                aria-label={`Select commission ${id} of ${name}`}
-              />
+              <SelectRow id={id} label={`commission ${id} of ${name}`} form={shown} />
             ),
           },
           { label: 'Held since', cell: ({ flagged_at: at }) => <Day at={at} /> },
@@ -179,8 +173,6 @@ function Decision({ review }: { review: CommissionReview }) {
   )
 }
 
-const decideId = 'decide-reviews'
-
 interface DecideProps {
   address: string
   reviews: CommissionReview[]
@@ -189,9 +181,7 @@ interface DecideProps {
 
 function Decide({ address, reviews, form: shown }: DecideProps) {
   return (
-    <form method="post" action={`${address}/decide`} id={decideId} class="row end">
-      <NoDefault />
-      <input type="hidden" name="shown" value={reviews.map(({ commission_id: id }) => id).join(' ')} />
+    <SelectionForm action={`${address}/decide`} ids={reviews.map(({ commission_id: id }) => id)} form={shown}>
       <Field
         name="note"
         label="Note, shown to the partner of a rejected commission"
@@ -205,15 +195,14 @@ function Decide({ address, reviews, form: shown }: DecideProps) {
       <button type="submit" name="decision" value="rejected" class="danger">
         Reject selected
       </button>
-    </form>
+    </SelectionForm>
   )
 }
 
-/** The ids of a page in one text, and a field `commission-<id>` for each that is chosen. */
 const decideForm = z.looseObject({
   decision: z.enum(['released', 'rejected'], 'Choose what becomes of them.'),
   note: z.pipe(optionalText, z.string().check(shortText(1000))),
-  shown: optionalText.check(z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.')),
+  shown: shownField,
 })
 
 reviewPages.post(
@@ -222,11 +211,8 @@ reviewPages.post(
   form(decideForm),
   async (c) => {
     const { id: programId } = c.get('program')
-    const { decision, note, shown, ...fields } = c.req.valid('form')
-    const ids = shown
-      .split(' ')
-      .filter((id) => `commission-${id}` in fields)
-      .map(Number)
+    const { decision, note, which: _, ...selection } = c.req.valid('form')
+    const ids = idsOf(selection)
     if (ids.length === 0 || note === '') {
       return await refuseForm(c, reviewsAddress(programId), {
         ...(ids.length === 0 && { problem: 'Select at least one commission first.' }),

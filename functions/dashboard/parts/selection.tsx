@@ -1,0 +1,62 @@
+import type { PropsWithChildren } from 'hono/jsx'
+import * as z from 'zod/mini'
+import { NoDefault, Problem } from './fields.tsx'
+import { emptyForm, type FormState, optionalText } from './form.ts'
+
+/** A form above a list that does something to the rows that are selected there, or to all that the page shows, whatever came since. */
+const formId = 'selection'
+
+/** The box by which a row is selected. */
+export function SelectRow({ id, label, form = emptyForm }: { id: number; label: string; form?: FormState }) {
+  const name = `row-${id}`
+  return (
+    <input type="checkbox" name={name} form={formId} checked={name in form.values} aria-label={`Select ${label}`} />
+  )
+}
+
+interface SelectionFormProps {
+  action: string
+  /** The rows that may be selected. */
+  ids: number[]
+  form: FormState
+}
+
+export function SelectionForm({ action, ids, form, children }: PropsWithChildren<SelectionFormProps>) {
+  return (
+    <>
+      <Problem form={form} />
+      <form method="post" action={action} id={formId} class="row end">
+        <NoDefault />
+        <input type="hidden" name="shown" value={ids.join(' ')} />
+        {children}
+      </form>
+    </>
+  )
+}
+
+/** `which` is `chosen` or `shown`. What the form has for other buttons alone stands in the way of neither. */
+export function SelectionButtons({ verb, count, confirm }: { verb: string; count: number; confirm: string }) {
+  return (
+    <>
+      <button type="submit" name="which" value="chosen" formnovalidate>
+        {verb} selected
+      </button>
+      <button type="submit" name="which" value="shown" formnovalidate data-confirm={confirm}>
+        {verb} all {count} on this page
+      </button>
+    </>
+  )
+}
+
+/** The ids of the page in one text. A field `row-<id>` comes for each that is selected. */
+export const shownField = optionalText.check(
+  z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.'),
+)
+
+/** The ids that a form means: of those that its page showed the selected ones, or all. */
+export function idsOf({ shown, which, ...fields }: { shown: string; which?: string }): number[] {
+  return shown
+    .split(' ')
+    .filter((id) => which === 'shown' || `row-${id}` in fields)
+    .map(Number)
+}
