@@ -7,7 +7,7 @@ import { customer, type Shop } from '../lib/local/stripe-events.ts'
 import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 import { bill, firstPayment } from './support/payments.ts'
-import { password, signUp } from './support/people.ts'
+import { password, signUpInBrowser } from './support/people.ts'
 import { startReceiver } from './support/receiver.ts'
 import { startStack } from './support/stack.ts'
 import { totp } from './support/totp.ts'
@@ -76,7 +76,7 @@ test(
     await page.goto('/')
     await page.getByRole('link', { name: 'Create an account' }).click()
     const email = `ada-${crypto.randomUUID()}@example.com`
-    await signUp(page, 'Ada', email)
+    await signUpInBrowser(page, 'Ada', email)
     await confirmAddress(page, email)
     await page.getByLabel('Company').fill('Analytical')
     await page.getByLabel('Program name').fill('Engine')
@@ -157,7 +157,7 @@ test(
     await partner.page.goto(await linkInMail(partnerEmail))
     await partner.page.getByRole('link', { name: 'Create an account' }).click()
     expect(await partner.page.getByLabel('E-mail').inputValue()).toBe(partnerEmail)
-    await signUp(partner.page, 'Grace', partnerEmail)
+    await signUpInBrowser(partner.page, 'Grace', partnerEmail)
     await partner.page.getByRole('button', { name: 'Accept the invitation' }).click()
     expect(await figure(partner.page, 'Pending').textContent()).toBe('$35.00')
     expect(await figure(partner.page, 'Available').textContent()).toBe('$0.00')
@@ -242,7 +242,7 @@ test(
     const { context, page } = await openBrowser()
     const email = `eve-${crypto.randomUUID()}@example.com`
     await page.goto('/sign-up')
-    await signUp(page, 'Eve', email)
+    await signUpInBrowser(page, 'Eve', email)
     await confirmAddress(page, email)
     await page.goto('/account')
     await page.getByRole('link', { name: 'Set up' }).click()

@@ -16,6 +16,9 @@ const open = () => openStage(stack.baseUrl, stack.db, env)
 /** An id that cannot be one, one that is too large, and one that nothing has yet. */
 const strangeIds = ['abc', '9'.repeat(30), '999999999']
 
+// The API tells what is wrong with an id that can be none, and two of its addresses take a token and no key.
+const told = (route: string) => (route.startsWith('GET /api/') || route.endsWith('.csv') ? [400, 401, 404] : [404])
+
 test.each(strangeIds)('no page or resource is found by the id %s, wherever an address takes one', async (strange) => {
   const { callers, ids, sandbox: own } = await open()
   // What an address takes that is no id of the database may be anything.
@@ -38,8 +41,6 @@ test.each(strangeIds)('no page or resource is found by the id %s, wherever an ad
       return { route, status }
     }),
   )
-  // The API tells what is wrong with an id that can be none, and two of its addresses take a token and no key.
-  const told = (route: string) => (route.startsWith('GET /api/') || route.endsWith('.csv') ? [400, 401, 404] : [404])
   expect(answers.filter(({ route, status }) => !told(route).includes(status))).toEqual([])
 })
 

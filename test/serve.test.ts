@@ -20,7 +20,7 @@ import { openPool } from '../lib/serve/postgres.ts'
 import { lossesOf, startCallers } from './chaos/serve.ts'
 import { launchBrowser } from './support/browser.ts'
 import { mmdb } from './support/mmdb.ts'
-import { password, signUp } from './support/people.ts'
+import { password, signUpInBrowser } from './support/people.ts'
 import { startReceiver } from './support/receiver.ts'
 import { startMailApi, startServe, settingsOf } from './support/serve.ts'
 import { givenSecrets, type Served } from './support/serve-process.ts'
@@ -109,7 +109,7 @@ describe('with a database of its own', async () => {
     const complaints: string[] = []
     context.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())))
     await page.goto('/sign-up')
-    await signUp(page, 'Ada', email)
+    await signUpInBrowser(page, 'Ada', email)
     await page.getByText(`we sent a link to ${email}`).waitFor()
     const session = { domain: host, path: '/', secure: true, httpOnly: true, sameSite: 'Lax' }
     expect(await context.cookies()).toEqual([expect.objectContaining({ ...session, name: sessionCookie })])

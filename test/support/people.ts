@@ -22,7 +22,7 @@ export function newEmail() {
 export const sessionCookieOf = (token: string) => ({ cookie: `__Host-svc_session=${encodeURIComponent(token)}` })
 
 /** Somebody who signs up on the page that is open, and in after it. */
-export async function signUp(page: Page, name: string, email: string) {
+export async function signUpInBrowser(page: Page, name: string, email: string) {
   await page.getByLabel('Your name').fill(name)
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password').fill(password)
