@@ -1,0 +1,42 @@
+import { Stripe } from 'stripe'
+import { webhookSecret } from './world.ts'
+
+/** Posts once; status 0 where there was no answer. */
+export async function post(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
+  try {
+    return await fetch(`http://svc.test${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    })
+  } catch {
+    return Response.error()
+  }
+}
+
+export const isKnown = ({ status }: Response) => status > 0 && status < 500
+
+/** Calls until it is known what became of it. A service that never says is one that hangs, and one that fails again is broken. */
+export async function untilKnown<Answer extends { status: number }>(
+  call: () => Promise<Answer>,
+  known: (answer: Answer) => boolean,
+): Promise<Answer> {
+  for (let tries = 0, failures = 0; tries < 60; tries++) {
+    const answer = await call()
+    if (known(answer)) return answer
+    if (answer.status === 500) failures += 1
+    if (failures === 3) throw new Error('A call was answered 500 three times.')
+    await new Promise((resolve) => setTimeout(resolve, Math.min(10 * tries, 300)))
+  }
+  throw new Error('A call was tried sixty times, and it is not known what became of it.')
+}
+
+/** Delivers an event until it is taken, as Stripe does. */
+export async function deliver(event: object): Promise<void> {
+  const payload = JSON.stringify(event)
+  const response = await untilKnown(() => {
+    const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: webhookSecret })
+    return post('/api/v1/webhooks/stripe', payload, { 'stripe-signature': signature })
+  }, isKnown)
+  if (!response.ok) throw new Error(`A webhook was answered ${response.status}: ${await response.text()}`)
+}

@@ -1,0 +1,199 @@
+import { checkoutSession, refund as stripeRefund, stripeEvent } from '../../lib/local/stripe-events.ts'
+import { leadCommissionCents, type ModelSale, partnerOfClick, untouched } from '../support/money-model.ts'
+import { deliver } from './calls.ts'
+import { currencies, type History, people, type Step } from './history.ts'
+import { patiently } from './world.ts'
+
+const key = (person: number) => `person-${person}`
+
+const emailOf = (programId: number, person: number) => `planted-${programId}-${person}@private.example`
+
+export function sell(history: History): Step {
+  const person = history.person()
+  const amount = history.amount()
+  const currency = history.random.pick(currencies) ?? 'usd'
+  const id = history.name('sale')
+  return {
+    touches: [],
+    run: async () => {
+      const { answers, certain } = await history.calls(() =>
+        history.certainly(() =>
+          history.client.trackSale({
+            customerExternalId: key(person),
+            amount,
+            invoiceId: id,
+            currency,
+            clickId: history.clickIds[person] ?? null,
+            // Of the partner who brought them, since their payments of Stripe name none and may come first.
+            coupon: person < people && person % 3 === 0 ? `CODE-${person % 2}` : null,
+          }),
+        ),
+      )
+      for (const { ok, error } of answers) {
+        if (!ok && (certain || !(error as { same_payload?: boolean }).same_payload))
+          history.wrong.push(`sale ${id} was refused: ${JSON.stringify(error)}`)
+      }
+      const commission = await history.commissionOf(id, { customer: person, amount, currency, type: 'payment' })
+      if (certain) history.expect(`commission of ${id}`, answers[0]?.data?.commission_cents, commission?.amount ?? 0)
+      history.model.sales.push({
+        id,
+        customer: person,
+        type: 'payment',
+        amount,
+        currency,
+        refunded: 0,
+        refunds: new Map(),
+        commission,
+      })
+    },
+  }
+}
+
+/** A sale and its refund as Stripe tells of them: repeatedly, at once, in any order. */
+export function sellByProcessor(history: History): Step {
+  const person = history.person()
+  const amount = history.random.integer(2, 100_000)
+  const id = `pi_${history.program.programId}_${history.name('payment')}`
+  const refunded = history.random.chance(0.5)
+    ? history.random.chance(0.3)
+      ? amount
+      : history.random.integer(1, amount - 1)
+    : 0
+  const shop = { ...history.shop, clickId: history.clickIds[person] ?? null, customerKey: key(person) }
+  const paid = checkoutSession(shop, { id: `cs_${id}`, total: amount, payment_intent: id })
+  const events = [
+    stripeEvent(shop, `evt_paid_${id}`, 'checkout.session.completed', paid),
+    ...(refunded > 0
+      ? [
+          stripeEvent(
+            shop,
+            `evt_refund_${id}`,
+            'refund.created',
+            stripeRefund(shop, { id: `re_${id}`, amount: refunded, payment_intent: id }),
+          ),
+        ]
+      : []),
+  ]
+  return {
+    touches: [`sale:${id}`],
+    run: async () => {
+      await Promise.all(events.map((event) => history.calls(() => deliver(event))))
+      const commission = await history.commissionOf(id, { customer: person, amount, currency: 'usd', type: 'payment' })
+      const sale: ModelSale = {
+        id,
+        customer: person,
+        type: 'payment',
+        amount,
+        currency: 'usd',
+        refunded: 0,
+        refunds: new Map(),
+        commission,
+      }
+      history.model.sales.push(sale)
+      if (refunded > 0) history.model.refund(sale, refunded, `re_${id}`)
+    },
+  }
+}
+
+export function lead(history: History): Step {
+  const person = history.person()
+  return {
+    touches: [`lead:${person}`],
+    run: async () => {
+      const { answers, certain } = await history.calls(() =>
+        history.certainly(() =>
+          history.client.trackLead({
+            customerExternalId: key(person),
+            clickId: history.clickIds[person] ?? null,
+            email: emailOf(history.program.programId, person),
+          }),
+        ),
+      )
+      for (const { ok, error } of answers)
+        if (!ok) history.wrong.push(`the lead of ${person} was refused: ${JSON.stringify(error)}`)
+      if (certain)
+        history.expect(`lead of ${person} is a repeat`, answers[0]?.data?.duplicate ?? false, history.leads.has(person))
+      if (history.leads.has(person)) return
+      history.leads.add(person)
+      const { rows } = await patiently(() =>
+        history.world.pool.query<{ id: string }>(
+          `select m.id from commissions m join customers c on c.program_id = m.program_id and c.id = m.customer_id
+          where m.program_id = $1 and m.kind = 'lead' and c.customer_key = $2`,
+          [history.program.programId, key(person)],
+        ),
+      )
+      history.model.leadCommissions.push({
+        id: Number(rows[0]?.id),
+        customer: person,
+        partner: partnerOfClick(person),
+        currency: 'usd',
+        amount: leadCommissionCents,
+        ...untouched,
+      })
+    },
+  }
+}
+
+export function refund(history: History): Step | undefined {
+  const sale = history.random.pick(history.model.sales.filter(({ id }) => !id.startsWith('pi')))
+  if (!sale) return undefined
+  const amount = history.random.chance(0.2)
+    ? null
+    : history.random.chance(0.5)
+      ? history.random.integer(1, 30)
+      : history.random.integer(1, 60_000)
+  const id = amount === null || history.random.chance(0.25) ? null : `refund-${history.random.integer(0, 3)}`
+  return refundsAtOnce(history, sale, [{ amount, id }])
+}
+
+/** Several refunds of one size at the same moment: in which order they are applied makes no difference. */
+export function burst(history: History): Step | undefined {
+  const sale = history.random.pick(history.model.sales.filter(({ id }) => !id.startsWith('pi')))
+  if (!sale) return undefined
+  const amount = history.random.integer(1, Math.max(1, Math.floor(sale.amount / 2)))
+  return refundsAtOnce(
+    history,
+    sale,
+    Array.from({ length: history.random.integer(2, 4) }, () => ({ amount, id: history.name('burst') })),
+  )
+}
+
+function refundsAtOnce(
+  history: History,
+  sale: ModelSale,
+  refunds: { amount: number | null; id: string | null }[],
+): Step {
+  return {
+    touches: [`sale:${sale.id}`],
+    alone: history.withdrawalsOpen(),
+    run: async () => {
+      const sent = await Promise.all(
+        refunds.map(({ amount, id }) =>
+          history.calls(() =>
+            history.certainly(() =>
+              history.client.trackRefund({
+                invoiceId: sale.id,
+                ...(amount !== null && { amount }),
+                ...(id !== null && { refundId: id }),
+              }),
+            ),
+          ),
+        ),
+      )
+      const answers = sent.flatMap((call) => call.answers)
+      for (const { ok, error } of answers)
+        if (!ok) history.wrong.push(`a refund of ${sale.id} was refused: ${JSON.stringify(error)}`)
+      const statuses = refunds.map(
+        ({ amount, id }) => (history.model.refund(sale, amount, id) as { status: string }).status,
+      )
+      // A second try after a lost one says where the sale stands by then, with what others refunded meanwhile.
+      if (sent.every(({ certain, sure }) => (refunds.length === 1 ? certain : sure))) {
+        history.expect(
+          `refunds of ${sale.id}`,
+          answers.map(({ data }) => data?.status ?? '').toSorted(),
+          statuses.toSorted(),
+        )
+      }
+    },
+  }
+}

@@ -1,0 +1,83 @@
+import type { LedgerProgram } from '../support/ledger.ts'
+import { addAccount } from '../support/joined-partner.ts'
+import { type FaultyMail, mailedTo } from './mail.ts'
+import type { FaultyQueue } from './queue-faults.ts'
+import { seeded } from './random.ts'
+import type { World } from './world.ts'
+
+/** The first partner and somebody of the workspace have accounts and are mailed: the partner at once, the other of reviews once a day. */
+export async function addReaders(world: World, { programId, partnerIds }: LedgerProgram): Promise<void> {
+  const { pool, service, db } = world
+  const [partner, member] = await Promise.all([addAccount(pool, 'Partner 0'), addAccount(pool, 'Owner')])
+  await pool.query(
+    `with tied as (update partners set user_id = $3 where program_id = $1 and id = $2)
+    insert into workspace_members (workspace_id, user_id, role) select workspace_id, $4, 'owner' from programs where id = $1`,
+    [programId, partnerIds[0], partner.id, member.id],
+  )
+  await service.saveMailChoices(db, member.id, { application: 'at_once', review: 'daily' })
+}
+
+/**
+ * Sends and delivers what is left in the outbox, as the scheduled functions do in the minutes after, and mails it: first with the queue and the mail API
+ * at their worst, then without faults. Returns what was not told or mailed, or not once.
+ */
+export async function deliverEverything(
+  world: World,
+  faults: FaultyQueue,
+  queueUrl: string,
+  mail: FaultyMail,
+): Promise<string[]> {
+  const { service, db, pool, env } = world
+  const mailEnv = {
+    ...env,
+    BASE_URL: 'http://svc.test',
+    AUTH_SECRET: 'x'.repeat(32),
+    MAIL_API_URL: mail.url,
+    MAIL_API_KEY: 'key',
+    MAIL_FROM: 'Chaos <chaos@example.com>',
+  }
+  const sendMails = (round: number, sender: number) =>
+    world.during(seeded(round, sender), () =>
+      world.settle(async () => void (await service.sendNotificationMails(db, mailEnv, Date.now() + 60_000))),
+    )
+  const queue = service.openQueue(env as never)
+  const wrong: string[] = []
+  for (let round = 0; round < 8; round++) {
+    faults.faulty = mail.faulty = round < 3
+    // What waits for ten seconds or fifteen minutes to pass goes on at once.
+    await pool.query(
+      `update outbox set created_at = created_at - interval '1 hour', sent_at = null where delivered_at is null`,
+    )
+    try {
+      await service.relayOutbox(db, service.queuesOf(queue, { QUEUE_URL: queueUrl }), Date.now() + 60_000)
+      await service.drainQueue(db, queue, queueUrl, Date.now() + 60_000)
+    } catch (error) {
+      if (!faults.faulty) wrong.push(`delivering failed without a fault: ${String(error)}`)
+    }
+    await pool.query("update notification_mails set due_at = due_at - interval '2 days'")
+    await Promise.all([sendMails(round, 1), sendMails(round, 2)])
+  }
+  queue.destroy()
+  const { rows } = await pool.query<{ rows: string; told: string }>(
+    'select count(*) as rows, count(n.id) as told from outbox o full join notifications n on n.program_id = o.program_id and n.id = o.id',
+  )
+  const [row] = rows
+  if (row?.rows !== row?.told) wrong.push(`of ${row?.rows} notifications ${row?.told} were told`)
+  const mailed = mailedTo(mail)
+  // What was decided before its mail was due is not mailed.
+  const { rows: readers } = await pool.query<{ email: string; told: string; decided: string }>(
+    `select u.email, count(*) as told, count(*) filter (where is_decided(n)) as decided
+    from outbox o join notifications n using (program_id, id) join programs p on p.id = o.program_id
+    left join partners r on r.program_id = o.program_id and r.id = o.partner_id and o.audience = 'partner'
+    left join workspace_members m on m.workspace_id = p.workspace_id and o.audience = 'advertiser'
+    join users u on u.id = coalesce(r.user_id, m.user_id)
+    group by u.email`,
+  )
+  for (const { email, told, decided } of readers) {
+    const count = mailed.get(email) ?? 0
+    if (count > Number(told) || count < Number(told) - Number(decided))
+      wrong.push(`${email} was mailed ${count} of ${told} notifications, of which ${decided} were decided on`)
+  }
+  if (mailed.size > readers.length) wrong.push(`${mailed.size} were mailed, ${readers.length} are to be`)
+  return [...wrong, ...mail.wrong]
+}

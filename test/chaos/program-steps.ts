@@ -1,0 +1,321 @@
+import { transfer } from '../support/ledger.ts'
+import { addAccount, findJoined, join } from '../support/joined-partner.ts'
+import type { Model } from '../support/money-model.ts'
+import { currencies, type History, people, type Step } from './history.ts'
+import { patiently } from './world.ts'
+
+export function approve(history: History): Step {
+  const chosen = Array.from(
+    { length: history.random.integer(1, 4) },
+    () => history.random.pick(history.model.commissions) ?? [],
+  )
+    .flat()
+    .filter((commission, index, all) => all.indexOf(commission) === index)
+  return {
+    touches: ['approvals', ...chosen.map((commission) => history.subject(commission.id))],
+    alone: history.withdrawalsOpen(),
+    run: async () => {
+      const ids = chosen.map(({ id }) => id)
+      const { answers, sure } = await history.calls(() =>
+        history.world.settle(() =>
+          history.world.service.approveCommissions(history.world.db, history.program.programId, ids),
+        ),
+      )
+      const credited = history.model.approve(chosen)
+      if (sure) history.expect('approved', answers[0], { value: credited })
+    },
+  }
+}
+
+export function reject(history: History): Step | undefined {
+  const commission = history.random.pick(history.model.commissions)
+  if (!commission) return undefined
+  return {
+    touches: [history.subject(commission.id)],
+    alone: history.withdrawalsOpen(),
+    run: async () => {
+      const { answers, sure } = await history.calls(() =>
+        history.world.settle(() =>
+          history.world.service.rejectCommission(
+            history.world.db,
+            history.program.programId,
+            commission.id,
+            'Not a real sale',
+          ),
+        ),
+      )
+      const expected = history.model.reject(commission)
+      if (sure) history.expect(`rejection of ${commission.id}`, pickLike(answers[0], expected), expected)
+    },
+  }
+}
+
+/** A person decides on what is held. */
+export function decideReviews(history: History): Step | undefined {
+  const held = history.model.commissions.filter((one) => one.held)
+  const chosen = held.filter(() => history.random.chance(0.5))
+  const [first] = chosen
+  if (!first) return undefined
+  const decision = history.random.chance(0.6) ? 'released' : 'rejected'
+  return {
+    touches: [],
+    // Who was released once is not held again, so what waits of them beside it hangs on which comes first.
+    alone: true,
+    run: async () => {
+      const { db, service } = history.world
+      const ids = chosen.map(({ id }) => id)
+      const { answers, sure } = await history.calls(() =>
+        history.world.settle(async () => ({
+          changed: (await service.decideReviews(db, history.program.programId, ids, decision, 'Asked the buyer'))
+            .changed,
+        })),
+      )
+      const changed = history.model.decide(chosen, decision)
+      if (sure) history.expect(`${decision} of ${ids.join(', ')}`, answers[0], { changed })
+    },
+  }
+}
+
+/** A commission or a deduction by hand: one, however often it is sent. */
+export function adjust(history: History): Step {
+  const partner = history.random.integer(0, history.program.partnerIds.length - 1)
+  const currency = history.random.pick(currencies) ?? 'usd'
+  const amount = history.random.integer(1, 8000) * (history.random.chance(0.5) ? 1 : -1)
+  return {
+    // What was credited first is paid first, so no two are credited at once.
+    touches: ['approvals'],
+    alone: true,
+    run: async () => {
+      const { db, service } = history.world
+      const { programId, partnerIds } = history.program
+      const requestId = crypto.randomUUID()
+      const given = { partnerId: partnerIds[partner] ?? 0, currency, amountCents: amount, note: 'By hand' }
+      const { answers } = await history.calls(() =>
+        history.world.settle(async () => ({
+          id: (await service.makeAdjustment(db, programId, given, requestId, [])).id,
+        })),
+      )
+      history.model.adjust(partner, currency, amount)
+      const made = new Set(answers.map((answer) => JSON.stringify(answer)))
+      if (made.size > 1) history.wrong.push(`one adjustment was answered ${[...made].join(' and ')}`)
+    },
+  }
+}
+
+/** Somebody joins by the program's page, brings a buyer, and is the partner who comes last. */
+export function joinProgram(history: History): Step | undefined {
+  if (history.program.partnerIds.length > 2) return undefined
+  return {
+    touches: [],
+    alone: true,
+    run: async () => {
+      const { db, pool, service } = history.world
+      const { programId } = history.program
+      const account = await patiently(() => addAccount(pool, 'Partner 2'))
+      const given = { account, name: 'Partner 2', groupId: null }
+      await history.calls(() => history.world.settle(() => join(service, db, programId, given)))
+      history.program.add(await findJoined(pool, programId, account, patiently))
+      history.model.join(null)
+      for (const person of [people, people + 1]) history.clickIds[person] = await history.click(person)
+    },
+  }
+}
+
+export function askWithdrawal(history: History): Step {
+  const partner = history.random.integer(0, history.program.partnerIds.length - 1)
+  const currency = history.random.pick(currencies) ?? 'usd'
+  const percent = history.random.integer(0, 120)
+  return {
+    touches: [],
+    alone: true,
+    run: async () => {
+      const available = history.model.available(partner, currency)
+      const amountCents = Math.max(Math.floor((Math.max(available, 0) * percent) / 100), 1)
+      const requestId = crypto.randomUUID()
+      const ask = {
+        programId: history.program.programId,
+        partnerId: history.program.partnerIds[partner] ?? 0,
+        currency,
+        amountCents,
+        requestId,
+      }
+      const { answers } = await history.calls(() =>
+        history.world.settle(() => history.world.service.askWithdrawal(history.world.db, ask)),
+      )
+      const distinct = new Set(answers.map((answer) => JSON.stringify(answer)))
+      if (distinct.size > 1)
+        history.wrong.push(`one request for a withdrawal was answered ${[...distinct].join(' and ')}`)
+      const [answer = {}] = answers
+      if (amountCents > available)
+        return history.expect('a withdrawal beyond the balance', answer, { error: 'conflict' })
+      if (!('value' in answer))
+        return void history.wrong.push(`a withdrawal within the balance was answered ${JSON.stringify(answer)}`)
+      history.model.withdrawals.push({
+        id: Number(answer.value),
+        partner,
+        currency,
+        amount: amountCents,
+        status: 'requested',
+      })
+    },
+  }
+}
+
+export function decideWithdrawal(history: History, verb: 'pay' | 'refuse' | 'cancel'): Step | undefined {
+  const withdrawal = history.random.pick(history.model.withdrawals)
+  if (!withdrawal) return undefined
+  return {
+    touches: [],
+    alone: true,
+    run: async () => {
+      const { db, service } = history.world
+      const { programId } = history.program
+      const { answers } = await history.calls(() =>
+        history.world.settle(async () => {
+          if (verb === 'pay') await service.payWithdrawal(db, programId, withdrawal.id, withdrawal.amount, transfer)
+          else if (verb === 'refuse')
+            await service.refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing')
+          else {
+            const partnerId = history.program.partnerIds[withdrawal.partner] ?? 0
+            await service.cancelWithdrawal(db, programId, partnerId, withdrawal.id)
+          }
+        }),
+      )
+      const expected = history.model[verb](withdrawal)
+      for (const answer of answers) history.expect(`${verb} ${withdrawal.id}`, answer, expected)
+    },
+  }
+}
+
+/** What a run's file holds, the oldest payment first; nothing where it has nothing left to pay. */
+async function fileOf(history: History, run: number): Promise<{ id: number; amount: number }[]> {
+  const { service, db } = history.world
+  const { answers } = await history.calls(() =>
+    history.world.settle(async () => ({
+      text: await service.exportPayments(db, history.program.programId, { payoutRunId: run }, { layout: 'csv' }),
+    })),
+  )
+  const [answer = {}] = answers
+  return ('text' in answer ? String(answer.text) : '')
+    .trim()
+    .split('\r\n')
+    .slice(1)
+    .map((line) => line.split(','))
+    .map(([reference = '', , , amount = '']) => ({
+      id: Number(reference.replace('withdrawal-', '')),
+      amount: Number(amount.replace('.', '')),
+    }))
+}
+
+/** Makes a payout run, which pays everything payable, and then another, which finds nothing. */
+export function payoutRun(history: History): Step {
+  return {
+    touches: [],
+    alone: true,
+    run: async () => {
+      const { db, service } = history.world
+      const { programId } = history.program
+      const due = history.model.payable()
+      const requestId = crypto.randomUUID()
+      const { answers } = await history.calls(() =>
+        history.world.settle(async () => ({ run: await service.makePayoutRun(db, programId, requestId) })),
+      )
+      const made = [...new Set(answers.map((answer) => ('run' in answer ? answer.run : answer)))]
+      const [run] = made
+      const isMade = typeof run === 'number'
+      if (made.length > 1 || isMade !== due.length > 0) {
+        history.wrong.push(`one payout run was answered ${JSON.stringify(answers)}, ${due.length} were due`)
+      } else if (isMade) {
+        await takeRun(history, run, due)
+      }
+    },
+  }
+}
+
+/** A run has just been made: its file holds what was due, and a run after it is empty. */
+async function takeRun(history: History, run: number, due: ReturnType<Model['payable']>): Promise<void> {
+  const { db, service } = history.world
+  const file = await fileOf(history, run)
+  history.expect(
+    `the file of payout run ${run}`,
+    file.map(({ amount }) => amount),
+    due.map(({ amount }) => amount),
+  )
+  for (const [index, payment] of due.entries())
+    history.model.withdrawals.push({ ...payment, id: file[index]?.id ?? 0, status: 'requested', run })
+  history.runs.push(run)
+  const again = await history.world.settle(async () => ({
+    run: await service.makePayoutRun(db, history.program.programId, crypto.randomUUID()),
+  }))
+  history.expect(`a payout run after run ${run}`, again, { run: null })
+}
+
+/** Pays what a run's file holds. */
+export function payRun(history: History): Step | undefined {
+  const run = history.random.pick(history.runs)
+  if (run === undefined) return undefined
+  return {
+    touches: [],
+    alone: true,
+    run: async () => {
+      const { db, service } = history.world
+      const open = history.model.openOf(run).map(({ id, amount }) => ({ id, amount }))
+      if (!history.model.paidRuns.has(run))
+        history.expect(`the file of payout run ${run}`, await fileOf(history, run), open)
+      const cents = open.reduce((sum, { amount }) => sum + amount, 0)
+      const { answers } = await history.calls(() =>
+        history.world.settle(async () => {
+          await service.payPayoutRun(db, history.program.programId, run, transfer, cents)
+        }),
+      )
+      history.model.payRun(run)
+      for (const answer of answers) history.expect(`payment of run ${run}`, answer, { ok: true })
+    },
+  }
+}
+
+/** What the scheduled function does, for all programs' clicks; nothing that anybody reads may change. */
+export function countClicks(history: History): Step {
+  const limit = history.random.integer(1, 40)
+  return {
+    touches: [],
+    run: async () => {
+      await history.calls(() => history.world.settle(() => history.world.service.countClicks(history.world.db, limit)))
+      await history.calls(() => history.world.settle(() => history.world.service.countFigures(history.world.db, limit)))
+    },
+  }
+}
+
+/** Rules of everybody or of a partner change while sales come. Without caps, which leave to sales at once what is in no order. */
+export function changeRules(history: History): Step {
+  const holder = history.random.pick(['everybody', 'partner 0', 'partner 1'] as const) ?? 'everybody'
+  const types = holder === 'everybody' ? (['payment'] as const) : ([null, 'payment'] as const)
+  const rules = types
+    .filter(() => history.random.chance(0.6))
+    .map((sale_type) => ({
+      sale_type,
+      commission_bp: history.random.pick([0, 335, 5000, 10_000]) ?? 0,
+      commission_fixed_cents: history.random.pick([0, 0, 250]) ?? 0,
+      lifetime_cap_cents: null,
+      lead_commission_cents: null,
+    }))
+  return {
+    touches: ['rules'],
+    run: async () => {
+      const { db, service } = history.world
+      const { programId, partnerIds } = history.program
+      history.possibleRules.push(new Map(history.model.rules).set(holder, rules))
+      history.model.rules.set(holder, rules)
+      const of = holder === 'everybody' ? holder : { partnerId: partnerIds[holder === 'partner 0' ? 0 : 1] ?? 0 }
+      const { answers } = await history.calls(() =>
+        history.world.settle(async () => void (await service.saveRules(db, programId, of, rules))),
+      )
+      for (const answer of answers) history.expect(`rules of ${holder}`, answer, { ok: true })
+    },
+  }
+}
+
+/** Only the fields of `found` that `expected` names. */
+function pickLike(found: object | undefined, expected: object): object {
+  return Object.fromEntries(Object.entries(found ?? {}).filter(([name]) => name in expected))
+}

@@ -1,0 +1,117 @@
+import { findDifferences } from '../../lib/commands/audit.ts'
+import { createLedgerProgram, keepWebhooks } from '../support/ledger.ts'
+import { commissionBp, leadCommissionCents, storedMoney } from '../support/money-model.ts'
+import { burst, lead, refund, sell, sellByProcessor } from './customer-steps.ts'
+import { History, people, type Step } from './history.ts'
+import { addReaders } from './notifications.ts'
+import {
+  adjust,
+  approve,
+  askWithdrawal,
+  changeRules,
+  countClicks,
+  decideReviews,
+  decideWithdrawal,
+  joinProgram,
+  payoutRun,
+  payRun,
+  reject,
+} from './program-steps.ts'
+import { patiently, type World } from './world.ts'
+
+const atOnce = 12
+
+/** Each kind of step, up to its number of the 53 that are drawn from. */
+const kinds: [upTo: number, step: (history: History) => Step | undefined][] = [
+  [6, lead],
+  [14, sell],
+  [17, sellByProcessor],
+  [23, refund],
+  [26, burst],
+  [32, approve],
+  [33, reject],
+  [36, askWithdrawal],
+  [38, (history) => decideWithdrawal(history, 'pay')],
+  [39, (history) => decideWithdrawal(history, 'refuse')],
+  [40, (history) => decideWithdrawal(history, 'cancel')],
+  [43, payoutRun],
+  [45, payRun],
+  [46, countClicks],
+  [47, changeRules],
+  [49, decideReviews],
+  [51, adjust],
+  [53, joinProgram],
+]
+
+/** The next step, drawn from what there is now. */
+function next(history: History): Step {
+  const kind = history.random.integer(1, 53)
+  const person = history.person()
+  if (kind <= 2) return { touches: [], run: async () => void (await history.click(person, history.clickIds[person])) }
+  return kinds.find(([upTo]) => kind <= upTo)?.[1](history) ?? sell(history)
+}
+
+/**
+ * Runs a random history of a program of its own, steps that do not depend on each other at once, and returns what is wrong
+ * afterwards: an answer that is not the model's, a state that is not the model's, or what the audit finds.
+ */
+export async function runHistory(world: World, seed: number, steps: number): Promise<string[]> {
+  const program = await patiently(() =>
+    createLedgerProgram(world.pool, world.db, { commissionBp, leadCommissionCents }),
+  )
+  const history = new History(world, program, seed)
+  const { programId, partnerIds } = program
+  await patiently(() => keepWebhooks(world.pool, programId))
+  await patiently(() => addReaders(world, program))
+  try {
+    await patiently(() =>
+      world.pool.query('update programs set processor_account_id = $2 where id = $1', [
+        programId,
+        history.shop.account,
+      ]),
+    )
+    history.clickIds.push(...(await Promise.all(Array.from({ length: people }, (_, person) => history.click(person)))))
+    let wave: Step[] = []
+    const takeWave = async () => {
+      await Promise.all(wave.map((step) => step.run()))
+      wave = []
+      history.possibleRules = [new Map(history.model.rules)]
+    }
+    for (let taken = 0; taken < steps; taken++) {
+      const step = next(history)
+      const busy = new Set(wave.flatMap(({ touches }) => touches))
+      if (step.alone || wave.length >= atOnce || step.touches.some((subject) => busy.has(subject))) {
+        await takeWave()
+        if (step.alone) {
+          wave = [step]
+          await takeWave()
+          continue
+        }
+      }
+      wave.push(step)
+    }
+    await takeWave()
+    const stored = await patiently(() => storedMoney(world.pool, world.db, programId, partnerIds))
+    const expected = history.model.expected()
+    for (const part of ['sales', 'commissions', 'withdrawals', 'told', 'balances'] as const)
+      history.expect(part, stored[part], JSON.parse(JSON.stringify(expected[part])))
+    history.wrong.push(...(await patiently(() => differences(world, programId))))
+  } catch (error) {
+    history.wrong.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
+  }
+  return history.wrong.map((line) => `seed ${seed}: ${line}`)
+}
+
+/** What the audit finds, in one program or in all. */
+export async function differences(world: World, programId?: number): Promise<string[]> {
+  const client = await world.pool.connect()
+  let failure: Error | undefined
+  try {
+    return await findDifferences(client, programId)
+  } catch (error) {
+    failure = error as Error
+    throw error
+  } finally {
+    client.release(failure)
+  }
+}
