@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Webhook } from 'standardwebhooks'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { recordClick } from '../lib/tracking/clicks.ts'
 import { noClick } from './support/ledger.ts'
 import { command, startSvc } from './support/svc.ts'
@@ -34,6 +34,14 @@ describe('svc webhooks', () => {
       success: false,
       error: { code: 'invalid_request' },
     })
+    const rotated = await svc(['webhooks', 'rotate', id])
+    expect(rotated.stdout).toMatch(new RegExp(`^✓ Endpoint ${id} has a new secret, shown this once: whsec_`))
+    expect(rotated.stdout).not.toContain(secret)
+    const every = await json(['webhooks', 'create', '--url', url, '--json'])
+    expect((await svc(['webhooks', 'list'])).stdout).toMatch(
+      new RegExp(`^${every.webhook_endpoint.id} +${url} +all +active`, 'm'),
+    )
+    await svc(['webhooks', 'delete', `${every.webhook_endpoint.id}`])
     expect((await svc(['webhooks', 'delete', id])).stdout).toContain(`Endpoint ${id} is deleted`)
     expect(await svc(['webhooks', 'test', id])).toMatchObject({
       exitCode: 1,
@@ -46,7 +54,10 @@ describe('svc webhooks', () => {
 async function startMovable(handle: RequestListener) {
   const server = createServer(handle).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  afterAll(() => void server.close())
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
   const { port } = server.address() as AddressInfo
   return {
     url: `http://127.0.0.1:${port}`,
@@ -108,7 +119,12 @@ async function listenAt({ hooks, server, url }: Awaited<ReturnType<typeof startH
     cwd: inFolder('.'),
     env: environment,
   })
-  afterAll(() => void child.kill('SIGKILL'))
+  // Also where the test failed in the middle.
+  const exited = once(child, 'exit')
+  onTestFinished(async () => {
+    child.kill('SIGKILL')
+    await exited
+  })
   const out = { text: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => (out.text += text))
   child.stderr.setEncoding('utf8').on('data', (text: string) => (out.text += text))
@@ -121,7 +137,7 @@ async function listenAt({ hooks, server, url }: Awaited<ReturnType<typeof startH
     out,
     end: async (signal: NodeJS.Signals) => {
       child.kill(signal)
-      return (await once(child, 'exit')) as [number | null, string | null]
+      return (await exited) as [number | null, string | null]
     },
   }
 }

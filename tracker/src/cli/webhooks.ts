@@ -70,6 +70,19 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       print(flags, answer, `${green('✓')} Endpoint ${id} is deleted.`)
     })
 
+  onOne('rotate', 'Give an endpoint a new secret, and show it. For a day the previous one signs too.')
+    .option('--idempotency-key <key>', 'Running the command again rotates once.')
+    .addHelpText('after', '\nExamples:\n  $ svc webhooks rotate 3')
+    .action(async (id: number, flags: Flags) => {
+      const made = await create<Answer<'rotateWebhookSecret'>>(flags, `webhook-endpoints/${id}/rotate-secret`, {})
+      const { secret } = made.webhook_endpoint
+      print(
+        flags,
+        made,
+        `${green('✓')} Endpoint ${id} has a new secret, shown this once: ${secret}\n  For a day the previous one signs too.`,
+      )
+    })
+
   onOne('test', 'Send a test event.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks test 3')
     .action(async (id: number, flags: ConnectionFlags) => {
