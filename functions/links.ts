@@ -4,7 +4,7 @@ import { accept } from '../lib/api/input.ts'
 import { asLink, linkChanges, linkPath, linksQuery, newLink, requireOwnPage } from '../lib/api/links.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
-import { addLink, listLinks, updateLink } from '../lib/programs/links.ts'
+import { addLink, listLinks, readLink, updateLink } from '../lib/programs/links.ts'
 
 const app = createProgramApi()
 const [all, one] = ['/api/v1/links', '/api/v1/links/:link_id'] as const
@@ -16,7 +16,7 @@ app.get(all, withKey('read'), accept('query', linksQuery, known), async (c) => {
   return c.json(listed(links, query.limit, asLink, idCursorOf))
 })
 
-/** POST /api/v1/links, scope `manage`, with an Idempotency-Key: 200 `{success, link}`; 409 where the code is taken or nobody is active. */
+/** POST /api/v1/links, scope `manage`, with an Idempotency-Key: 200 `{success, link}`; 404, 409 where the code is taken or the partner is not active. */
 app.post(all, limitBody, withKey('manage'), accept('json', newLink, known), withIdempotency, async (c) => {
   const { code = null, page_url = null, partner_id: partnerId, ...given } = c.req.valid('json')
   requireOwnPage(page_url, c.get('key').domain)
@@ -25,6 +25,12 @@ app.post(all, limitBody, withKey('manage'), accept('json', newLink, known), with
   return c.json({ success: true, link: asLink(link) })
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
+
+/** GET /api/v1/links/{link_id}, scope `read`: 200 `{success, link}`; 404. */
+app.get(one, withKey('read'), accept('param', linkPath, known), async (c) => {
+  const link = await readLink(c.get('db'), c.get('programId'), c.req.valid('param').link_id)
+  return c.json({ success: true, link: asLink(link) })
+})
 
 /** PATCH /api/v1/links/{link_id}, scope `manage`: 200 `{success, link}`; 404, 409. */
 app.patch(
@@ -42,6 +48,6 @@ app.patch(
     return c.json({ success: true, link: asLink(link) })
   },
 )
-app.all(one, onlyMethods('PATCH'))
+app.all(one, onlyMethods('GET', 'HEAD', 'PATCH'))
 
 export default app

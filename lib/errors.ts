@@ -67,6 +67,12 @@ export class ApiError extends Error {
   }
 }
 
+/** What a call is refused with whose `field` names a partner or a group that the program does not have, another program's included. */
+export const notOfProgram = (field: string, noun: 'partner' | 'group'): ApiError =>
+  new ApiError('not_found', `This program has no such ${noun}.`, {
+    details: [{ field, message: `must be the id of a ${noun} of the program` }],
+  })
+
 /** These two are answered as RFC 9457 problem documents, because clients meet them on any endpoint. */
 export const problemCodes: ReadonlySet<ErrorCode> = new Set(['api_key_retired', 'rate_limited'])
 

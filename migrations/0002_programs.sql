@@ -272,7 +272,7 @@ create table referral_links (
 );
 -- Codes are matched without regard to case over the whole service.
 create unique index referral_links_code_key on referral_links (lower(code));
-create index referral_links_partner_idx on referral_links (partner_id, program_id);
+create index referral_links_partner_idx on referral_links (partner_id, program_id, id);
 
 -- Up to 64 characters without spaces, as names are otherwise.
 create domain code_text as text check (

@@ -1104,7 +1104,7 @@ create table referral_links (
   constraint referral_links_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
 CREATE UNIQUE INDEX referral_links_code_key ON public.referral_links USING btree (lower(code));
-CREATE INDEX referral_links_partner_idx ON public.referral_links USING btree (partner_id, program_id);
+CREATE INDEX referral_links_partner_idx ON public.referral_links USING btree (partner_id, program_id, id);
 CREATE TRIGGER referral_links_added_audit AFTER INSERT ON public.referral_links FOR EACH ROW WHEN ((acting_key() IS NOT NULL)) EXECUTE FUNCTION audit_link();
 CREATE TRIGGER referral_links_changed_audit AFTER UPDATE ON public.referral_links FOR EACH ROW WHEN (((acting_key() IS NOT NULL) AND (old.* IS DISTINCT FROM new.*))) EXECUTE FUNCTION audit_link();
 

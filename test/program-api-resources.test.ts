@@ -174,7 +174,7 @@ test('the join page is changed by the field, and an application by key is mailed
   ])
     expect(await mailing('PATCH', address, wrong, own)).toMatchObject({ status: 400 })
   expect(await mailing('PATCH', address, { status: 'approved', group_id: 9_999_999 }, own)).toMatchObject({
-    status: 409,
+    status: 404,
   })
   const approved = await mailing('PATCH', address, { status: 'approved' }, own)
   expect(approved.body.application).toMatchObject({
@@ -241,7 +241,7 @@ test('a group is made with its rules once, changed by the field, and pays its pa
     999_999,
     (await post('/api/v1/groups', { name: 'Theirs' }, { key: other.apiKey })).body.group.id,
   ]) {
-    const refused = { status: 409, body: { error: { code: 'conflict', details: [{ field: 'group_id' }] } } }
+    const refused = { status: 404, body: { error: { code: 'not_found', details: [{ field: 'group_id' }] } } }
     expect(await patch(ofPartner, { group_id, name: 'Half' })).toMatchObject(refused)
     expect(await post('/api/v1/partners', { name: 'Half', group_id })).toMatchObject(refused)
   }
@@ -269,7 +269,7 @@ test('a code is given once, found by its text, and revoked', async () => {
   expect(await post('/api/v1/codes', { partner_id: partner.id, code: 'spring-20' })).toMatchObject(taken)
   expect((await get('/api/v1/codes?status=active&code=spring-20')).body.data).toEqual([])
   expect((await post('/api/v1/codes', asked)).body.code).toMatchObject({ id: made.body.code.id, status: 'active' })
-  expect(await post('/api/v1/codes', { partner_id: 999_999_999, code: 'NOBODYS' })).toMatchObject({ status: 409 })
+  expect(await post('/api/v1/codes', { partner_id: 999_999_999, code: 'NOBODYS' })).toMatchObject({ status: 404 })
   const discounted = { ...asked, stripe: { percent_off: 20, duration: 'once' } }
   expect((await post('/api/v1/codes', discounted, { databaseRequests: 3 })).body.code).toMatchObject({
     id: made.body.code.id,
@@ -311,6 +311,48 @@ test.each([
 ])('rules are refused: %s', async (_, rules, field) => {
   const answer = await post('/api/v1/groups', { name: crypto.randomUUID(), rules }, { databaseRequests: 1 })
   expect([answer.status, answer.body.error.details?.[0].field]).toEqual([400, field])
+})
+
+test.each<[string, string, string, (ids: { partner: number; group: number }) => object]>([
+  ['a link', '/api/v1/links', 'partner_id', ({ partner }) => ({ partner_id: partner })],
+  ['a code', '/api/v1/codes', 'partner_id', ({ partner }) => ({ partner_id: partner, code: 'FOREIGN' })],
+  [
+    'an adjustment',
+    '/api/v1/adjustments',
+    'partner_id',
+    ({ partner }) => ({ partner_id: partner, amount_cents: 100, note: 'Bonus' }),
+  ],
+  ['a partner', '/api/v1/partners', 'group_id', ({ group }) => ({ name: 'Grouped', group_id: group })],
+])('%s of a partner or group that is another program’s or nobody’s is not found', async (_, path, field, body) => {
+  const { group } = (await post('/api/v1/groups', { name: crypto.randomUUID() }, { key: other.apiKey })).body
+  for (const ids of [
+    { partner: other.partnerId, group: group.id },
+    { partner: 999_999_999, group: 999_999_999 },
+  ]) {
+    const answer = await post(path, body(ids))
+    expect([answer.status, answer.body.error.code]).toEqual([404, 'not_found'])
+    expect(answer.body.error.details[0].field).toBe(field)
+  }
+})
+
+test('a partner stands with ten of their links, and says that there are more', async () => {
+  const { id } = (await post('/api/v1/partners', { name: 'Many links', code: 'many-0' })).body.partner
+  await api.rows(
+    `insert into referral_links (program_id, partner_id, code) select $1, $2, 'many-' || n from generate_series(1, 9) n returning id`,
+    [program.programId, id],
+  )
+  const codes = Array.from({ length: 10 }, (_, n) => `many-${n}`)
+  const read = async () => {
+    const one = (await get(`/api/v1/partners/${id}`)).body.partner
+    expect((await get('/api/v1/partners?code=many-0')).body.data).toEqual([one])
+    expect(one.links.map(({ code }: { code: string }) => code)).toEqual(codes)
+    return one.has_more_links
+  }
+  expect(await read()).toBe(false)
+  await post('/api/v1/links', { partner_id: id, code: 'many-10' })
+  expect(await read()).toBe(true)
+  expect((await patch(`/api/v1/partners/${id}`, { status: 'active' })).body.partner.links).toHaveLength(10)
+  expect((await get(`/api/v1/links?partner_id=${id}`)).body.data).toHaveLength(11)
 })
 
 test('what a person says of themselves is not for the API to change', async () => {
@@ -394,6 +436,8 @@ test('links are added and changed, on the own domain and while their partner is 
   expect(link).toMatchObject({ ...asked, url: `https://${domain}/spring?aff=spring-sale`, status: 'active', clicks: 0 })
   expect((await get('/api/v1/links?code=SPRING-sale')).body.data).toEqual([link])
   const path = `/api/v1/links/${link.id}`
+  expect((await get(path)).body).toEqual({ success: true, link })
+  expect((await get(path, { key: other.apiKey })).status).toBe(404)
   const page_url = 'https://elsewhere.example/'
   expect((await patch(path, { page_url }, { databaseRequests: 1 })).body.error.details[0].field).toBe('page_url')
   expect((await patch(path, { status: 'inactive', page_url: null })).body.link).toMatchObject({

@@ -271,6 +271,7 @@ test('the client makes, changes and reads over all pages, and says what was refu
   const id = made.data?.id ?? 0
   expect(await client.partners.get(id)).toEqual(made)
   const link = await client.links.create({ partner_id: id, code: 'by-client-2' })
+  expect(await client.links.get(link.data?.id ?? 0)).toEqual(link)
   expect(await client.links.update(link.data?.id ?? 0, { status: 'inactive' })).toMatchObject({
     data: { status: 'inactive' },
   })

@@ -26,7 +26,7 @@ import {
 } from '../lib/programs/partnerships.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { changeMember, listMembers, listOpenedPrograms, openProgram } from '../lib/programs/members.ts'
-import { addPartner, listPartners, updatePartner } from '../lib/programs/partners.ts'
+import { addPartner, listPartners, listPartnersWithCodes, updatePartner } from '../lib/programs/partners.ts'
 import { readOverview } from '../lib/programs/overview.ts'
 import { createProgram, programDefaults, readProgram } from '../lib/programs/programs.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
@@ -97,6 +97,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     addLink: () => addLink(db, { programId: 1, partnerId: 2, code: 'nora', pageUrl: null }),
     updatePartner: () => updatePartner(db, 1, 2, { is_active: false }),
     listPartners: () => listPartners(db, 1, { limit: 25, before: 99 }),
+    listPartnersWithCodes: () => listPartnersWithCodes(db, 1, { limit: 25, before: 99 }),
     listProgramsOfPartner: () => listProgramsOfPartner(db, 'user', { limit: 25, before: 99 }),
     'endPartnership by the program': () => endPartnership(db, { programId: 1, partnerId: 2 }),
     'endPartnership by the partner': () => endPartnership(db, { programId: 1, userId: 'user' }),

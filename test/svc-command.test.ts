@@ -338,6 +338,11 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect(data).toMatchObject([{ name: 'Nora Field', status: 'active' }])
     const link = await svc(['links', 'create', '--partner-id', String(data[0].id), '--code', 'nora-two'])
     expect(link.stdout).toMatch(/^✓ Link \d+: https:\/\/shop\.example\.com\/\?aff=nora-two\n$/)
+    const linkId = link.stdout.match(/\d+/)?.[0] ?? ''
+    const shown = await svc(['links', 'show', linkId])
+    expect(shown.stdout).toMatch(/^id +\d+\npartner +\d+\ncode +nora-two\n/)
+    expect((await json(['links', 'show', linkId, '--json'])).link.code).toBe('nora-two')
+    expect((await svc(['partners', 'show', String(data[0].id)])).stdout).toMatch(/\ncodes +nora-cli, nora-two\n/)
     const table = await svc(['links', 'list', '--partner-id', String(data[0].id)])
     expect(table.stdout.split('\n')[0]).toMatch(/^ID +PARTNER +ADDRESS +STATUS +CLICKS +LAST CLICK$/)
     expect(table.stdout).toMatch(/aff=nora-two +active +0/)

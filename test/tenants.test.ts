@@ -328,14 +328,9 @@ test.each(routes.scoped)("%s takes an active key, and reaches nothing of another
     expect([name, status]).toEqual([name, 401])
   }
   const { status, text } = await send(address(route), attacker.apiKey, {}, body)
-  // A link or a code for another's partner is refused as one for nobody, nobody of the other program is due, and it has no join page.
-  const conflicts = [
-    'POST /api/v1/codes',
-    'POST /api/v1/links',
-    'POST /api/v1/payout-runs',
-    'POST /api/v1/applications',
-  ]
-  const isNamed = /\/:|^POST .*(preview|adjustments)$/.test(route)
+  // Nobody of the other program is due, and it has no join page.
+  const conflicts = ['POST /api/v1/payout-runs', 'POST /api/v1/applications']
+  const isNamed = /\/:|^POST .*(preview|adjustments|codes|links)$/.test(route)
   expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : 200)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])
     expect(text).not.toContain(secret)

@@ -116,7 +116,7 @@ export const codeOperations = (): Operation[] => [
     path,
     summary: 'Add a code',
     description:
-      'Gives a partner a code: a sale that names it as `coupon`, or a Stripe payment that was discounted by its promotion code, is theirs. A code stays its partner’s for ever: `conflict` where another has or had it or the program has no such partner, and one of theirs that was revoked is active again. With `stripe` it is created at Stripe as well, which needs a connection that allows it; else `conflict`, with what Stripe said.',
+      'Gives a partner a code: a sale that names it as `coupon`, or a Stripe payment that was discounted by its promotion code, is theirs. A code stays its partner’s for ever: `conflict` where another has or had it, `not_found` where the program has no partner with this id, and one of theirs that was revoked is active again. With `stripe` it is created at Stripe as well, which needs a connection that allows it; else `conflict`, with what Stripe said.',
     scope: 'manage',
     idempotent: true,
     body: body(newCode, {
@@ -125,7 +125,7 @@ export const codeOperations = (): Operation[] => [
       stripe:
         "Absent: a code of your own. Else `promotion_code_id` of an existing promotion code of the connected account, or `coupon_id` of an existing coupon, or what a new coupon takes off: `percent_off` or `amount_off_cents` in the program's currency, and of which payments of a subscription, as its `duration`: `once` of the first, `repeating` of those of `duration_in_months`, `forever` of all.",
     }),
-    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: [...bodyErrors, 'not_found', 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
     examples: [
       {
         name: 'created',

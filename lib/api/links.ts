@@ -93,6 +93,7 @@ const fields = {
   bot_clicks: 'Clicks of bots, which `clicks` leaves out.',
 }
 const path = '/api/v1/links'
+const pathParameter = () => idParameter('link_id', 'Id of the link.', 4)
 const pageText = 'The page that the link opens, on the program’s domain; null for its start page.'
 const common = {
   auth: 'key' as const,
@@ -108,7 +109,7 @@ export const linkOperations = (): Operation[] => [
     path,
     summary: 'Add a link',
     description:
-      'Adds another referral link to an active partner. `conflict` where the code or the `external_id` is taken, or where the program has no active partner with this id.',
+      'Adds another referral link to an active partner. `conflict` where the code or the `external_id` is taken, or where the partner is not active; `not_found` where the program has no partner with this id.',
     scope: 'manage',
     idempotent: true,
     body: body(newLink, {
@@ -118,7 +119,7 @@ export const linkOperations = (): Operation[] => [
       external_id: externalIdText,
       metadata: metadataText,
     }),
-    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: [...bodyErrors, 'not_found', 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
     examples: [
       {
         name: 'created',
@@ -172,6 +173,18 @@ export const linkOperations = (): Operation[] => [
   },
   {
     ...common,
+    id: 'getLink',
+    method: 'get',
+    path: `${path}/{link_id}`,
+    summary: 'Read a link',
+    description: 'One referral link of the program.',
+    scope: 'read',
+    parameters: [pathParameter()],
+    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    examples: [{ name: 'link', summary: 'A link', status: 200, response: { success: true, link: example } }],
+  },
+  {
+    ...common,
     id: 'updateLink',
     method: 'patch',
     path: `${path}/{link_id}`,
@@ -179,7 +192,7 @@ export const linkOperations = (): Operation[] => [
     description:
       'Changes the fields that are sent, as JSON Merge Patch does, and leaves the others. Clicks on an inactive link answer 410. `conflict` where it would be active while its partner is not.',
     scope: 'manage',
-    parameters: [idParameter('link_id', 'Id of the link.')],
+    parameters: [pathParameter()],
     body: body(linkChanges, {
       status: 'Switches the link on or off.',
       page_url: pageText,
@@ -193,7 +206,7 @@ export const linkOperations = (): Operation[] => [
         summary: 'Another id of yours',
         body: { external_id: 'link-1' },
         status: 200,
-        response: { success: true, link: { ...example, id: 1, external_id: 'link-1' } },
+        response: { success: true, link: { ...example, external_id: 'link-1' } },
       },
     ],
   },

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { type PartnerOfProgram, partnerSorts, partnerStates } from '../programs/partners.ts'
+import { linksListed } from '../programs/links.ts'
 import type { Made } from '../idempotency.ts'
 import { nameOf } from '../names.ts'
 import { commissionRules } from '../programs/commission-rules.ts'
@@ -61,13 +62,14 @@ export function asPartner(partner: PartnerOfProgram | Made<PartnerOfProgram>) {
     group_id: partner.group_id,
     rules: partner.rules.map(asRule),
     metadata: partner.metadata,
-    links: links.map(({ id: linkId, code, page_url, is_active, clicks }) => ({
+    links: links.slice(0, linksListed).map(({ id: linkId, code, page_url, is_active, clicks }) => ({
       id: linkId,
       code,
       page_url,
       status: is_active ? 'active' : 'inactive',
       clicks,
     })),
+    has_more_links: links.length > linksListed,
     sales,
     balances,
     created_at: new Date(partner.created_at).toISOString(),
@@ -94,6 +96,7 @@ const partner = () =>
         clicks: count(),
       }),
     ),
+    has_more_links: z.boolean(),
     sales: count(),
     balances: z.array(z.object({ currency: currency(), balance_cents: z.int() })),
     created_at: time(),
@@ -112,6 +115,7 @@ const example = {
   rules: [],
   metadata: { tier: 'gold' },
   links: [{ id: 2, code: 'nora', page_url: null, status: 'active', clicks: 0 }],
+  has_more_links: false,
   sales: 0,
   balances: [],
   created_at: '2026-01-01T12:00:00.000Z',
@@ -121,12 +125,13 @@ const fields = {
   has_account: 'Whether somebody signs in as the partner. Their name and e-mail address are their own then.',
   rules: 'Their own, which come before those of their group.',
   ...ruleFields,
+  links: `Their ${linksListed} oldest links. Where \`has_more_links\` is true, \`GET /api/v1/links?partner_id=\` has all of them.`,
   clicks: 'Counted within a minute. Test clicks do not count.',
   sales: 'Paid sales with this partner, in any currency, whether or not they earned a commission.',
   balance_cents: 'What was credited and not paid; below zero after reversals of what was paid.',
 }
 const groupText =
-  'The group by whose rules they are paid; null for none. `conflict` where the program has none of this id.'
+  'The group by whose rules they are paid; null for none. `not_found` where the program has none of this id.'
 const path = '/api/v1/partners'
 const pathParameter = () => idParameter('partner_id', 'Id of the partner.', 2)
 const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The partner.', fields } }
@@ -151,7 +156,7 @@ export const partnerOperations = (): Operation[] => [
       group_id: groupText,
       metadata: metadataText,
     }),
-    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: [...bodyErrors, 'not_found', 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
     examples: [
       {
         name: 'created',

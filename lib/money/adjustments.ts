@@ -1,6 +1,6 @@
 import { type InferResult, sql } from 'kysely'
 import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
-import { ApiError } from '../errors.ts'
+import { ApiError, notOfProgram } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
@@ -56,9 +56,7 @@ export async function makeAdjustment(
 function refusalOf(outcome: string | null): Error {
   switch (outcome) {
     case 'no_partner':
-      return new ApiError('not_found', 'This program has no such partner.', {
-        details: [{ field: 'partner_id', message: 'must be the id of a partner of the program' }],
-      })
+      return notOfProgram('partner_id', 'partner')
     case 'no_sale':
       return new ApiError('not_found', 'This program has no such sale. Leave transaction_id out where there is none.', {
         details: [{ field: 'transaction_id', message: 'must be that of a live sale of the program' }],

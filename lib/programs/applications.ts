@@ -1,7 +1,7 @@
 import { type InferResult, sql } from 'kysely'
 import { hashToken, newToken } from '../access/tokens.ts'
 import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
-import { ApiError } from '../errors.ts'
+import { ApiError, notOfProgram } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
@@ -316,9 +316,7 @@ export async function approveApplications(
 function refuseApproval(error: unknown): never {
   const violated = violatedConstraint(error)
   if (violated === 'partners_group_id_fkey') {
-    throw new ApiError('conflict', 'This program has no such group.', {
-      details: [{ field: 'group_id', message: 'must be of a group of the program' }],
-    })
+    throw notOfProgram('group_id', 'group')
   }
   if (violated === 'partners_user_key') {
     throw new ApiError('conflict', 'A partner of this program has this address and signs in with another account.')

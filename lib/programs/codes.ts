@@ -1,7 +1,7 @@
 import { type Expression, type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
-import { ApiError } from '../errors.ts'
+import { ApiError, notOfProgram } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
@@ -106,8 +106,8 @@ export interface NewCode {
 }
 
 /**
- * Gives a partner a code; one of theirs that was revoked is valid again. Refuses with `conflict` where the program has no such
- * partner, and a code that another partner has or had: what is told late of it, and the books, mean one person.
+ * Gives a partner a code; one of theirs that was revoked is valid again. Refuses with `not_found` where the program has no such
+ * partner, and with `conflict` a code that another partner has or had: what is told late of it, and the books, mean one person.
  */
 export async function makeCode(db: Database, programId: number, code: NewCode): Promise<Made<PartnerCode>> {
   const [[answer], [made]] = await db.batch([
@@ -125,18 +125,17 @@ export async function makeCode(db: Database, programId: number, code: NewCode): 
 }
 
 function refuse(refusal: string, heldBy: string | null): never {
+  if (refusal === 'no_partner') throw notOfProgram('partner_id', 'partner')
   const [field, message, rule] =
-    refusal === 'no_partner'
-      ? ['partner_id', 'This program has no such partner.', 'must be a partner of the program']
-      : refusal === 'promotion_code_taken'
-        ? ['promotion_code_id', 'This promotion code is another code here.', 'must be of no other code']
-        : refusal === 'revoked'
-          ? [
-              'code',
-              `This code was ${heldBy}'s and is revoked. A code stays its partner's.`,
-              'must never have been a code of another partner',
-            ]
-          : ['code', `${heldBy} has this code.`, 'must be of no other partner of the program']
+    refusal === 'promotion_code_taken'
+      ? ['promotion_code_id', 'This promotion code is another code here.', 'must be of no other code']
+      : refusal === 'revoked'
+        ? [
+            'code',
+            `This code was ${heldBy}'s and is revoked. A code stays its partner's.`,
+            'must never have been a code of another partner',
+          ]
+        : ['code', `${heldBy} has this code.`, 'must be of no other partner of the program']
   throw new ApiError('conflict', message, { details: [{ field, message: rule }] })
 }
 

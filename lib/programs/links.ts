@@ -2,7 +2,7 @@ import { type Expression, type ExpressionBuilder, type InferResult, sql } from '
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
-import { ApiError } from '../errors.ts'
+import { ApiError, notOfProgram } from '../errors.ts'
 import { containing, kysely, now } from '../kysely.ts'
 import type { DB, Json } from '../schema.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges, refuseBadMetadata } from './metadata.ts'
@@ -45,8 +45,8 @@ export function refuseTakenCode(error: unknown): never {
 
 /**
  * Adds another link to an active partner of a program. `pageUrl` is the page its copied address opens; null is the program's domain. `code`
- * null makes one up of the partner's id. Refuses with `conflict` a taken code or `external_id`, and where the program has no active
- * partner with this id.
+ * null makes one up of the partner's id. Refuses with `conflict` a taken code or `external_id` and a partner who is not active, and with
+ * `not_found` where the program has no partner with this id.
  */
 export async function addLink(
   db: Database,
@@ -63,7 +63,7 @@ export async function addLink(
   for (let digits = 4; ; digits++) {
     const code = link.code ?? suggestCode(`partner${partnerId}x`, digits)
     try {
-      const [, [added]] = await db.batch([
+      const [, [added], [partner]] = await db.batch([
         kysely
           .insertInto('referral_links')
           .columns(['program_id', 'partner_id', 'code', 'page_url', 'external_id', 'metadata'])
@@ -79,16 +79,15 @@ export async function addLink(
           ),
         // Where none was added, the code may be another partner's.
         keepMade(linksStatement(programId, { limit: 1, code }).where('l.created_at', '=', now)),
+        kysely.selectFrom('partners').select('id').where('program_id', '=', programId).where('id', '=', partnerId),
       ])
       if (added?.made) return added.made
+      if (!partner) throw notOfProgram('partner_id', 'partner')
     } catch (error) {
       if (violatedConstraint(error) === 'referral_links_code_key' && link.code === null && digits < 9) continue
       refuseTakenCode(error)
     }
-    throw new ApiError(
-      'conflict',
-      'This program has no active partner with this id, so there is nobody to create a link for.',
-    )
+    throw new ApiError('conflict', 'This partner is not active, so no link is created: clicks on it would be refused.')
   }
 }
 
@@ -136,10 +135,20 @@ export async function updateLink(
       linksStatement(programId, { limit: 1, linkId }),
     ])
     .catch(refuseTakenCode)
-  if (!link) throw new ApiError('not_found', 'This program has no such link.')
+  const known = found(link)
   if (changed.length === 0) {
     throw new ApiError('conflict', 'The partner of this link is deactivated. Activate the partner: their links follow.')
   }
+  return known
+}
+
+/** One of them. Refuses with `not_found`. */
+export async function readLink(db: Database, programId: number, linkId: number): Promise<ListedLink> {
+  return found((await listLinks(db, programId, { limit: 1, linkId }))[0])
+}
+
+function found<Link>(link: Link | undefined): Link {
+  if (!link) throw new ApiError('not_found', 'This program has no such link.')
   return link
 }
 
@@ -257,9 +266,12 @@ function linksOfPartner(programId: Expression<number>, partnerId: Expression<num
     .orderBy('l.id')
 }
 
-/** Column: the links of {@link linksOfPartner}. */
+/** How many links a partner is listed with. */
+export const linksListed = 10
+
+/** Column: the first of {@link linksOfPartner}, one more than are listed where there are more. */
 export function linksOf(programId: Expression<number>, partnerId: Expression<number>) {
-  return jsonArrayFrom(linksOfPartner(programId, partnerId))
+  return jsonArrayFrom(linksOfPartner(programId, partnerId).limit(sql.lit(linksListed + 1)))
 }
 
 export type LinkFigures = InferResult<ReturnType<typeof linkFiguresOf>>[number]

@@ -1,8 +1,8 @@
 import { type Expression, type InferResult, sql } from 'kysely'
-import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
-import { ApiError } from '../errors.ts'
+import { ApiError, notOfProgram } from '../errors.ts'
 import { type Order, type Part, partOf } from '../keyset.ts'
 import { containing, kysely, now } from '../kysely.ts'
 import { clicksOfLink, linksFollow, linksOf, partnerOfCode, refuseTakenCode, suggestCode } from './links.ts'
@@ -21,7 +21,7 @@ interface Details {
 /**
  * Adds a partner to a program with a referral link. The partner is the program's own: whether others know the address makes no
  * difference. `code` null makes one up, a digit longer for each try that was taken. Refuses with `conflict` a taken code, and an
- * address or `external_id` that another partner of the program has.
+ * address or `external_id` that another partner of the program has, and with `not_found` a group that is not the program's.
  */
 export async function addPartner(
   db: Database,
@@ -62,9 +62,7 @@ function refuseTaken(error: unknown): never {
     })
   }
   if (violated === 'partners_group_id_fkey') {
-    throw new ApiError('conflict', 'This program has no such group.', {
-      details: [{ field: 'group_id', message: 'must be of a group of the program' }],
-    })
+    throw notOfProgram('group_id', 'group')
   }
   return refuseTakenCode(error)
 }
@@ -181,6 +179,20 @@ interface PartnerList extends Part {
  */
 export async function listPartners(db: Database, programId: number, list: PartnerList): Promise<PartnerOfProgram[]> {
   return await db.query(partnersStatement(programId, list))
+}
+
+export type PartnerWithClicks = Awaited<ReturnType<typeof listPartnersWithClicks>>[number]
+
+/** The same with the clicks of all their links, which takes longer the more links they have. */
+export async function listPartnersWithClicks(db: Database, programId: number, list: PartnerList) {
+  return await db.query(partnersStatement(programId, list).select(allClicks))
+}
+
+export type PartnerWithCodes = Awaited<ReturnType<typeof listPartnersWithCodes>>[number]
+
+/** The same with their codes too, separated by spaces, the oldest first. */
+export async function listPartnersWithCodes(db: Database, programId: number, list: PartnerList) {
+  return await db.query(partnersStatement(programId, list).select([allClicks, allCodes]))
 }
 
 /** One of them. Refuses with `not_found`. */
@@ -311,10 +323,34 @@ function orderBy(sort: (typeof partnerSorts)[number], programId: number): Order 
 
 /** The clicks of all links of a partner. */
 function clicksOf(programId: number, partnerId: Expression<number>) {
+  return clickedLinks(sql.val(programId), partnerId).select((eb) => eb.fn.sum('k.clicks').as('clicks'))
+}
+
+function clickedLinks(programId: Expression<number>, partnerId: Expression<number>) {
   return kysely
     .selectFrom('referral_links as l')
     .innerJoinLateral(clicksOfLink, (join) => join.onTrue())
-    .select((eb) => eb.fn.sum('k.clicks').as('clicks'))
     .where('l.program_id', '=', programId)
     .where('l.partner_id', '=', partnerId)
 }
+
+const ofPartner = [sql.ref<number>('p.program_id'), sql.ref<number>('p.id')] as const
+
+/** Column: the clicks of all links of the partner `p`, those of bots apart. */
+const allClicks = jsonObjectFrom(
+  clickedLinks(...ofPartner).select((eb) =>
+    (['clicks', 'bot_clicks'] as const).map((counter) =>
+      eb.cast<number>(eb.fn.coalesce(eb.fn.sum(`k.${counter}`), eb.lit(0)), 'bigint').as(counter),
+    ),
+  ),
+)
+  .$notNull()
+  .as('all_links')
+
+/** Column: the codes of all links of the partner `p`. */
+const allCodes = kysely
+  .selectFrom('referral_links as l')
+  .select(sql<string>`string_agg(l.code, ' ' order by l.id)`.as('codes'))
+  .where('l.program_id', '=', ofPartner[0])
+  .where('l.partner_id', '=', ofPartner[1])
+  .as('codes')

@@ -37,7 +37,8 @@ select keep_made((
               where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
               limit 1) as "k" on true
             where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
-            order by "l"."id") as agg) as "links", (
+            order by "l"."id"
+            limit 11) as agg) as "links", (
           select count(*) as "sales"
           from "sales" as "s"
           where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test" and "s"."payment_status" = 'paid') as "sales", (
@@ -74,6 +75,9 @@ select keep_made((
         where "l"."program_id" = $1 and lower("l"."code") = $2 and "l"."created_at" = now()
         order by "l"."id" desc
         limit $3)) m)) as "made";
+select "id"
+from "partners"
+where "program_id" = $1 and "id" = $2;
 
 -- updatePartner
 with "changed" as (
@@ -120,7 +124,8 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
       where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
       limit 1) as "k" on true
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
-    order by "l"."id") as agg) as "links", (
+    order by "l"."id"
+    limit 11) as agg) as "links", (
   select count(*) as "sales"
   from "sales" as "s"
   where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test" and "s"."payment_status" = 'paid') as "sales", (
@@ -164,7 +169,8 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
       where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
       limit 1) as "k" on true
     where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
-    order by "l"."id") as agg) as "links", (
+    order by "l"."id"
+    limit 11) as agg) as "links", (
   select count(*) as "sales"
   from "sales" as "s"
   where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test" and "s"."payment_status" = 'paid') as "sales", (
@@ -174,6 +180,65 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
     from "balances" as "b"
     where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
     order by "b"."currency") as agg) as "balances"
+from "partners" as "p"
+where "p"."program_id" = $6 and "p"."id" < $7
+order by "p"."id" desc
+limit $8;
+
+-- listPartnersWithCodes
+select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
+  select
+  from "partner_invitations" as "i"
+  where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
+        select
+        from "programs" as "g"
+        inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
+        left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
+        where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))))) as "invited", "p"."external_id", "p"."group_id", (
+  select "g"."name"
+  from "partner_groups" as "g"
+  where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
+    from "commission_rules" as "c"
+    where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
+    order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
+    from "referral_links" as "l"
+    left join lateral (
+      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
+      from "link_click_counts" as "c"
+      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
+      limit 1) as "k" on true
+    where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
+    order by "l"."id"
+    limit 11) as agg) as "links", (
+  select count(*) as "sales"
+  from "sales" as "s"
+  where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test" and "s"."payment_status" = 'paid') as "sales", (
+  select coalesce(json_agg(agg), '[]')
+  from (
+    select "b"."currency", "b"."balance_cents"
+    from "balances" as "b"
+    where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
+    order by "b"."currency") as agg) as "balances", (
+  select to_json(obj)
+  from (
+    select cast(coalesce(sum("k"."clicks"), 0) as bigint) as "clicks", cast(coalesce(sum("k"."bot_clicks"), 0) as bigint) as "bot_clicks"
+    from "referral_links" as "l"
+    inner join lateral (
+      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
+      from "link_click_counts" as "c"
+      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
+      limit 1) as "k" on true
+    where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id") as obj) as "all_links", (
+  select string_agg(l.code, ' '
+    order by l.id) as "codes"
+  from "referral_links" as "l"
+  where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id") as "codes"
 from "partners" as "p"
 where "p"."program_id" = $6 and "p"."id" < $7
 order by "p"."id" desc

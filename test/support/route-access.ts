@@ -219,6 +219,7 @@ export const routes = {
     'GET /api/v1/performance',
     'GET /api/v1/links',
     'POST /api/v1/links',
+    'GET /api/v1/links/:link_id',
     'PATCH /api/v1/links/:link_id',
     'GET /api/v1/customers',
     'GET /api/v1/customers/:customer',

@@ -14,7 +14,7 @@ export interface ApiOperations {
       code?: string | undefined
       /** Your own id, unique in the program. */
       external_id?: string | null | undefined
-      /** The group by whose rules they are paid; null for none. `conflict` where the program has none of this id. */
+      /** The group by whose rules they are paid; null for none. `not_found` where the program has none of this id. */
       group_id?: number | null | undefined
       /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. */
       metadata?: Record<string, string> | undefined
@@ -42,6 +42,7 @@ export interface ApiOperations {
         }[]
         metadata: Record<string, string>
         links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
+        has_more_links: boolean
         sales: number
         balances: { currency: string; balance_cents: number }[]
         created_at: string
@@ -94,6 +95,7 @@ export interface ApiOperations {
         }[]
         metadata: Record<string, string>
         links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
+        has_more_links: boolean
         sales: number
         balances: { currency: string; balance_cents: number }[]
         created_at: string
@@ -128,6 +130,7 @@ export interface ApiOperations {
         }[]
         metadata: Record<string, string>
         links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
+        has_more_links: boolean
         sales: number
         balances: { currency: string; balance_cents: number }[]
         created_at: string
@@ -146,7 +149,7 @@ export interface ApiOperations {
       status?: 'active' | 'inactive' | undefined
       /** Your own id, unique in the program. Null takes it away. */
       external_id?: string | null | undefined
-      /** The group by whose rules they are paid; null for none. `conflict` where the program has none of this id. What they earn from now on. */
+      /** The group by whose rules they are paid; null for none. `not_found` where the program has none of this id. What they earn from now on. */
       group_id?: number | null | undefined
       /** All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms. */
       rules?:
@@ -186,6 +189,7 @@ export interface ApiOperations {
         }[]
         metadata: Record<string, string>
         links: { id: number; code: string; page_url: string | null; status: 'active' | 'inactive'; clicks: number }[]
+        has_more_links: boolean
         sales: number
         balances: { currency: string; balance_cents: number }[]
         created_at: string
@@ -775,6 +779,28 @@ export interface ApiOperations {
         created_at: string
       }[]
       next_cursor: string | null
+    }
+  }
+  /** Read a link. */
+  getLink: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      link: {
+        id: number
+        partner_id: number | null
+        code: string
+        url: string
+        page_url: string | null
+        status: 'active' | 'inactive'
+        external_id: string | null
+        metadata: Record<string, string>
+        clicks: number
+        bot_clicks: number
+        last_clicked_at: string | null
+        created_at: string
+      }
     }
   }
   /** Change a link. */

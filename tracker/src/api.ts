@@ -153,6 +153,7 @@ export class SvcApi {
 
   readonly links = {
     list: (query?: Query<'listLinks'>) => this.#list<Link>('links', query),
+    get: (id: number) => this.#one<One<'getLink'>>('GET', `links/${id}`),
     create: (link: Body<'createLink'>, options?: CreateOptions) =>
       this.#create<One<'createLink'>>('links', link, options),
     update: (id: number, changes: Body<'updateLink'>) => this.#one<One<'updateLink'>>('PATCH', `links/${id}`, changes),

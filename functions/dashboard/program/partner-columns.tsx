@@ -1,7 +1,8 @@
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
-import type { PartnerOfProgram } from '../../../lib/programs/partners.ts'
+import { linksListed } from '../../../lib/programs/links.ts'
+import type { PartnerOfProgram, PartnerWithClicks, PartnerWithCodes } from '../../../lib/programs/partners.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { PostButton } from '../parts/fields.tsx'
 import { formatNumber } from '../parts/format.tsx'
@@ -10,27 +11,26 @@ import type { ProgramContext } from '../parts/page.ts'
 import type { Column } from '../parts/table.tsx'
 
 /** What a program's list of partners says of each. */
-export function partnerColumns(program: ViewerProgram): Column<PartnerOfProgram>[] {
+export function partnerColumns(program: ViewerProgram): Column<PartnerWithClicks>[] {
   return [
     { label: 'Partner', cell: (partner) => <PartnerName program={program} partner={partner} /> },
-    { label: 'Links', cell: (partner) => <Links partner={partner} domain={program.domain} /> },
-    { label: 'Clicks', right: true, cell: (partner) => <Clicks links={partner.links} /> },
+    { label: 'Links', cell: (partner) => <Links program={program} partner={partner} /> },
+    { label: 'Clicks', right: true, cell: (partner) => <Clicks clicks={partner.all_links} /> },
     { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
     { label: 'Balance', right: true, cell: (partner) => <Balances partner={partner} currency={program.currency} /> },
   ]
 }
 
 /** A partner as a row of a CSV file. */
-export function partnerRow(program: ViewerProgram, partner: PartnerOfProgram) {
+export function partnerRow(program: ViewerProgram, partner: PartnerWithCodes) {
   return {
     id: partner.id,
     name: partner.name,
     email: emailOf(program, partner),
     group: partner.group_name,
     active: partner.is_active,
-    codes: partner.links.map(({ code }) => code).join(' '),
-    clicks: clicksOf(partner, 'clicks'),
-    bot_clicks: clicksOf(partner, 'bot_clicks'),
+    codes: partner.codes,
+    ...partner.all_links,
     sales: partner.sales,
     balance: partner.balances.map((b) => `${majorUnits(b.balance_cents, b.currency)} ${b.currency}`).join(' '),
     added: partner.created_at,
@@ -42,15 +42,10 @@ function emailOf({ roles }: ViewerProgram, { email }: PartnerOfProgram): string 
   return may(roles, 'payout-address:read') ? email : null
 }
 
-function clicksOf({ links }: Pick<PartnerOfProgram, 'links'>, counter: 'clicks' | 'bot_clicks'): number {
-  return links.reduce((sum, link) => sum + link[counter], 0)
-}
-
-function Clicks({ links }: Pick<PartnerOfProgram, 'links'>) {
-  const botClicks = clicksOf({ links }, 'bot_clicks')
+function Clicks({ clicks: { clicks, bot_clicks: botClicks } }: { clicks: PartnerWithClicks['all_links'] }) {
   return (
     <div>
-      {formatNumber(clicksOf({ links }, 'clicks'))}
+      {formatNumber(clicks)}
       {botClicks > 0 && <div class="muted small">and {formatNumber(botClicks)} of bots</div>}
     </div>
   )
@@ -89,14 +84,15 @@ export function PartnerState({ partner }: { partner: Pick<PartnerOfProgram, 'is_
   )
 }
 
-function Links({ partner, domain }: { partner: PartnerOfProgram; domain: string }) {
+function Links({ program, partner }: { program: ViewerProgram; partner: PartnerOfProgram }) {
   return (
     <div class="stack tight">
-      {partner.links.map(({ code, page_url: pageUrl }) => (
+      {partner.links.slice(0, linksListed).map(({ code, page_url: pageUrl }) => (
         <div class="row">
-          <CopyLink domain={domain} code={code} pageUrl={pageUrl} />
+          <CopyLink domain={program.domain} code={code} pageUrl={pageUrl} />
         </div>
       ))}
+      {partner.links.length > linksListed && <a href={partnerAddress(program.id, partner.id)}>All links</a>}
     </div>
   )
 }

@@ -5,10 +5,12 @@ import { ApiError } from '../../../lib/errors.ts'
 import { nameField } from '../../../lib/names.ts'
 import {
   addPartner,
-  listPartners,
+  listPartnersWithClicks,
+  listPartnersWithCodes,
   type PartnerOfProgram,
   partnerSorts,
   partnerStates,
+  readPartner,
   updatePartner,
 } from '../../../lib/programs/partners.ts'
 import { countInvitationMail, mailInvitation } from '../../../lib/programs/invitation-mails.ts'
@@ -77,7 +79,7 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
   const place = placeIn(c)
   const [page, groups] = await Promise.all([
     readPage({ address, filters, place, cursorOf: ({ id }: PartnerOfProgram) => id }, (part) =>
-      listPartners(c.get('db'), program.id, { ...part, ...asked }),
+      listPartnersWithClicks(c.get('db'), program.id, { ...part, ...asked }),
     ),
     c.get('db').query(groupNamesStatement(program.id)),
   ])
@@ -233,7 +235,7 @@ partnerPages.get('/programs/:programId/partners', requireProgram('partner:list')
 
 partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
-  const partners = await listPartners(c.get('db'), program.id, { limit: csvRows, ...askedIn(c) })
+  const partners = await listPartnersWithCodes(c.get('db'), program.id, { limit: csvRows, ...askedIn(c) })
   const columns = [
     'id',
     'name',
@@ -318,10 +320,7 @@ function backToPage(c: ProgramContext, partner: { id: number }): string {
 /** The partner in the path, of this program alone. */
 async function partnerOf(c: ProgramContext): Promise<PartnerOfProgram> {
   const missing = 'There is no such partner in this program.'
-  const partnerId = idInPath(c, 'partnerId', missing)
-  const [partner] = await listPartners(c.get('db'), c.get('program').id, { limit: 1, partnerId })
-  if (!partner) throw new ApiError('not_found', missing)
-  return partner
+  return await readPartner(c.get('db'), c.get('program').id, idInPath(c, 'partnerId', missing))
 }
 
 partnerPages.post(

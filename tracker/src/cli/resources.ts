@@ -2,6 +2,7 @@ import { styleText } from 'node:util'
 import { type Command, InvalidArgumentError } from 'commander'
 import { type Connection, connect, type ConnectionFlags, request } from './service.ts'
 import type { ApiOperations } from '../api-types.ts'
+import { webhookTypes } from '../webhook-types.ts'
 
 export type Row<Id extends keyof ApiOperations> = ApiOperations[Id]['answer'] extends { data: (infer Of)[] }
   ? Of
@@ -24,6 +25,41 @@ export function money(cents: number, currency: string): string {
   return format.format(cents / 10 ** (format.resolvedOptions().maximumFractionDigits ?? 2))
 }
 
+type Partner = Row<'listPartners'>
+const codesOf = ({ links, has_more_links: more }: Partner) =>
+  [...links.map(({ code }) => code), ...(more ? ['…'] : [])].join(', ')
+const balancesOf = ({ balances }: Partner) =>
+  balances.map(({ balance_cents: cents, currency }) => money(cents, currency)).join(', ')
+
+const fieldsOfPartner = (partner: Partner): Fields => [
+  ['id', partner.id],
+  ['name', partner.name],
+  ['e-mail', partner.email],
+  ['status', partner.status],
+  ['signs in', partner.has_account ? 'yes' : 'no'],
+  ['group', partner.group_id],
+  ['your id', partner.external_id],
+  ['codes', codesOf(partner)],
+  ['sales', partner.sales],
+  ['balance', balancesOf(partner)],
+  ['since', day(partner.created_at)],
+  ...Object.entries(partner.metadata),
+]
+
+const fieldsOfLink = (link: Row<'listLinks'>): Fields => [
+  ['id', link.id],
+  ['partner', link.partner_id],
+  ['code', link.code],
+  ['address', link.url],
+  ['status', link.status],
+  ['your id', link.external_id],
+  ['clicks', link.clicks],
+  ['of bots', link.bot_clicks],
+  ['last click', link.last_clicked_at],
+  ['since', day(link.created_at)],
+  ...Object.entries(link.metadata),
+]
+
 const day = (time: string | null) => time && time.slice(0, 10)
 const kinds = <Of>(list: List<Of>) => list
 
@@ -43,13 +79,10 @@ const lists = [
       ['ID', ({ id }) => id],
       ['NAME', ({ name }) => name],
       ['E-MAIL', ({ email }) => email],
-      ['CODES', ({ links }) => links.map(({ code }) => code).join(', ')],
+      ['CODES', codesOf],
       ['STATUS', ({ status }) => status],
       ['SALES', ({ sales }) => sales],
-      [
-        'BALANCE',
-        ({ balances }) => balances.map(({ balance_cents: cents, currency }) => money(cents, currency)).join(', '),
-      ],
+      ['BALANCE', balancesOf],
     ],
   }),
   kinds<Row<'listGroups'>>({
@@ -200,7 +233,7 @@ const lists = [
     columns: [
       ['ID', ({ id }) => id],
       ['ADDRESS', ({ url }) => url ?? 'svc listen'],
-      ['TYPES', ({ types }) => types.join(', ')],
+      ['TYPES', ({ types }) => (webhookTypes.every((type) => types.includes(type)) ? 'all' : types.join(', '))],
       ['STATUS', ({ status }) => status],
       ['FAILING SINCE', ({ failing_since: at }) => at],
       ['NOTE', ({ description }) => description],
@@ -246,6 +279,15 @@ export function table(titles: string[], rows: string[][]): string {
     line(titles, (title) => style('dim', title)),
     ...rows.map((row) => line(row, (cell) => (isTone(cell) ? style(tones[cell], cell) : cell))),
   ].join('\n')
+}
+
+type Fields = [name: string, value: string | number | null][]
+
+/** One thing, a line for each field that it has. */
+function inLines(fields: Fields): string {
+  const there = fields.filter(([, value]) => value !== null && value !== '')
+  const width = Math.max(...there.map(([name]) => name.length))
+  return there.map(([name, value]) => `${style('dim', plain(name).padEnd(width))}  ${plain(value)}`).join('\n')
 }
 
 interface Page<Of> {
@@ -494,6 +536,28 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       const made = await create<ApiOperations['createLink']['answer']>(flags, 'links', body)
       print(flags, made, `${green('✓')} Link ${made.link.id}: ${made.link.url}`)
     })
+
+  const show = (
+    noun: string,
+    parent: Command,
+    read: (connection: Connection, path: string) => Promise<[answer: object, fields: Fields]>,
+  ) =>
+    subcommand(parent, 'show', `Show one of the ${noun}.`)
+      .argument('<id>', 'Its id.', wholeNumber)
+      .addHelpText('after', `\nExamples:\n  $ svc ${noun} show 2\n  $ svc ${noun} show 2 --json`)
+      .action(async (id: number, flags: Flags) => {
+        const [answer, fields] = await read(connect(flags), `/api/v1/${noun}/${id}`)
+        print(flags, answer, inLines(fields))
+      })
+  show('partners', partners, async (connection, path) => {
+    const answer = await request<ApiOperations['getPartner']['answer']>(connection, path)
+    return [answer, fieldsOfPartner(answer.partner)]
+  })
+  show('links', links, async (connection, path) => {
+    const answer = await request<ApiOperations['getLink']['answer']>(connection, path)
+    return [answer, fieldsOfLink(answer.link)]
+  })
+
   const [adjustments, commissions] = [nouns.get('adjustments'), nouns.get('commissions')]
   if (!adjustments || !commissions) throw new Error('adjustments or commissions are missing')
   subcommand(adjustments, 'create', "Add to a partner's balance by hand, or deduct from it with --deduct.")
@@ -564,7 +628,6 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
   return nouns
 }
 
-/** `svc rules`: what is earned instead of the program's terms, by a group, by a partner, or by everybody for a product. */
 /** `svc applications show`, `approve`, `reject` and `delete`. */
 function addDecisions(applications: Command, subcommand: Subcommand, print: Print): void {
   type Answer = ApiOperations['getApplication']['answer']
