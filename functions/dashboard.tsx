@@ -26,6 +26,7 @@ import { partnerApplicationPages } from './dashboard/partner/applications.tsx'
 import { partnerCommissionPages } from './dashboard/partner/commissions.tsx'
 import { earningsPages } from './dashboard/partner/earnings.tsx'
 import { partnerInvitationPages } from './dashboard/partner/invitations.tsx'
+import { partnerCampaignPages } from './dashboard/partner/campaigns.tsx'
 import { linkPages } from './dashboard/partner/links.tsx'
 import { partnerNotificationPages } from './dashboard/partner/notifications.tsx'
 import { partnerSalePages } from './dashboard/partner/sale.tsx'
@@ -173,6 +174,7 @@ const groups = [
   partnerCommissionPages,
   earningsPages,
   linkPages,
+  partnerCampaignPages,
   partnerInvitationPages,
   partnerNotificationPages,
   partnerSalePages,

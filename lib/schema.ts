@@ -1297,6 +1297,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; by_name: unknown | null; metrics: (unknown)[] | null; sort_by: string | null; is_ascending: boolean | null; max_groups: number | null; of_currency: string | null; first_day: string | null; last_day: string | null; every: string | null; zone: string | null }
     row: { place: number | null; value: string | null; label: string | null; starts: Date | null; starts_local: string | null; clicks: number | null; bot_clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
   }
+  read_partner_campaigns: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; filters: string | null; from_time: Date | null; until: Date | null; of_currency: string | null; max_values: number | null }
+    row: { breakdown: string | null; value: string | null; label: string | null; values: number | null; clicks: number | null; leads: number | null; sales: number | null; commission_cents: number | null }
+  }
   read_performance: {
     arguments: { of_program_id: number | null; previous_from: Date | null; current_from: Date | null; until: Date | null; at: Date | null }
     row: { day: string | null; currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; partners: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
@@ -1467,6 +1471,7 @@ export const functionCalls: {
   preview_rules: { text: 'select * from preview_rules($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules', 'from_time', 'until'] },
   read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values'] },
   read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_by', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },
+  read_partner_campaigns: { text: 'select * from read_partner_campaigns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'filters', 'from_time', 'until', 'of_currency', 'max_values'] },
   read_performance: { text: 'select * from read_performance($1, $2, $3, $4, $5)', names: ['of_program_id', 'previous_from', 'current_from', 'until', 'at'] },
   read_series: { text: 'select * from read_series($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'filters', 'previous_from', 'current_from', 'until', 'every', 'of_currency', 'moment'] },
   record_webhook_attempts: { text: 'select * from record_webhook_attempts($1)', names: ['attempts'] },

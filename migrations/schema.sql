@@ -2974,6 +2974,13 @@ CREATE OR REPLACE FUNCTION public.buyer_names(fact jsonb)
 RETURN (lasting_names(fact) || array_remove(ARRAY[('key '::text || (fact ->> 'customer_key'::text)), ('email '::text || (fact ->> 'email_hash'::text)), ('click '::text || (fact ->> 'click_id'::text))], NULL::text))
 ;
 
+CREATE OR REPLACE FUNCTION public.campaign_groupings()
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ARRAY['utm_source'::text, 'utm_medium'::text, 'utm_campaign'::text, 'utm_term'::text, 'utm_content'::text, 'sub1'::text, 'sub2'::text, 'sub3'::text]
+;
+
 CREATE OR REPLACE FUNCTION public.cancel_withdrawal(of_program_id bigint, of_partner_id bigint, of_withdrawal_id bigint, OUT status text)
  RETURNS text
  LANGUAGE plpgsql
@@ -4441,7 +4448,7 @@ RETURN ((('sha:'::text || salt) || ':'::text) || encode(sha256(convert_to((salt 
 ;
 
 CREATE OR REPLACE FUNCTION public.filtered_facts(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, quarters timestamp with time zone[], days date[], of_currency text, wanted text, with_click_values boolean)
- RETURNS TABLE(at timestamp with time zone, partner text, link text, code text, country text, device text, referrer text, page text, utm_source text, clicks integer, leads integer, conversions integer, sales integer, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
+ RETURNS TABLE(at timestamp with time zone, partner text, link text, code text, country text, device text, referrer text, page text, campaign jsonb, clicks integer, leads integer, conversions integer, sales integer, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
  LANGUAGE plpgsql
  STABLE
  SET plan_cache_mode TO 'force_custom_plan'
@@ -4450,13 +4457,19 @@ CREATE OR REPLACE FUNCTION public.filtered_facts(of_program_id bigint, filters j
  SET enable_mergejoin TO 'off'
 AS $function$
 #variable_conflict use_column
+declare
+  -- What a link has to have named, and what it must not have.
+  named constant jsonb := (
+    select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value <> 'null'
+  );
+  unnamed constant text[] := array(select f.key from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value = 'null');
 begin
   if wanted is null or wanted = any ('{clicks,conversion}') then
     return query
     select e.click_timestamp, k.partner_id::text, e.link_id::text, null::text, left(nullif(e.geo_country, ''), 200), e.device_type,
       case when with_click_values then host_of_referrer(e.referrer_url) end,
       case when with_click_values then page_of_click(e.page_url, e.affiliate_url) end,
-      e.campaign->>'utm_source', 1, 0, 0, 0, 0::bigint, 0::bigint, 0::bigint
+      e.campaign, 1, 0, 0, 0, 0::bigint, 0::bigint, 0::bigint
     from (
       select from_time as begins, until as ends where quarters is null
       union all
@@ -4474,7 +4487,7 @@ begin
       and filters->>'code' is null
       and (not filters ? 'country' or left(nullif(e.geo_country, ''), 200) is not distinct from filters->>'country')
       and (not filters ? 'device' or e.device_type is not distinct from filters->>'device')
-      and (not filters ? 'utm_source' or e.campaign->>'utm_source' is not distinct from filters->>'utm_source')
+      and (named = '{}' or e.campaign @> named) and not coalesce(e.campaign ?| unnamed, false)
       and (not filters ? 'referrer' or host_of_referrer(e.referrer_url) is not distinct from filters->>'referrer')
       and (not filters ? 'page' or page_of_click(e.page_url, e.affiliate_url) is not distinct from filters->>'page');
   end if;
@@ -4483,7 +4496,7 @@ begin
   end if;
   return query
   select f.at, f.partner_id::text, link_that_brought(c, f.partner_id)::text, f.code_id::text, o.origin->>'country', o.origin->>'device', o.origin->>'referrer', o.origin->>'page',
-    o.origin->>'utm_source', 0, f.leads, f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
+    o.origin, 0, f.leads, f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
   from (
     select greatest(d::timestamp at time zone 'UTC', from_time) as begins, least((d + 1)::timestamp at time zone 'UTC', until) as ends from unnest(days) d
   ) part
@@ -4517,7 +4530,7 @@ begin
     and (not filters ? 'code' or f.code_id is not distinct from (filters->>'code')::bigint)
     and (not filters ? 'country' or o.origin->>'country' is not distinct from filters->>'country')
     and (not filters ? 'device' or o.origin->>'device' is not distinct from filters->>'device')
-    and (not filters ? 'utm_source' or o.origin->>'utm_source' is not distinct from filters->>'utm_source')
+    and (named = '{}' or o.origin @> named) and not o.origin ?| unnamed
     and (not filters ? 'referrer' or o.origin->>'referrer' is not distinct from filters->>'referrer')
     and (not filters ? 'page' or o.origin->>'page' is not distinct from filters->>'page');
 end $function$
@@ -5299,6 +5312,19 @@ CREATE OR REPLACE FUNCTION public.knows_promotions(of_account_id text)
  LANGUAGE sql
  STABLE
 RETURN (EXISTS (SELECT FROM partner_codes k WHERE ((k.account_id = knows_promotions.of_account_id) AND (k.promotion_code_id IS NOT NULL))))
+;
+
+CREATE OR REPLACE FUNCTION public.label_of_group(of_program_id bigint, name text, value text)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select case name
+    when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = value::bigint)
+    when 'link' then (select k.code::text from referral_links k where k.program_id = of_program_id and k.id = value::bigint)
+    when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = value::bigint)
+  end
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.lasting_names(fact jsonb)
@@ -6604,7 +6630,7 @@ CREATE OR REPLACE FUNCTION public.read_breakdowns(of_program_id bigint, filters 
 AS $function$
 #variable_conflict use_column
 declare
-  names constant grouping_name[] := '{partner,link,code,country,device,referrer,page,utm_source}';
+  names constant grouping_name[] := '{partner,link,code,country,device,referrer,page}' || campaign_groupings()::grouping_name[];
   from_day constant date := utc_day(from_time);
   until_day constant date := utc_day(until - interval '1 millisecond');
   chosen constant text := coalesce(asked_metric, (
@@ -6618,14 +6644,9 @@ declare
   part record;
 begin
   return query
-  select chosen, 'label', 'partner', p.name::text, 0::bigint, 0::bigint, 0::bigint from partners p
-  where p.program_id = of_program_id and p.id = (filters->>'partner')::bigint
-  union all
-  select chosen, 'label', 'link', k.code::text, 0, 0, 0 from referral_links k
-  where k.program_id = of_program_id and k.id = (filters->>'link')::bigint
-  union all
-  select chosen, 'label', 'code', k.code::text, 0, 0, 0 from partner_codes k
-  where k.program_id = of_program_id and k.id = (filters->>'code')::bigint;
+  select chosen, 'label', f.key, l.label, 0::bigint, 0::bigint, 0::bigint
+  from jsonb_each_text(filters) f cross join lateral label_of_group(of_program_id, f.key, f.value) l (label)
+  where l.label is not null;
   if filters <> '{}' then
     part := parts_read(of_program_id, filters, from_time, until, with_clicks or is_crossed, chosen <> 'clicks' or is_crossed);
     return query
@@ -6634,14 +6655,28 @@ begin
         when 'revenue' then f.revenue_cents else f.commission_cents end)::bigint as amount
       from filtered_facts(of_program_id, filters, part.read_from, until, part.quarters, part.days, of_currency, chosen, with_clicks) f
     ),
+    campaign as materialized (
+      select v.key as name, v.value, sum(f.amount)::bigint as amount, sum(f.clicks)::bigint as clicks
+      from fact f cross join lateral jsonb_each_text(f.campaign) v
+      where f.campaign is not null and v.key = any (campaign_groupings()) and (f.amount <> 0 or f.clicks <> 0)
+      group by 1, 2
+    ),
     listed as (
       select case
           when grouping(f.partner) = 0 then 'partner' when grouping(f.link) = 0 then 'link' when grouping(f.code) = 0 then 'code' when grouping(f.country) = 0 then 'country'
-          when grouping(f.device) = 0 then 'device' when grouping(f.referrer) = 0 then 'referrer' when grouping(f.page) = 0 then 'page' else 'utm_source'
-        end as breakdown, coalesce(f.partner, f.link, f.code, f.country, f.device, f.referrer, f.page, f.utm_source) as value,
+          when grouping(f.device) = 0 then 'device' when grouping(f.referrer) = 0 then 'referrer' else 'page'
+        end as breakdown, coalesce(f.partner, f.link, f.code, f.country, f.device, f.referrer, f.page) as value,
         sum(f.amount)::bigint as amount, sum(f.clicks)::bigint as clicks
       from fact f where f.amount <> 0 or chosen = 'conversion' and f.clicks <> 0
-      group by grouping sets ((f.partner), (f.link), (f.code), (f.country), (f.device), (f.referrer), (f.page), (f.utm_source))
+      group by grouping sets ((f.partner), (f.link), (f.code), (f.country), (f.device), (f.referrer), (f.page))
+      union all
+      select c.name, c.value, c.amount, c.clicks from campaign c
+      union all
+      -- What named nothing is what there is more in all.
+      select n.name, null, w.amount - coalesce(c.amount, 0), w.clicks - coalesce(c.clicks, 0)
+      from unnest(campaign_groupings()) n (name)
+      cross join (select coalesce(sum(f.amount), 0)::bigint as amount, coalesce(sum(f.clicks), 0)::bigint as clicks from fact f) w
+      left join (select c.name, sum(c.amount)::bigint as amount, sum(c.clicks)::bigint as clicks from campaign c group by c.name) c on c.name = n.name
     ),
     ranked as (
       select l.*, row_number() over (partition by l.breakdown order by l.amount desc, l.clicks desc, l.value) as place,
@@ -6650,11 +6685,7 @@ begin
     )
     select chosen, 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null, 0::bigint, 0::bigint, 0::bigint
     union all
-    (select chosen, r.breakdown, r.value, case r.breakdown
-        when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = r.value::bigint)
-        when 'link' then (select k.code::text from referral_links k where k.program_id = of_program_id and k.id = r.value::bigint)
-        when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = r.value::bigint)
-      end, r."values", r.amount, r.clicks
+    (select chosen, r.breakdown, r.value, label_of_group(of_program_id, r.breakdown, r.value), r."values", r.amount, r.clicks
     from ranked r where r.place <= max_values order by r.breakdown, r.place);
     return;
   end if;
@@ -6717,11 +6748,7 @@ begin
       coalesce(t."values", 0) as "values"
     from unnest(names) n (name) left join totals t on t.name = n.name left join totals w on w.name = 'all'
   )
-  select chosen, r.name::text, l.value, case r.name
-      when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = l.value::bigint)
-      when 'link' then (select k.code::text from referral_links k where k.program_id = of_program_id and k.id = l.value::bigint)
-      when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = l.value::bigint)
-    end, r."values" + (r.amount <> 0 or r.clicks <> 0)::integer, l.amount, l.clicks
+  select chosen, r.name::text, l.value, label_of_group(of_program_id, r.name::text, l.value), r."values" + (r.amount <> 0 or r.clicks <> 0)::integer, l.amount, l.clicks
   from rest r
   cross join lateral (
     select s.value, s.amount, s.clicks from summed s where s.name = r.name and (s.amount <> 0 or s.clicks <> 0)
@@ -6813,11 +6840,7 @@ begin
       or with_conversions and r.conversions <> 0 or with_sales and r.sales <> 0 or with_revenue and r.revenue_cents <> 0
       or with_commission and r.commission_cents <> 0 or with_refunded and r.refunded_cents <> 0
   )
-  select f.place::integer, f.value, case by_name
-      when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = f.value::bigint)
-      when 'link' then (select k.code from referral_links k where k.program_id = of_program_id and k.id = f.value::bigint)
-      when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = f.value::bigint)
-    end, f.clicks::bigint, f.bot_clicks::bigint, f.leads::bigint, f.conversions::bigint, f.sales::bigint, f.revenue_cents::bigint,
+  select f.place::integer, f.value, label_of_group(of_program_id, by_name::text, f.value), f.clicks::bigint, f.bot_clicks::bigint, f.leads::bigint, f.conversions::bigint, f.sales::bigint, f.revenue_cents::bigint,
     f.commission_cents::bigint, f.refunded_cents::bigint
   from (
     select row_number() over (order by coalesce(case sort_by
@@ -6959,6 +6982,61 @@ begin
     from generate_subscripts(interval_starts, 1) i (n) left join figure w on w.n = i.n and w.is_whole
   ) f
   order by f.place, f.n;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.read_partner_campaigns(of_program_id bigint, of_partner_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, of_currency text, max_values integer)
+ RETURNS TABLE(breakdown text, value text, label text, "values" bigint, clicks bigint, leads bigint, sales bigint, commission_cents bigint)
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_custom_plan'
+AS $function$
+#variable_conflict use_column
+declare
+  of_theirs constant jsonb := filters || jsonb_build_object('partner', of_partner_id::text);
+  part constant record := parts_read(of_program_id, of_theirs, from_time, until, true, true);
+begin
+  return query
+  with fact as materialized (
+    select f.* from filtered_facts(of_program_id, of_theirs, part.read_from, until, part.quarters, part.days, of_currency, null, false) f
+    where f.link is not null
+  ),
+  listed as (
+    select v.name, v.value, sum(f.clicks)::bigint as clicks, sum(f.leads)::bigint as leads, sum(f.sales)::bigint as sales,
+      sum(f.commission_cents)::bigint as commission_cents
+    from fact f
+    cross join lateral (
+      select 'all' as name, '' as value
+      union all select 'link', f.link
+      union all select c.key, c.value from jsonb_each_text(f.campaign) c where c.key = any (campaign_groupings())
+    ) v
+    group by 1, 2
+  ),
+  -- What named nothing is what there is more in all.
+  with_rest as (
+    select * from listed
+    union all
+    select n.name, null, w.clicks - n.clicks, w.leads - n.leads, w.sales - n.sales, w.commission_cents - n.commission_cents
+    from (
+      select l.name, sum(l.clicks)::bigint as clicks, sum(l.leads)::bigint as leads, sum(l.sales)::bigint as sales,
+        sum(l.commission_cents)::bigint as commission_cents
+      from listed l where l.name = any (campaign_groupings()) group by l.name
+    ) n
+    join listed w on w.name = 'all' and (w.clicks, w.leads, w.sales, w.commission_cents) <> (n.clicks, n.leads, n.sales, n.commission_cents)
+  ),
+  ranked as (
+    select l.*, row_number() over (partition by l.name order by l.commission_cents desc, l.clicks desc, l.value) as place,
+      count(*) over (partition by l.name) as "values"
+    from with_rest l
+  )
+  select 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint,
+    0::bigint
+  union all
+  select 'label', k.id::text, k.code, 0, 0, 0, 0, 0 from referral_links k
+  where k.program_id = of_program_id and k.id = (filters->>'link')::bigint and k.partner_id = of_partner_id
+  union all
+  (select r.name, r.value, label_of_group(of_program_id, r.name, r.value), r."values", r.clicks, r.leads, r.sales, r.commission_cents
+  from ranked r where r.place <= max_values order by r.name, r.place);
 end $function$
 ;
 

@@ -44,7 +44,11 @@ const buy = (
   )
 
 // Nora has four sales: one without commission, one that is refunded, one in another currency; Tom has one.
-const { click_id: clickId } = await visit('nora', { geo_country: 'DE', device_type: 'mobile' })
+const { click_id: clickId } = await visit('nora', {
+  geo_country: 'DE',
+  device_type: 'mobile',
+  campaign: { utm_medium: 'mail', sub1: 'footer' },
+})
 await visit('nora', { geo_country: 'DE', device_type: 'bot' })
 await buy('paid', clickId, 10_000, 'usd')
 await buy('refunded', clickId, 5000, 'usd')
@@ -72,6 +76,10 @@ const rowIn = (html: string, name: string) =>
   new RegExp(`<bdi>${name}</bdi></span><span>([^<]+)</span>`).exec(html)?.[1]
 const cellIn = (html: string, row: string, column: string) =>
   new RegExp(`${row}(?:(?!</tr>).)*?data-label="${column}"[^>]*>(?:<[^>]+>)*([^<]+)<`, 's').exec(html)?.[1]
+
+const rowOf = (html: string, name: string) =>
+  ['Clicks', 'Leads', 'Sales', 'Commission'].map((column) => cellIn(html, `<bdi>${name}</bdi>`, column))
+const tilesOf = (html: string) => ['Clicks', 'Sales', 'Commission'].map((label) => tileIn(html, label))
 
 test('a partner has the same count of sales on every page, before and after they are counted', async () => {
   for (const when of ['waiting', 'counted']) {
@@ -125,6 +133,23 @@ const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = 
     `?code=${codeId}`,
     /<dt>Conversion<\/dt><dd class="value">–</,
     /<dt>Average order<\/dt><dd class="value">–/,
+  ],
+  [
+    'what a link named, and no parameter that none has',
+    '',
+    /Sub-id 1[\s\S]*<bdi>footer<\/bdi><\/span><span>\$175\.00/,
+    /Sub-id 2/,
+  ],
+  ['a sub-id alone', '?sub1=footer', /sub1: <bdi>footer<\/bdi>[\s\S]*<dt>Revenue<\/dt><dd class="value">\$175\.00</],
+  [
+    'what named no such value',
+    '?utm_medium=',
+    /Medium: <bdi>No utm_medium<\/bdi>[\s\S]*<dt>Revenue<\/dt><dd class="value">\$1\.00</,
+  ],
+  [
+    'a sub-id and a medium together, read row by row',
+    '?sub1=footer&utm_medium=mail&metric=clicks',
+    /<dt>Clicks<\/dt><dd class="value">1</,
   ],
   ['no average of no orders', '?country=ZZ', /<dt>Average order<\/dt><dd class="value">–</],
   [
@@ -188,6 +213,65 @@ test('a value has the figures of its row when the page is filtered by it, and tw
       }
       if (found[name].count > 0) expect(found[name].rows.reduce((sum, { amount }) => sum + amount, 0)).toBe(all)
     }
+  }
+})
+
+test('a partner reads what their links named, and nothing of the click of another whose buyer named their code', async () => {
+  const own = await createSandbox(db, env, { currency: 'usd' })
+  const hash = await apiKeyHash(`Bearer ${own.apiKey}`)
+  const theirs = await addPartner(db, { programId: own.programId, name: 'Other', email: null, code: 'another' })
+  const first = await visit(own.partnerCode, { campaign: { utm_source: 'mail', sub1: 'footer' } })
+  await visit(own.partnerCode)
+  const foreign = await visit('another', { campaign: { sub1: 'secret' } })
+  await makeCode(db, own.programId, {
+    partner_id: own.partnerId,
+    code: 'MINE',
+    promotion_code_id: null,
+    account_id: null,
+  })
+  await buy('by-link', first.click_id, 10_000, 'usd', 'ann', { hash })
+  await buy('by-code', foreign.click_id, 5000, 'usd', 'bob', { coupon: 'MINE', hash })
+  const read = async (path: string, token = own.partnerToken) => {
+    const before = stack.neon.requests
+    const html = await get(path, { dashboardToken: token })
+    expect(stack.neon.requests - before).toBeLessThanOrEqual(3)
+    return html
+  }
+  for (const when of ['waiting', 'counted']) {
+    const all = await read('/partner/campaigns')
+    expect([when, ...tilesOf(all)]).toEqual([when, '2', '1', '$20.00'])
+    expect(rowOf(all, 'footer')).toEqual(['1', '0', '1', '$20.00'])
+    expect(rowOf(all, 'No sub1')).toEqual(['1', '0', '0', '$0.00'])
+    expect(rowOf(all, own.partnerCode)).toEqual(['2', '0', '1', '$20.00'])
+    expect(all).not.toContain('secret')
+    for (const [query, tiles] of [
+      ['sub1=footer&days=7', ['1', '1', '$20.00']],
+      ['sub1=footer&utm_source=mail', ['1', '1', '$20.00']],
+      ['sub1=&days=90', ['1', '0', '$0.00']],
+      ['sub1=secret', ['0', '0', '$0.00']],
+      [`link=${theirs.partnerId}`, ['0', '0', '$0.00']],
+      ['link=x&days=8&program=999999', ['2', '1', '$20.00']],
+    ] as const) {
+      const html = await read(`/partner/campaigns?${query}`)
+      expect([when, query, tilesOf(html)]).toEqual([when, query, tiles])
+      expect(html).not.toContain('another')
+    }
+    for (const path of ['events', 'customers/' + first.click_id, 'sales/by-link']) {
+      expect(await read(`/programs/${own.programId}/${path}`, own.dashboardToken)).toMatch(
+        /utm_source <bdi>mail<\/bdi>, sub1 <bdi>footer</,
+      )
+    }
+    expect(await read(`/partner/sales/${own.programId}/by-link`)).toContain('sub1 <bdi>footer<')
+    expect(await read(`/partner/sales/${own.programId}/by-code`)).not.toContain('secret')
+    expect(await read(`/programs/${own.programId}/events.csv`, own.dashboardToken)).toMatch(
+      /,sub1,[\s\S]*mail,,,,,footer,/,
+    )
+    const seen = await read(`/programs/${own.programId}/partners/${own.partnerId}`, own.dashboardToken)
+    expect(rowOf(seen, 'footer')).toEqual(['1', '0', '1', '$20.00'])
+    const [, filtered = ''] = /href="([^"]+)"><bdi>footer</.exec(seen) ?? []
+    const overview = await read(filtered.replaceAll('&amp;', '&'), own.dashboardToken)
+    expect([tileIn(overview, 'Clicks'), tileIn(overview, 'Revenue')]).toEqual(['1', '$100.00'])
+    if (when === 'waiting') while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
   }
 })
 

@@ -37,6 +37,7 @@ const explanation = () =>
         within_window: z.boolean(),
         attribution_model: z.string(),
         text: z.string(),
+        campaign: z.nullable(z.record(z.string(), z.string())),
         event: z.nullable(z.object({ page_url: text(), referrer_url: text(), country: text(), device: text() })),
       }),
     ),
@@ -116,6 +117,7 @@ const example: Explanation = {
     within_window: true,
     attribution_model: 'last_click',
     text: 'The latest click was 5 minutes before and the window was 30 days.',
+    campaign: { utm_source: 'newsletter', sub1: 'banner' },
     event: { page_url: 'https://shop.example.com/', referrer_url: null, country: 'DE', device: 'mobile' },
   },
   rule: {

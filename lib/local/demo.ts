@@ -2,6 +2,7 @@ import type { SessionEnv } from '../access/sessions.ts'
 import { apiKeyHash } from '../access/api-keys.ts'
 import { keyScopes } from '../access/api-keys.ts'
 import { createApiKey } from '../access/program-keys.ts'
+import type { Campaign } from '../tracking/campaign.ts'
 import { countClicks, countFigures, recordClick } from '../tracking/clicks.ts'
 import { approveDueCommissions } from '../money/commissions.ts'
 import { reviewRules } from '../review-rules.ts'
@@ -52,7 +53,12 @@ const agents = [
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1',
   'Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:145.0) Gecko/20100101 Firefox/145.0',
 ]
-const sources = [null, 'newsletter', 'video']
+const campaigns: (Campaign | null)[] = [
+  null,
+  { utm_source: 'newsletter', utm_campaign: 'spring', sub1: 'footer' },
+  { utm_source: 'newsletter', utm_campaign: 'launch', sub1: 'banner' },
+  { utm_source: 'video', sub1: 'description', sub2: 'short' },
+]
 const pricesCents = [2900, 4900, 9900, 19900]
 
 /**
@@ -134,7 +140,7 @@ async function walkThrough(
   const code = isTom ? 'tom' : pick(wheel)
   const agent = pick(agents)
   const url = `https://shop.example.com/?aff=${code}${byAd.includes(number) ? '&gclid=demo' : ''}`
-  const source = pick(sources)
+  const campaign = pick(campaigns)
   const { click_id: clickId } = await recordClick(
     db,
     {
@@ -150,7 +156,7 @@ async function walkThrough(
       language: 'en',
       timezone: null,
       additional_data: null,
-      campaign: source === null ? null : { utm_source: source },
+      campaign,
       ...pick(places),
       ...(await visitorDevice(agent)),
     },

@@ -18,6 +18,7 @@ import {
   type Tone,
 } from '../../functions/dashboard/parts/blocks.tsx'
 import { Chart, type ChartPoint } from '../../functions/dashboard/parts/chart.tsx'
+import { CampaignTables, CampaignText } from '../../functions/dashboard/parts/campaign.tsx'
 import { causeColumn, commissionColumns, commissionStates } from '../../functions/dashboard/parts/commission.tsx'
 import { CountingHelp } from '../../functions/dashboard/parts/counting.tsx'
 import { DateRange } from '../../functions/dashboard/parts/date-range.tsx'
@@ -57,6 +58,8 @@ import {
   withdrawalStates,
 } from '../../functions/dashboard/parts/withdrawal.tsx'
 import { formatMoney } from '../money.ts'
+import { campaignNames } from '../tracking/campaign.ts'
+import type { PartnerCampaigns } from '../tracking/partner-campaigns.ts'
 
 /** Where the local stack shows this. A Worker exports its handlers alone, so it is written in lib/local/start.ts too. */
 const partsPath = '/parts'
@@ -228,6 +231,22 @@ const link: LinkFigures = {
   sales: 3,
   commission_cents: 7500,
 }
+const campaigns: PartnerCampaigns = {
+  total: { clicks: 18, leads: 3, sales: 2, commission_cents: 2500 },
+  readFrom: at,
+  linkLabel: undefined,
+  breakdowns: [
+    {
+      name: 'sub1',
+      count: 40,
+      rows: [
+        { value: 'footer', label: null, clicks: 12, leads: 3, sales: 2, commission_cents: 2500 },
+        { value: null, label: null, clicks: 6, leads: 0, sales: 0, commission_cents: 0 },
+      ],
+    },
+  ],
+}
+
 const links: LinkFigures[] = [
   link,
   { ...link, code: 'x'.repeat(64), page_url: 'https://shop.example.com/a/page/of/the/site', bot_clicks: 3 },
@@ -279,6 +298,7 @@ const explanation: Explanation = {
     within_window: true,
     attribution_model: 'last_click',
     text: 'The latest click was a minute before and the window was 30 days.',
+    campaign: { utm_source: 'newsletter', sub1: 'footer' },
     event: {
       page_url: 'https://shop.example.com/',
       referrer_url: 'https://blog.example.org/',
@@ -640,6 +660,10 @@ function Lists() {
             rows={links}
             columns={linkColumns({ domain: 'shop.example.com', currency: 'usd' })}
           />
+        </Card>
+        <Card title="Campaigns and sub-ids">
+          <CampaignText campaign={{ utm_source: 'newsletter', sub1: 'footer' }} />
+          <CampaignTables campaigns={campaigns} names={campaignNames} currency="usd" addressWith={() => here} />
         </Card>
         <Card title="Entries of the audit log">
           <p>

@@ -132,7 +132,7 @@ export function explainedSales(programId: number) {
           .leftJoin('referral_links as k', (join) =>
             join.onRef('k.program_id', '=', 'e.program_id').onRef('k.id', '=', 'e.link_id'),
           )
-          .select(['e.page_url', 'e.referrer_url', 'e.geo_country', 'e.device_type', 'k.code'])
+          .select(['e.page_url', 'e.referrer_url', 'e.geo_country', 'e.device_type', 'e.campaign', 'k.code'])
           .whereRef('e.program_id', '=', 's.program_id')
           .where((of) => of.not('e.is_test'))
           .where('e.click_timestamp', '=', sql<Date>`(${eb.ref('s.resolution')}->>'clicked_at')::timestamptz`)

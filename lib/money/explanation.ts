@@ -3,6 +3,7 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { formatMoney } from '../money.ts'
 import type { DeliveryOfPayment } from '../stripe/webhook-events.ts'
+import { type Campaign, campaignIn } from '../tracking/campaign.ts'
 import { wordsOfRule } from '../review-rules.ts'
 import { type ExplainedSale, readForExplanation, type SaleAsked } from './explanation-read.ts'
 
@@ -88,6 +89,8 @@ export interface Click {
   within_window: boolean
   attribution_model: string
   text: string
+  /** What the link of the latest click named, while its event is kept. A partner reads that of their own links. */
+  campaign: Campaign | null
   /** Of the latest click, while its event is kept. Null for the partner. */
   event: { page_url: string | null; referrer_url: string | null; country: string | null; device: string | null } | null
 }
@@ -421,6 +424,7 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
     ]
       .filter(Boolean)
       .join(' '),
+    campaign: click && (withCustomer || click.code === code) ? campaignIn(click.campaign) : null,
     event:
       !withCustomer || !click
         ? null

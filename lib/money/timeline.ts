@@ -3,6 +3,7 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
+import { type Campaign, campaignIn } from '../tracking/campaign.ts'
 import { type ListedEvent, statementOf } from '../tracking/event-list.ts'
 import { flagNames } from './commission-list.ts'
 import { commissionHistory, type Happening, historyOf } from './explanation.ts'
@@ -18,6 +19,8 @@ export interface Moment {
   text: string
   /** The link by which it came, with a click. */
   link: { code: string; partner_id: number | null; partner_name: string | null } | null
+  /** What the link of a click named. */
+  campaign: Campaign | null
   /** The sale that it is of. */
   transaction_id: string | null
   /** By how much what is left of the partner's commission changed, in the currency. */
@@ -122,6 +125,7 @@ function asMoment(event: ListedEvent): Moment {
       event.provisional ? '. A browser told of it; your server has not.' : '',
     ].join(''),
     link: isClick && code !== null ? { code, partner_id, partner_name } : null,
+    campaign: campaignIn(event.campaign),
     transaction_id: null,
     change_cents: 0,
     currency: null,
@@ -139,6 +143,7 @@ function asMomentOf(
     kind: kind === 'recorded' ? 'sale' : kind,
     text: transactionId === null && kind === 'commission' ? `For the signup. ${text}` : text,
     link: null,
+    campaign: null,
     transaction_id: transactionId,
     change_cents,
     currency,

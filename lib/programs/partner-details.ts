@@ -8,6 +8,7 @@ import { balancesOf } from '../money/balances.ts'
 import { commissionsStatement } from '../money/commission-list.ts'
 import { withdrawalsStatement } from '../money/withdrawals.ts'
 import { asNotification, notificationsStatement } from '../notifications/notification-list.ts'
+import { asPartnerCampaigns, partnerCampaignsStatement } from '../tracking/partner-campaigns.ts'
 import { codeFiguresStatement } from './codes.ts'
 import { rulesForPartner, termsOfPartner } from './commission-rules.ts'
 import { groupNamesStatement } from './groups.ts'
@@ -17,6 +18,9 @@ import { partnersStatement } from './partners.ts'
 /** How many of the newest of each list there are. */
 export const newest = 10
 
+/** What their links named is counted of the latest days. */
+const campaigns = { days: 30, filters: {} } as const
+
 export type PartnerDetails = Awaited<ReturnType<typeof readPartnerDetails>>
 
 /**
@@ -25,11 +29,12 @@ export type PartnerDetails = Awaited<ReturnType<typeof readPartnerDetails>>
  */
 export async function readPartnerDetails(
   db: Database,
-  program: { id: number; workspaceId: string },
+  program: { id: number; workspaceId: string; currency: string },
   partnerId: number,
 ) {
   const of = { programId: program.id }
   const part = { limit: newest, partner_id: partnerId }
+  const now = Date.now()
   const [
     [partner],
     [typed],
@@ -44,6 +49,7 @@ export async function readPartnerDetails(
     groups,
     rules,
     [terms],
+    named,
   ] = await db.batch([
     partnersStatement(program.id, { limit: 1, partnerId }),
     kysely
@@ -65,6 +71,7 @@ export async function readPartnerDetails(
       .selectFrom('programs')
       .select(['currency', 'commission_bp', 'commission_duration_months', 'lead_commission_cents'])
       .where('id', '=', program.id),
+    partnerCampaignsStatement({ programId: program.id, partnerId, ...campaigns, currency: program.currency }, now),
   ])
   if (!partner || !typed || !terms) throw new ApiError('not_found', 'There is no such partner in this program.')
   const notifications = told.map(asNotification)
@@ -82,6 +89,7 @@ export async function readPartnerDetails(
     history,
     groups,
     earns,
+    campaigns: asPartnerCampaigns(named, campaigns, now),
   }
 }
 

@@ -40,6 +40,19 @@ export async function listProgramsOfPartner(
   return await db.query(partOf(query, sql.ref<number>('p.id'), part))
 }
 
+/** The programs that a person is or was a partner of, by name alone, the one joined last first. */
+export async function listProgramNames(db: Database, userId: string) {
+  return await db.query(
+    kysely
+      .selectFrom('partners as p')
+      .innerJoin('programs as g', 'g.id', 'p.program_id')
+      .select(['g.id', 'g.name', 'g.currency', 'p.id as partner_id'])
+      .where('p.user_id', '=', userId)
+      .orderBy('p.id', 'desc')
+      .limit(100),
+  )
+}
+
 /**
  * Ends a partnership, by the program or by the person themselves: the links are off, the codes revoked (at Stripe by the schedule, see `switchOffRevoked`),
  * an open invitation holds no longer, and what was earned until then stays theirs and payable. It begins again when they accept a new

@@ -2,7 +2,7 @@ import { type Expression, expressionBuilder, type InferResult, type Selectable, 
 import type { Database } from '../database.ts'
 import { containing, kysely } from '../kysely.ts'
 import type { Part } from '../keyset.ts'
-import type { DB } from '../schema.ts'
+import type { DB, Json } from '../schema.ts'
 import { isLeadOrBuyer } from './customer-list.ts'
 import { clicksKept, compare, type EventPosition, type EventType, eventTypes, microseconds } from './events.ts'
 
@@ -93,6 +93,7 @@ const originColumns = [
   originOf('device').as('device_type'),
   no<string>().as('device_os'),
   originOf('browser').as('browser_name'),
+  no<Json>().as('campaign'),
 ] as const
 
 /** What a click and a lead have not of a sale. */
@@ -226,7 +227,7 @@ function clicks(choice: EventChoice, part: Part<EventPosition>) {
         no<boolean>().as('provisional'),
       ])
       .select(['c.customer_key', 'e.page_url', 'e.referrer_url', 'e.geo_country', 'e.geo_city', 'e.device_type'])
-      .select(['e.device_os', 'e.browser_name'])
+      .select(['e.device_os', 'e.browser_name', 'e.campaign'])
       .select(noPayment)
   )
 }

@@ -1,5 +1,6 @@
 import { call } from '../database.ts'
 import type { DatabaseFunctions, GroupingName } from '../schema.ts'
+import { campaignNames } from './campaign.ts'
 import { ratio } from './performance-answer.ts'
 import { dayMs, fixedRange, type PerformanceQuery, startOfDay } from './performance-range.ts'
 
@@ -9,10 +10,10 @@ export const breakdowns = [
   'link',
   'code',
   'referrer',
-  'utm_source',
   'country',
   'device',
   'page',
+  ...campaignNames,
 ] as const satisfies GroupingName[]
 export type BreakdownName = (typeof breakdowns)[number]
 
@@ -222,10 +223,17 @@ export function asOverview(
       link: rowsOf('link'),
       code: rowsOf('code'),
       referrer: rowsOf('referrer'),
-      utm_source: rowsOf('utm_source'),
       country: rowsOf('country'),
       device: rowsOf('device'),
       page: rowsOf('page'),
+      utm_source: rowsOf('utm_source'),
+      utm_medium: rowsOf('utm_medium'),
+      utm_campaign: rowsOf('utm_campaign'),
+      utm_term: rowsOf('utm_term'),
+      utm_content: rowsOf('utm_content'),
+      sub1: rowsOf('sub1'),
+      sub2: rowsOf('sub2'),
+      sub3: rowsOf('sub3'),
     },
   }
 }

@@ -32,6 +32,19 @@ returns table (grouping_name grouping_name, value text) language sql immutable a
   union all select key::grouping_name, value from jsonb_each_text(origin)
 $$;
 
+-- The groupings by what a link named of its campaign; lib/tracking/campaign.ts has the names.
+create or replace function campaign_groupings() returns text[] language sql immutable
+return array['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'];
+
+-- What a value of a grouping is called that is an id: a partner's name, a link's code, a partner's code.
+create or replace function label_of_group(of_program_id bigint, name text, value text) returns text language sql stable as $$
+  select case name
+    when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = value::bigint)
+    when 'link' then (select k.code::text from referral_links k where k.program_id = of_program_id and k.id = value::bigint)
+    when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = value::bigint)
+  end
+$$;
+
 -- The link by which a customer came, of what they count for a partner: none where a code gave it to another partner than the link's.
 create or replace function link_that_brought(c customers, of_partner_id bigint) returns bigint language sql immutable
 return case when (c).partner_id = of_partner_id then (c).link_id end;
@@ -308,11 +321,7 @@ begin
       or with_conversions and r.conversions <> 0 or with_sales and r.sales <> 0 or with_revenue and r.revenue_cents <> 0
       or with_commission and r.commission_cents <> 0 or with_refunded and r.refunded_cents <> 0
   )
-  select f.place::integer, f.value, case by_name
-      when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = f.value::bigint)
-      when 'link' then (select k.code from referral_links k where k.program_id = of_program_id and k.id = f.value::bigint)
-      when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = f.value::bigint)
-    end, f.clicks::bigint, f.bot_clicks::bigint, f.leads::bigint, f.conversions::bigint, f.sales::bigint, f.revenue_cents::bigint,
+  select f.place::integer, f.value, label_of_group(of_program_id, by_name::text, f.value), f.clicks::bigint, f.bot_clicks::bigint, f.leads::bigint, f.conversions::bigint, f.sales::bigint, f.revenue_cents::bigint,
     f.commission_cents::bigint, f.refunded_cents::bigint
   from (
     select row_number() over (order by coalesce(case sort_by

@@ -140,17 +140,23 @@ create or replace function filtered_facts(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, quarters timestamptz[], days date[], of_currency text, wanted text,
   with_click_values boolean
 ) returns table (
-  at timestamptz, partner text, link text, code text, country text, device text, referrer text, page text, utm_source text, clicks integer, leads integer,
+  at timestamptz, partner text, link text, code text, country text, device text, referrer text, page text, campaign jsonb, clicks integer, leads integer,
   conversions integer, sales integer, revenue_cents bigint, commission_cents bigint, refunded_cents bigint
 ) language plpgsql stable set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
+declare
+  -- What a link has to have named, and what it must not have.
+  named constant jsonb := (
+    select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value <> 'null'
+  );
+  unnamed constant text[] := array(select f.key from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value = 'null');
 begin
   if wanted is null or wanted = any ('{clicks,conversion}') then
     return query
     select e.click_timestamp, k.partner_id::text, e.link_id::text, null::text, left(nullif(e.geo_country, ''), 200), e.device_type,
       case when with_click_values then host_of_referrer(e.referrer_url) end,
       case when with_click_values then page_of_click(e.page_url, e.affiliate_url) end,
-      e.campaign->>'utm_source', 1, 0, 0, 0, 0::bigint, 0::bigint, 0::bigint
+      e.campaign, 1, 0, 0, 0, 0::bigint, 0::bigint, 0::bigint
     from (
       select from_time as begins, until as ends where quarters is null
       union all
@@ -168,7 +174,7 @@ begin
       and filters->>'code' is null
       and (not filters ? 'country' or left(nullif(e.geo_country, ''), 200) is not distinct from filters->>'country')
       and (not filters ? 'device' or e.device_type is not distinct from filters->>'device')
-      and (not filters ? 'utm_source' or e.campaign->>'utm_source' is not distinct from filters->>'utm_source')
+      and (named = '{}' or e.campaign @> named) and not coalesce(e.campaign ?| unnamed, false)
       and (not filters ? 'referrer' or host_of_referrer(e.referrer_url) is not distinct from filters->>'referrer')
       and (not filters ? 'page' or page_of_click(e.page_url, e.affiliate_url) is not distinct from filters->>'page');
   end if;
@@ -177,7 +183,7 @@ begin
   end if;
   return query
   select f.at, f.partner_id::text, link_that_brought(c, f.partner_id)::text, f.code_id::text, o.origin->>'country', o.origin->>'device', o.origin->>'referrer', o.origin->>'page',
-    o.origin->>'utm_source', 0, f.leads, f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
+    o.origin, 0, f.leads, f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
   from (
     select greatest(d::timestamp at time zone 'UTC', from_time) as begins, least((d + 1)::timestamp at time zone 'UTC', until) as ends from unnest(days) d
   ) part
@@ -211,7 +217,7 @@ begin
     and (not filters ? 'code' or f.code_id is not distinct from (filters->>'code')::bigint)
     and (not filters ? 'country' or o.origin->>'country' is not distinct from filters->>'country')
     and (not filters ? 'device' or o.origin->>'device' is not distinct from filters->>'device')
-    and (not filters ? 'utm_source' or o.origin->>'utm_source' is not distinct from filters->>'utm_source')
+    and (named = '{}' or o.origin @> named) and not o.origin ?| unnamed
     and (not filters ? 'referrer' or o.origin->>'referrer' is not distinct from filters->>'referrer')
     and (not filters ? 'page' or o.origin->>'page' is not distinct from filters->>'page');
 end $$;
@@ -326,7 +332,7 @@ create or replace function read_breakdowns(
 language plpgsql stable set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
-  names constant grouping_name[] := '{partner,link,code,country,device,referrer,page,utm_source}';
+  names constant grouping_name[] := '{partner,link,code,country,device,referrer,page}' || campaign_groupings()::grouping_name[];
   from_day constant date := utc_day(from_time);
   until_day constant date := utc_day(until - interval '1 millisecond');
   chosen constant text := coalesce(asked_metric, (
@@ -340,14 +346,9 @@ declare
   part record;
 begin
   return query
-  select chosen, 'label', 'partner', p.name::text, 0::bigint, 0::bigint, 0::bigint from partners p
-  where p.program_id = of_program_id and p.id = (filters->>'partner')::bigint
-  union all
-  select chosen, 'label', 'link', k.code::text, 0, 0, 0 from referral_links k
-  where k.program_id = of_program_id and k.id = (filters->>'link')::bigint
-  union all
-  select chosen, 'label', 'code', k.code::text, 0, 0, 0 from partner_codes k
-  where k.program_id = of_program_id and k.id = (filters->>'code')::bigint;
+  select chosen, 'label', f.key, l.label, 0::bigint, 0::bigint, 0::bigint
+  from jsonb_each_text(filters) f cross join lateral label_of_group(of_program_id, f.key, f.value) l (label)
+  where l.label is not null;
   if filters <> '{}' then
     part := parts_read(of_program_id, filters, from_time, until, with_clicks or is_crossed, chosen <> 'clicks' or is_crossed);
     return query
@@ -356,14 +357,28 @@ begin
         when 'revenue' then f.revenue_cents else f.commission_cents end)::bigint as amount
       from filtered_facts(of_program_id, filters, part.read_from, until, part.quarters, part.days, of_currency, chosen, with_clicks) f
     ),
+    campaign as materialized (
+      select v.key as name, v.value, sum(f.amount)::bigint as amount, sum(f.clicks)::bigint as clicks
+      from fact f cross join lateral jsonb_each_text(f.campaign) v
+      where f.campaign is not null and v.key = any (campaign_groupings()) and (f.amount <> 0 or f.clicks <> 0)
+      group by 1, 2
+    ),
     listed as (
       select case
           when grouping(f.partner) = 0 then 'partner' when grouping(f.link) = 0 then 'link' when grouping(f.code) = 0 then 'code' when grouping(f.country) = 0 then 'country'
-          when grouping(f.device) = 0 then 'device' when grouping(f.referrer) = 0 then 'referrer' when grouping(f.page) = 0 then 'page' else 'utm_source'
-        end as breakdown, coalesce(f.partner, f.link, f.code, f.country, f.device, f.referrer, f.page, f.utm_source) as value,
+          when grouping(f.device) = 0 then 'device' when grouping(f.referrer) = 0 then 'referrer' else 'page'
+        end as breakdown, coalesce(f.partner, f.link, f.code, f.country, f.device, f.referrer, f.page) as value,
         sum(f.amount)::bigint as amount, sum(f.clicks)::bigint as clicks
       from fact f where f.amount <> 0 or chosen = 'conversion' and f.clicks <> 0
-      group by grouping sets ((f.partner), (f.link), (f.code), (f.country), (f.device), (f.referrer), (f.page), (f.utm_source))
+      group by grouping sets ((f.partner), (f.link), (f.code), (f.country), (f.device), (f.referrer), (f.page))
+      union all
+      select c.name, c.value, c.amount, c.clicks from campaign c
+      union all
+      -- What named nothing is what there is more in all.
+      select n.name, null, w.amount - coalesce(c.amount, 0), w.clicks - coalesce(c.clicks, 0)
+      from unnest(campaign_groupings()) n (name)
+      cross join (select coalesce(sum(f.amount), 0)::bigint as amount, coalesce(sum(f.clicks), 0)::bigint as clicks from fact f) w
+      left join (select c.name, sum(c.amount)::bigint as amount, sum(c.clicks)::bigint as clicks from campaign c group by c.name) c on c.name = n.name
     ),
     ranked as (
       select l.*, row_number() over (partition by l.breakdown order by l.amount desc, l.clicks desc, l.value) as place,
@@ -372,11 +387,7 @@ begin
     )
     select chosen, 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null, 0::bigint, 0::bigint, 0::bigint
     union all
-    (select chosen, r.breakdown, r.value, case r.breakdown
-        when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = r.value::bigint)
-        when 'link' then (select k.code::text from referral_links k where k.program_id = of_program_id and k.id = r.value::bigint)
-        when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = r.value::bigint)
-      end, r."values", r.amount, r.clicks
+    (select chosen, r.breakdown, r.value, label_of_group(of_program_id, r.breakdown, r.value), r."values", r.amount, r.clicks
     from ranked r where r.place <= max_values order by r.breakdown, r.place);
     return;
   end if;
@@ -439,11 +450,7 @@ begin
       coalesce(t."values", 0) as "values"
     from unnest(names) n (name) left join totals t on t.name = n.name left join totals w on w.name = 'all'
   )
-  select chosen, r.name::text, l.value, case r.name
-      when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = l.value::bigint)
-      when 'link' then (select k.code::text from referral_links k where k.program_id = of_program_id and k.id = l.value::bigint)
-      when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = l.value::bigint)
-    end, r."values" + (r.amount <> 0 or r.clicks <> 0)::integer, l.amount, l.clicks
+  select chosen, r.name::text, l.value, label_of_group(of_program_id, r.name::text, l.value), r."values" + (r.amount <> 0 or r.clicks <> 0)::integer, l.amount, l.clicks
   from rest r
   cross join lateral (
     select s.value, s.amount, s.clicks from summed s where s.name = r.name and (s.amount <> 0 or s.clicks <> 0)
@@ -452,4 +459,60 @@ begin
     order by 2 desc, 3 desc, 1 limit max_values
   ) l
   order by 2, 6 desc, 7 desc, 3;
+end $$;
+
+-- What came by a partner's own links: `all` of it, and of the links and of each parameter that these named the values that come first by commission, with
+-- how many there are; a value of null is what named nothing. What a code of theirs brought of somebody who came by no link of theirs is in none, since that click is not theirs. `read_from` says since
+-- when rows were read.
+create or replace function read_partner_campaigns(
+  of_program_id bigint, of_partner_id bigint, filters jsonb, from_time timestamptz, until timestamptz, of_currency text, max_values integer
+) returns table (
+  breakdown text, value text, label text, "values" bigint, clicks bigint, leads bigint, sales bigint, commission_cents bigint
+) language plpgsql stable set plan_cache_mode = force_custom_plan as $$
+#variable_conflict use_column
+declare
+  of_theirs constant jsonb := filters || jsonb_build_object('partner', of_partner_id::text);
+  part constant record := parts_read(of_program_id, of_theirs, from_time, until, true, true);
+begin
+  return query
+  with fact as materialized (
+    select f.* from filtered_facts(of_program_id, of_theirs, part.read_from, until, part.quarters, part.days, of_currency, null, false) f
+    where f.link is not null
+  ),
+  listed as (
+    select v.name, v.value, sum(f.clicks)::bigint as clicks, sum(f.leads)::bigint as leads, sum(f.sales)::bigint as sales,
+      sum(f.commission_cents)::bigint as commission_cents
+    from fact f
+    cross join lateral (
+      select 'all' as name, '' as value
+      union all select 'link', f.link
+      union all select c.key, c.value from jsonb_each_text(f.campaign) c where c.key = any (campaign_groupings())
+    ) v
+    group by 1, 2
+  ),
+  -- What named nothing is what there is more in all.
+  with_rest as (
+    select * from listed
+    union all
+    select n.name, null, w.clicks - n.clicks, w.leads - n.leads, w.sales - n.sales, w.commission_cents - n.commission_cents
+    from (
+      select l.name, sum(l.clicks)::bigint as clicks, sum(l.leads)::bigint as leads, sum(l.sales)::bigint as sales,
+        sum(l.commission_cents)::bigint as commission_cents
+      from listed l where l.name = any (campaign_groupings()) group by l.name
+    ) n
+    join listed w on w.name = 'all' and (w.clicks, w.leads, w.sales, w.commission_cents) <> (n.clicks, n.leads, n.sales, n.commission_cents)
+  ),
+  ranked as (
+    select l.*, row_number() over (partition by l.name order by l.commission_cents desc, l.clicks desc, l.value) as place,
+      count(*) over (partition by l.name) as "values"
+    from with_rest l
+  )
+  select 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint,
+    0::bigint
+  union all
+  select 'label', k.id::text, k.code, 0, 0, 0, 0, 0 from referral_links k
+  where k.program_id = of_program_id and k.id = (filters->>'link')::bigint and k.partner_id = of_partner_id
+  union all
+  (select r.name, r.value, label_of_group(of_program_id, r.name, r.value), r."values", r.clicks, r.leads, r.sales, r.commission_cents
+  from ranked r where r.place <= max_values order by r.name, r.place);
 end $$;

@@ -117,10 +117,13 @@ async function seedEvents(sql: pg.Client, programId: number, firstPartner: numbe
   const insertClicks = async (where: string) =>
     await sql.query(
       `insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id, page_url, referrer_url,
-        geo_country, geo_city, device_type, device_os, browser_name, created_at)
+        geo_country, geo_city, device_type, device_os, browser_name, campaign, created_at)
       select c.program_id, c.clicked_at, c.n * 10 + k, c.id, c.click_id, c.link_id, 'https://shop.example.com/' || n % 50,
         'https://blog' || n % 30 || '.example.org/', case n % 4 when 0 then 'DE' when 1 then 'FR' else 'US' end, 'City ' || n % 40,
-        case n % 3 when 0 then 'mobile' else 'desktop' end, 'macOS', 'Safari', c.created_at
+        case n % 3 when 0 then 'mobile' else 'desktop' end, 'macOS', 'Safari',
+        case n % 3 when 0 then jsonb_build_object('utm_source', case n % 2 when 0 then 'mail' else 'video' end, 'utm_campaign', 'campaign-' || n % 7,
+          'sub1', 'page-' || n % 40) end,
+        c.created_at
       from (
         select c.*, id - $2 + 1 as n, k, case when k = ${clicksOfEach - 1} then c.last_click_at else c.created_at + k * interval '10 minutes' end as clicked_at
         from customers c, generate_series(0, ${clicksOfEach - 1}) k where program_id = $1 and id >= $2
@@ -158,15 +161,19 @@ async function countTogether(sql: pg.Client, programId: number): Promise<void> {
       from (
         select case when grouping(partner) = 0 then 'partner' when grouping(link) = 0 then 'link' when grouping(country) = 0 then 'country'
             when grouping(device) = 0 then 'device' when grouping(browser) = 0 then 'browser' when grouping(referrer) = 0 then 'referrer'
-            when grouping(page) = 0 then 'page' else 'all' end::grouping_name as grouping_name,
-          day, quarter, coalesce(partner::text, link::text, country, device, browser, referrer, page, '') as value, count(*) as clicks
+            when grouping(page) = 0 then 'page' when grouping(source) = 0 then 'utm_source' when grouping(campaign) = 0 then 'utm_campaign'
+            when grouping(sub1) = 0 then 'sub1' else 'all' end::grouping_name as grouping_name,
+          day, quarter, coalesce(partner::text, link::text, country, device, browser, referrer, page, source, campaign, sub1, '') as value, count(*) as clicks
         from (
           select l.partner_id as partner, e.link_id as link, geo_country as country, device_type as device, browser_name as browser,
-            split_part(e.referrer_url, '/', 3) as referrer, e.page_url as page, utc_day(click_timestamp) as day, quarter_of_day(click_timestamp) as quarter
+            split_part(e.referrer_url, '/', 3) as referrer, e.page_url as page, campaign->>'utm_source' as source,
+            campaign->>'utm_campaign' as campaign, campaign->>'sub1' as sub1, utc_day(click_timestamp) as day, quarter_of_day(click_timestamp) as quarter
           from affiliate_click_events e join referral_links l on l.id = e.link_id where e.program_id = $1
         ) e
         group by grouping sets ((day, quarter), (day, quarter, partner), (day, quarter, link), (day, quarter, country), (day, quarter, device),
-          (day, quarter, browser), (day, quarter, referrer), (day, quarter, page))
+          (day, quarter, browser), (day, quarter, referrer), (day, quarter, page), (day, quarter, source), (day, quarter, campaign), (day, quarter, sub1))
+        having (grouping(source) = 1 or source is not null) and (grouping(campaign) = 1 or campaign is not null)
+          and (grouping(sub1) = 1 or sub1 is not null)
       ) c
     ) summed group by 2, 5, 6`,
     `insert into grouped_days (program_id, grouping_name, day, value, currency, clicks, bot_clicks, leads, conversions, sales, revenue_cents,

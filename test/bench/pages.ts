@@ -93,7 +93,12 @@ function pathsOf({ sandbox }: BenchStack, routes: string[], seeded: Seeded): str
   const { partnerId, transactionId, rarePartner, longCustomer } = seeded
   const old = (Date.now() - 60 * 86_400_000) * 1000
   const lists: Record<string, string[]> = {
-    '': ['?period=all'],
+    '': [
+      '?period=all',
+      `?period=all&metric=clicks&partner=${rarePartner}`,
+      '?sub1=page-3',
+      '?utm_source=mail&metric=clicks',
+    ],
     '/events': [
       '?eventType=click',
       '?eventType=lead',
@@ -126,8 +131,11 @@ function pathsOf({ sandbox }: BenchStack, routes: string[], seeded: Seeded): str
     '/webhooks/deliveries': ['?status=failed'],
   }
   const base = `/programs/${sandbox.programId}`
+  const ofPartner = ['?days=7', '?days=90', '?sub1=page-3', '?days=90&utm_source=mail'].map(
+    (query) => `/partner/campaigns${query}`,
+  )
   const more = Object.entries(lists).flatMap(([path, queries]) => queries.map((query) => base + path + query))
-  return [...new Set([...paths, ...more])].toSorted()
+  return [...new Set([...paths, ...more, ...ofPartner])].toSorted()
 }
 
 async function measure({ baseUrl, neon }: BenchStack, path: string, token: string) {

@@ -1,6 +1,6 @@
 -- events
 select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
-    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", "e"."campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select "e".*
   from "affiliate_click_events" as "e"
@@ -11,7 +11,7 @@ left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
 select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from "affiliate_lead_events" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -21,7 +21,7 @@ where "e"."program_id" = $1 and not "e"."is_test" and ("e"."lead_timestamp" >= $
 order by "e"."lead_timestamp" desc, "e"."id" desc
 limit $4;
 select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
 from "sales" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -35,7 +35,7 @@ from "clicks_kept";
 
 -- events of a partner
 select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
-    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", "e"."campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select *
   from list_clicks($1, $2, $3, $4, $5, $6,
@@ -44,7 +44,7 @@ left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
 select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from "affiliate_lead_events" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -54,7 +54,7 @@ where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "c"."partner_id"
 order by "e"."lead_timestamp" desc, "e"."id" desc
 limit $3;
 select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
 from "sales" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -76,7 +76,7 @@ select "id", "partner_id"
 from "referral_links"
 where "program_id" = $1 and lower("code") = $2;
 select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
-    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", "e"."campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select *
   from list_clicks($1, $2, $3, $4, $5, $6,
@@ -85,7 +85,7 @@ left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
 select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from "affiliate_lead_events" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -95,7 +95,7 @@ where "e"."program_id" = $1 and not "e"."is_test" and ("e"."lead_timestamp", "e"
 order by "e"."lead_timestamp" asc, "e"."id" asc
 limit $7;
 select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
 from "sales" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -109,7 +109,7 @@ from "clicks_kept";
 
 -- events of a search
 select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
-    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", "e"."campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select *
   from list_clicks_of_customers($1, array((
@@ -121,7 +121,7 @@ left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
 select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from "affiliate_lead_events" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -134,7 +134,7 @@ where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id
 order by "e"."lead_timestamp" desc, "e"."id" desc
 limit $5;
 select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
 from "sales" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -158,7 +158,7 @@ from "clicks_kept";
 
 -- test events
 select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
-    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", null as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", null as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", "e"."campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select "e".*
   from "affiliate_click_events" as "e"
@@ -169,7 +169,7 @@ left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
 select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from "affiliate_lead_events" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -179,7 +179,7 @@ where "e"."program_id" = $1 and "e"."is_test" = true and 1 = 1 and "e"."customer
 order by "e"."lead_timestamp" desc, "e"."id" desc
 limit $3;
 select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
+    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
 from "sales" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -205,7 +205,7 @@ left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" 
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
 where "c"."program_id" = $1 and "c"."id" = $2;
 select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
-    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", "e"."campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select *
   from list_clicks_of_customers($1, array((
@@ -220,7 +220,7 @@ left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"
 left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
 select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
+    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from "affiliate_lead_events" as "e"
 left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
@@ -238,7 +238,7 @@ limit $5;
 select "s"."code_id", "a"."code", "s"."commission_rule_id", "s"."commission_fixed_cents", "s"."commission_cap_cents", "o"."name" as "group_name", "k"."partner_id" as "rule_partner_id", "k"."product_id" as "rule_product_id", "k"."sale_type" as "rule_sale_type", "k"."commission_fixed_cents" as "rule_fixed_cents", "k"."lifetime_cap_cents" as "rule_cap_cents", left_under_cap(s) as "left_cents", "s"."transaction_id", "s"."is_test", "s"."sale_date", "s"."created_at", "s"."amount_cents", "s"."amount_source", "s"."commission_base_cents", "s"."commission_bp", "s"."commission_months", "s"."refunded_cents", "s"."currency", "s"."payment_status", "s"."resolution", "s"."customer_id", "s"."customer_key", "s"."partner_id", "r"."name" as "partner_name", "l"."id" as "link_id", "l"."code" as "link_code", "p"."name" as "program_name", "c"."click_id", "c"."first_purchase_date", "c"."signup_date", "c"."provisional_lead_at", "m"."id" as "commission_id", "m"."status", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."created_at" as "commission_made_at", "w"."id" as "payout_id", "w"."reference", "w"."paid_on", "v"."flagged_at", "v"."decision", "v"."decided_at", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", (
   select to_json(obj)
   from (
-    select "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."device_type", "k"."code"
+    select "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."device_type", "e"."campaign", "k"."code"
     from "affiliate_click_events" as "e"
     left join "referral_links" as "k" on "k"."program_id" = "e"."program_id" and "k"."id" = "e"."link_id"
     where "e"."program_id" = "s"."program_id" and not "e"."is_test" and "e"."click_timestamp" = ("s"."resolution"->>'clicked_at')::timestamptz and "e"."customer_id" = "s"."customer_id"

@@ -9,6 +9,7 @@ const hostile = '<img src=x onerror=alert(1)>"\'&'
 export const partnerPaths = [
   '/partner',
   '/partner/links',
+  '/partner/campaigns',
   '/partner/commissions',
   '/partner/commissions.csv',
   '/partner/withdrawals',

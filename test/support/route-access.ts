@@ -136,6 +136,7 @@ export const routes = {
   partner: [
     'GET /partner',
     'GET /partner/links',
+    'GET /partner/campaigns',
     'POST /partner/links',
     'GET /partner/commissions',
     'GET /partner/sales/:programId/:transactionId',

@@ -1006,6 +1006,7 @@ export interface ApiOperations {
           within_window: boolean
           attribution_model: string
           text: string
+          campaign: Record<string, string> | null
           event: {
             page_url: string | null
             referrer_url: string | null

@@ -2,6 +2,7 @@ import type { Explanation, Happening } from '../../../lib/money/explanation.ts'
 import { stepName } from '../../../lib/money/explanation.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { Badge, Card, Empty, Heading, Metric, type Tone } from './blocks.tsx'
+import { CampaignText } from './campaign.tsx'
 import { counted, Time } from './format.tsx'
 import { Table } from './table.tsx'
 
@@ -59,6 +60,7 @@ export function ExplanationPage({ explanation, timeline }: ExplanationPageProps)
           />
         )}
         {click && <ClickText explanation={explanation} />}
+        {click && <CampaignText campaign={click.campaign} />}
       </Card>
       <History explanation={explanation} />
     </>

@@ -67,6 +67,7 @@ export function partnerNav(viewer: Viewer): NavItem[] {
   return [
     { href: '/partner', label: 'Earnings' },
     { href: '/partner/links', label: 'Links' },
+    { href: '/partner/campaigns', label: 'Campaigns' },
     { href: '/partner/commissions', label: 'Commissions' },
     { href: '/partner/withdrawals', label: 'Payouts' },
     { href: '/partner/notifications', label: 'Notifications', count: viewer.partner?.unread ?? 0 },

@@ -1,37 +1,17 @@
+import { campaignNames } from '../../../lib/tracking/campaign.ts'
 import {
   type BreakdownName,
   type BreakdownRow,
   type ChartMetric,
-  isNamedById,
   type Overview,
 } from '../../../lib/tracking/overview.ts'
 import { ratio } from '../../../lib/tracking/performance-answer.ts'
 import { Card } from '../parts/blocks.tsx'
+import { breakdownTexts, nameOfValue } from '../parts/breakdown-names.ts'
 import { formatNumber } from '../parts/format.tsx'
 
-/** What breakdowns are called, and what stands in them for what had no value. */
-export const breakdownTexts: Record<BreakdownName, { title: string; one: string; none: string }> = {
-  partner: { title: 'Partners', one: 'Partner', none: 'No partner' },
-  link: { title: 'Links', one: 'Link', none: 'No link' },
-  code: { title: 'Codes', one: 'Code', none: 'No code' },
-  referrer: { title: 'Referring sites', one: 'Site', none: 'Direct or unknown' },
-  utm_source: { title: 'Campaign sources', one: 'Source', none: 'No utm_source' },
-  country: { title: 'Countries', one: 'Country', none: 'Unknown' },
-  device: { title: 'Devices', one: 'Device', none: 'Unknown' },
-  page: { title: 'Landing pages', one: 'Page', none: 'Unknown' },
-}
-
-const countries = new Intl.DisplayNames('en', { type: 'region', fallback: 'code' })
-
-/** A value as people read it. */
-export function nameOfValue(name: BreakdownName, value: string | null, label?: string | null): string {
-  if (value === null) return breakdownTexts[name].none
-  if (value === '') return 'All others'
-  if (isNamedById(name)) return label ?? `${breakdownTexts[name].one} ${value}`
-  if (name === 'country') return /^[A-Z]{2}$/.test(value) ? (countries.of(value) ?? value) : value
-  if (name === 'device') return value[0]?.toUpperCase() + value.slice(1)
-  return name === 'page' ? value.replace(/^https?:\/\//, '') : value
-}
+/** Those that many programs have none of. They stand where there is one alone. */
+const rare: readonly BreakdownName[] = ['code', ...campaignNames]
 
 interface BreakdownsProps {
   names: BreakdownName[]
@@ -52,8 +32,7 @@ export function Breakdowns({ names, overview, format, isFilter, addressWith, all
     <div class="halves">
       {names
         .filter((name) => !isFilter(name))
-        // Many programs have no codes, and clicks and leads are by none.
-        .filter((name) => name !== 'code' || overview.breakdowns.code.rows.some(({ value }) => value !== null))
+        .filter((name) => !rare.includes(name) || overview.breakdowns[name].rows.some(({ value }) => value !== null))
         .map((name) => {
           const { rows, count } = overview.breakdowns[name]
           const most = Math.max(...rows.map(({ amount }) => amount), 1)

@@ -2,6 +2,7 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { changeOf, type Moment, readTimeline, type Timeline, timelineRows } from '../../../lib/money/timeline.ts'
 import { Badge, Card, Copy, Heading, type Tone } from '../parts/blocks.tsx'
+import { CampaignText } from '../parts/campaign.tsx'
 import { saleAddress, tones } from '../parts/explanation.tsx'
 import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
@@ -83,7 +84,7 @@ const toneOf: Record<Moment['kind'], Tone> = {
 }
 
 function Words({ moment, program }: { moment: Moment; program: ViewerProgram }) {
-  const { text, link, transaction_id: id } = moment
+  const { text, link, campaign, transaction_id: id } = moment
   return (
     <div>
       {text}
@@ -98,6 +99,7 @@ function Words({ moment, program }: { moment: Moment; program: ViewerProgram }) 
           )}
         </div>
       )}
+      <CampaignText campaign={campaign} />
       {id !== null && (
         <div class="small">
           {may(program.roles, 'commission:list') ? <a href={saleAddress(program.id, id)}>{id}</a> : id}

@@ -1,8 +1,10 @@
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney } from '../../../lib/money.ts'
+import { campaignIn } from '../../../lib/tracking/campaign.ts'
 import type { ListedEvent } from '../../../lib/tracking/event-list.ts'
 import { Badge } from '../parts/blocks.tsx'
+import { CampaignText } from '../parts/campaign.tsx'
 import { saleAddress } from '../parts/explanation.tsx'
 import { Time } from '../parts/format.tsx'
 import type { Column } from '../parts/table.tsx'
@@ -76,6 +78,7 @@ function What({ event, program, isTest }: CellProps) {
     <div>
       {event.page_url ?? <span class="muted">{event.event_type === 'lead' ? 'signed up' : 'page unknown'}</span>}
       {event.referrer_url && <div class="muted small">from {event.referrer_url}</div>}
+      <CampaignText campaign={campaignIn(event.campaign)} />
     </div>
   )
 }

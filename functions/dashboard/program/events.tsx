@@ -1,6 +1,7 @@
 import type { Child } from 'hono/jsx'
 import { toCsv } from '../../../lib/csv.ts'
 import { majorUnits } from '../../../lib/money.ts'
+import { campaignIn, campaignNames } from '../../../lib/tracking/campaign.ts'
 import {
   asCursor,
   type EventChoice,
@@ -186,6 +187,7 @@ const csvColumns = [
   'geo_city',
   'device_type',
   'browser_name',
+  ...campaignNames,
   'transaction_id',
   'amount',
   'refunded',
@@ -207,6 +209,7 @@ function csvRow(event: ListedEvent) {
   const inUnits = (cents: number | null) => (cents === null || currency === null ? null : majorUnits(cents, currency))
   return {
     ...event,
+    ...campaignIn(event.campaign),
     partner: event.partner_name,
     link: event.link_code,
     amount: inUnits(amount),

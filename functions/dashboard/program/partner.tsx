@@ -5,6 +5,7 @@ import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { nameField } from '../../../lib/names.ts'
 import { newest, type PartnerDetails, readPartnerDetails } from '../../../lib/programs/partner-details.ts'
+import { campaignNames } from '../../../lib/tracking/campaign.ts'
 import { updatePartner } from '../../../lib/programs/partners.ts'
 import { adjustmentColumns, whatColumn } from '../parts/adjustment.tsx'
 import { actorOf, detailsOf, wordsOf } from '../parts/audit-entry.ts'
@@ -13,6 +14,7 @@ import { Card, Heading, Metric } from '../parts/blocks.tsx'
 import { causeColumn, commissionColumns } from '../parts/commission.tsx'
 import { saleAddress } from '../parts/explanation.tsx'
 import { CountingHelp } from '../parts/counting.tsx'
+import { CampaignTables } from '../parts/campaign.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
@@ -25,6 +27,7 @@ import { createPages, requireProgram } from '../parts/page.ts'
 import { type Column, Table } from '../parts/table.tsx'
 import { withdrawalColumns } from '../parts/withdrawal.tsx'
 import { AdjustForm } from './adjustments.tsx'
+import { overviewAddress } from './overview-query.ts'
 import { PartnerActions, partnerAddress, partnerPageOf, PartnerState } from './partner-columns.tsx'
 
 /** One partner of a program: what they brought and earned, what the program noted of them, and what was done. */
@@ -67,6 +70,7 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
         />
       </Card>
       <PartnerCodes program={program} partner={partner} form={shown} />
+      <Campaigns program={program} partner={partner} />
       {sees('commission:list') && (
         <Newest
           title="Commissions"
@@ -151,6 +155,22 @@ function Lead({ program, partner }: PartnerProps) {
       )}
       {!partner.has_account && <span> · has no account yet</span>}
     </>
+  )
+}
+
+/** What the links of theirs named, each value a way to all that it brought. */
+function Campaigns({ program, partner: { id, campaigns } }: PartnerProps) {
+  if (!campaigns.breakdowns.some(({ name }) => name !== 'link')) return null
+  const query = { period: '30d', partner: String(id) }
+  return (
+    <Card title="Campaigns and sub-ids, last 30 days">
+      <CampaignTables
+        campaigns={campaigns}
+        names={campaignNames}
+        currency={program.currency}
+        addressWith={(name, value) => overviewAddress(program.id, query, { [name]: value })}
+      />
+    </Card>
   )
 }
 
