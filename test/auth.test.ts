@@ -80,7 +80,7 @@ test('sign-up answers alike for an address with an account, whose mailbox alone 
       'You have an account already',
     ])
     for (const link of ['/sign-in', '/forgot-password']) expect(mails[1]?.body).toContain(stack.baseUrl + link)
-  })
+  }, 60_000)
   await setAttempts(`sign-up of ${email}`, 5)
   await post('/sign-up', undefined, { name: 'Ada', email, password })
   expect(await mailsTo(email)).toHaveLength(3)
@@ -104,7 +104,7 @@ test('the link is sent again on demand, five times in the window at most, and no
   const { email, token } = await signUp()
   const first = await mailedLink(email, 'verify-email')
   await post('/account/verification', token)
-  await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(2))
+  await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(2), 60_000)
   await setAttempts(`verification of ${email}`, 5)
   const refused = await post('/account/verification', token)
   expect(decodeURIComponent(refused.headers.getSetCookie().join())).toContain('Too many tries')
@@ -355,7 +355,7 @@ test('a reset ends the reset links that were mailed before', async () => {
   const links: string[] = []
   for (let mails = 0; mails < 2; mails++) {
     await call('request-password-reset', { email })
-    await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(mails + 1))
+    await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(mails + 1), 60_000)
     links.push(/token=(\S+)/.exec(await lastMail(email))?.[1] ?? '')
   }
   const [older, newer] = links
@@ -515,7 +515,7 @@ test('a changed payout address takes the password, and the address before and th
   await vi.waitFor(async () => {
     expect(await lastMail(first)).toContain(`go to ${second} from now on`)
     expect(await mailsTo(email)).toHaveLength(2)
-  })
+  }, 60_000)
 })
 
 test('any member leaves a workspace by themselves, its last owner does not, and a stranger finds none to leave', async () => {

@@ -332,7 +332,7 @@ test('npm run backfill stops at Ctrl-C, goes on where it stopped, and reads anew
   const first = runCommand(shop, url, '--months', '3')
   onSecondPage = async () => {
     first.interrupt()
-    await vi.waitUntil(async () => (await readBackfill(db, shop.programId))?.status === 'stopped', { timeout: 20_000 })
+    await vi.waitUntil(async () => (await readBackfill(db, shop.programId))?.status === 'stopped', { timeout: 60_000 })
   }
   const stopped = await first.ended
   expect(stopped).toMatchObject({ code: 0, stderr: '' })

@@ -88,7 +88,7 @@ test('a lead that waited for another of the same customer sees what that one did
   const waits = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
   const watcher = new Client({ connectionString: databaseUrl })
   await watcher.connect()
-  await expect.poll(async () => (await watcher.query(waits)).rowCount, { timeout: 5000 }).toBeGreaterThan(0)
+  await expect.poll(async () => (await watcher.query(waits)).rowCount).toBeGreaterThan(0)
   await sql.query('commit')
   expect((await second).rows).toEqual([{ lead_id: '1' }])
   const events = await sql.query('select id from affiliate_lead_events where customer_key = $1', ['twice'])

@@ -25,6 +25,11 @@ async function openBrowser(): Promise<{ context: BrowserContext; page: Page }> {
   context.on('console', (message) => {
     if (message.type() === 'error') complaints.push(message.text())
   })
+  // Pages that keep themselves fresh look every 2.5 s; here they look sooner.
+  await context.addInitScript(() => {
+    const later = window.setTimeout.bind(window)
+    window.setTimeout = ((run: () => void, wait: number) => later(run, wait === 2500 ? 250 : wait)) as never
+  })
   return { context, page: await context.newPage() }
 }
 
@@ -567,7 +572,7 @@ test('the past of a Stripe account is read by buttons', { timeout: 60_000 }, asy
   await page.getByText('The import is stopped. Recorded payments stay.').waitFor()
   // A page that was asked for when it stopped is still kept, so the tries for that have to be over.
   let calls = -1
-  await expect.poll(() => calls === (calls = stack.stripe.calls.length), { interval: 2500, timeout: 30_000 }).toBe(true)
+  await expect.poll(() => calls === (calls = stack.stripe.calls.length), { interval: 2500 }).toBe(true)
   stack.stripe.failing.clear()
   // What is stopped goes on for nobody who did not say so.
   await stack.scheduled('apply-parked-events')

@@ -49,12 +49,12 @@ onDisk(
     const program = await createSandbox(new Database(env), env)
     await pool.end()
     const callers = startCallers(() => served.baseUrl, [program])
-    await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(20), 20_000)
+    await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(20), 60_000)
 
     const ballast = path.join(folder, 'ballast')
     const { bavail, bsize } = statfsSync(folder)
     writeFileSync(ballast, Buffer.alloc(bavail * bsize - 256 * 1024))
-    await vi.waitFor(() => expect(callers.refusals()).toBeGreaterThan(10), 30_000)
+    await vi.waitFor(() => expect(callers.refusals()).toBeGreaterThan(10), 60_000)
     // Now its log of transactions, which takes a file more with each switch, until Postgres itself ends.
     const said = () => served.logs().map(({ message }) => String(message))
     const filler = new Client({ connectionString: databaseUrl })
@@ -63,7 +63,7 @@ onDisk(
     for (let n = 0; n < 20 && !said().some(isEnd); n++) {
       await filler.query('select txid_current(); select pg_switch_wal()').catch(() => {})
     }
-    await vi.waitFor(() => expect(said().some(isEnd)).toBe(true), 10_000)
+    await vi.waitFor(() => expect(said().some(isEnd)).toBe(true), 60_000)
     const asked = await fetch(`${served.baseUrl}/api/v1/cli/status`, {
       headers: { authorization: `Bearer ${program.apiKey}` },
     })
@@ -72,7 +72,7 @@ onDisk(
 
     const before = callers.count()
     rmSync(ballast)
-    await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(before + 20), 30_000)
+    await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(before + 20), 60_000)
     expect(said()).toContain('Postgres runs again.')
     const sql = new Client({ connectionString: databaseUrl })
     await sql.connect()

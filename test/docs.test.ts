@@ -217,9 +217,7 @@ test(
     expect(walked).toMatch(/^true \{ id: \d+, status: 'refunded', amount_cents: 980, reversed_cents: 180 \}\n/)
     expect(walked.split('\n')).toContain(`Nora Field [ { currency: 'usd', balance_cents: 800 } ]`)
     const told = blocks.find(({ kind }) => kind === 'text')?.code
-    await expect
-      .poll(() => output.printed.match(/^[a-z]+\.[a-z]+ order-81.*\n/gm)?.join(''), { timeout: 20_000 })
-      .toBe(told)
+    await expect.poll(() => output.printed.match(/^[a-z]+\.[a-z]+ order-81.*\n/gm)?.join('')).toBe(told)
 
     const summary = /Nora Field brought the buyer by the link \S+\. 20 % of \$49\.00 is \$9\.80\./
     const { stdout: explained } = await run('bash', ['-c', questions], options)

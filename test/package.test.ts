@@ -118,13 +118,11 @@ async function start(file: string): Promise<void> {
     await once(child, 'exit')
   })
   await expect
-    .poll(
-      () =>
-        fetch(`http://127.0.0.1:${port}/`).then(
-          () => true,
-          () => false,
-        ),
-      { timeout: 10_000 },
+    .poll(() =>
+      fetch(`http://127.0.0.1:${port}/`).then(
+        () => true,
+        () => false,
+      ),
     )
     .toBe(true)
 }

@@ -340,7 +340,7 @@ test('what is credited while a run is being made, and taken back before the run 
       "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
     )
     expect(rows).toHaveLength(1)
-  })
+  }, 60_000)
   await approveCommissions(db, program.programId, [second.commissionId])
   await sql.query('rollback')
   await made

@@ -60,7 +60,9 @@ export default defineConfig({
     // What tests change of their process they set back, so that files need no process each: a quarter less CPU time in all.
     isolate: false,
     sequence: { sequencer: LongestFirst },
-    testTimeout: 30_000,
+    testTimeout: 120_000,
+    // What is waited for comes in milliseconds, and on a machine with other work in seconds: none of this is a measurement.
+    expect: { poll: { timeout: 60_000, interval: 20 } },
     // Starting a stack takes seconds, and minutes where other work has the cores.
     hookTimeout: 180_000,
   },

@@ -85,7 +85,7 @@ export function peopleOf(stack: TestStack) {
       const token = pattern.exec(await lastMail(recipient))?.[1]
       if (token === undefined) throw new Error(`no mail with /${page} to ${recipient}`)
       return token
-    })
+    }, 60_000)
   }
 
   /** Posts a form of a page, as the person whose session is `token`. */

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
-import { afterAll, inject } from 'vitest'
+import { afterAll, expect, inject, vi } from 'vitest'
 import { Database, type Postgres } from '../../lib/database.ts'
 import { type Addresses, generateSecrets, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
 import { type NeonEndpoint, startNeonEndpoint } from '../../lib/local/neon.ts'
@@ -167,11 +166,8 @@ async function startServed(options: StackOptions): Promise<TestStack> {
     async scheduled(name, { cron } = {}) {
       if (name !== 'deliver-notifications') return await served.scheduled(name, cron)
       // The consumer of notifications has no schedule there: it is called after the answer that caused them.
-      for (let looks = 0; looks < 40; looks++) {
-        const { rowCount } = await endpoint.sql.query('select from outbox where delivered_at is null')
-        if (rowCount === 0) return
-        await sleep(50)
-      }
+      const untold = 'select from outbox where delivered_at is null'
+      await vi.waitFor(async () => expect((await endpoint.sql.query(untold)).rowCount).toBe(0), 60_000)
     },
     waitingWebhooks: () => served.waitingWebhooks(),
     get logs() {
