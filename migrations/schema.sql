@@ -6114,7 +6114,7 @@ begin
   if exists (
     select from refused_calls r where r.program_id = of_program_id and r.call = refused_call and r.code = of_code
       and r.refused_at > now() - interval '5 seconds'
-  ) then
+  ) or not pg_try_advisory_xact_lock(hashtextextended('refused ' || refused_call || ' ' || of_code, of_program_id)) then
     return;
   end if;
   insert into refused_calls as r (program_id, call, code, detail)

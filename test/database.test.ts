@@ -1,8 +1,15 @@
 import { CompiledQuery } from 'kysely'
-import { afterAll, describe, expect, test } from 'vitest'
-import { Database, retryOnce, violatedConstraint } from '../lib/database.ts'
+import { Client } from 'pg'
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
+import { call, Database, retryOnce, violatedConstraint } from '../lib/database.ts'
 import { isTransient } from '../lib/errors.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
 import { openPool } from '../lib/serve/postgres.ts'
+import { startServer } from '../lib/serve/server.ts'
+import { readTrusted } from '../lib/serve/settings.ts'
+import { shareClicks } from '../lib/serve/shared-clicks.ts'
+import { recordClick } from '../lib/tracking/clicks.ts'
+import { clickOn } from './bench/calls.ts'
 import { startSilentNetwork } from './support/silent-network.ts'
 import { startEndpoint } from './support/stack.ts'
 import { statement } from './support/statement.ts'
@@ -134,5 +141,162 @@ describe('over connections that are held', () => {
     expect(await Promise.all([1, 2, 3, 4].map(() => db.query(all)))).toEqual(
       Array.from({ length: 4 }, () => [{ id: 1, more: null }]),
     )
+  })
+})
+
+const each = (number: number) => ({ customers: number, events: number, uncounted: number })
+
+describe('clicks that wait at the same moment', { timeout: 120_000 }, async () => {
+  const { partnerCode, programId } = await createSandbox(new Database(env), { AUTH_SECRET: 'secret' })
+  const shared = shareClicks(pool)
+  const db = new Database({ DATABASE_URL: '', POSTGRES: shared })
+  const click = clickOn(partnerCode)
+  const record = (count: number, at = db) =>
+    Array.from({ length: count }, () => recordClick(at, click, null).then(({ click_id }) => click_id))
+
+  // The commit of several clicks waits for a lock, that of a single one does not.
+  await sql.query(`
+    create function wait_where_shared() returns trigger language plpgsql as $$
+    begin
+      if (select count(*) from uncounted_clicks u where u.xmin = pg_current_xact_id()::xid) > 1 then
+        perform pg_advisory_xact_lock_shared(7);
+      end if;
+      return null;
+    end $$;
+    create constraint trigger held after insert on uncounted_clicks deferrable initially deferred
+      for each row execute function wait_where_shared()`)
+  const hold = () => sql.query('select pg_advisory_lock(7)')
+  const release = () => sql.query('select pg_advisory_unlock_all()')
+  const held = `from pg_locks where locktype = 'advisory' and objid = 7 and not granted
+    and database = (select oid from pg_database where datname = current_database())`
+  const count = async (rest: string) => Number((await sql.query(`select count(*) ${rest}`)).rows[0].count)
+  const untilHeld = (statements: number) =>
+    vi.waitFor(async () => expect(await count(held)).toBe(statements), { timeout: 60_000 })
+  const stored = async () => ({
+    customers: await count('from customers'),
+    events: await count('from affiliate_click_events'),
+    uncounted: await count('from uncounted_clicks'),
+  })
+  afterEach(async () => {
+    await release()
+    await sql.query('truncate customers, affiliate_click_events, uncounted_clicks cascade')
+  })
+
+  test('are recorded sixteen by one statement, and none is answered before its commit', async () => {
+    await hold()
+    let answered = 0
+    const clicks = record(200)
+    for (const recorded of clicks) void recorded.then(() => (answered += 1))
+    // The first eight found nothing that waits, and the next are held.
+    await untilHeld(4)
+    expect([answered, await stored()]).toEqual([8, each(8)])
+    await release()
+    const ids = await Promise.all(clicks)
+    expect([new Set(ids).size, await stored()]).toEqual([200, each(200)])
+    expect(await count('from (select distinct xmin::text from affiliate_click_events) as transactions')).toBe(8 + 12)
+    expect(await count(`from customers where click_id = any ('{${ids.join()}}')`)).toBe(200)
+  })
+
+  test('are recorded also where one of them is refused, which writes nothing', async () => {
+    const [known = ''] = await Promise.all(record(1))
+    const { additional_data: _, campaign: __, partner_code: aff, visitor: ___, ...event } = click
+    const none = {
+      additional_data: null,
+      campaign: null,
+      visitor: null,
+      named_program_id: null,
+      existing_click_id: null,
+    }
+    const stem = known.slice(0, -String(programId).length)
+    const taken = call('track_click', { aff, ...event, ...none, stem, at: new Date(), event_id: 1 })
+    const before = record(20)
+    const [refused, violating, again, ...rest] = await Promise.allSettled([
+      recordClick(db, clickOn('nobody'), null),
+      db.query(taken),
+      recordClick(db, click, known),
+      ...before,
+      ...record(20),
+    ])
+    expect(refused).toMatchObject({ status: 'rejected', reason: { code: 'unknown_partner_code' } })
+    expect(violating).toMatchObject({ status: 'rejected', reason: { constraint: 'customers_click_id_key' } })
+    expect(again).toMatchObject({ status: 'fulfilled', value: { click_id: known } })
+    expect(new Set(rest.map((answer) => answer.status === 'fulfilled' && answer.value)).size).toBe(40)
+    expect(rest.filter(({ status }) => status === 'rejected')).toEqual([])
+    expect(await stored()).toEqual({ customers: 41, events: 42, uncounted: 42 })
+  })
+
+  test('are recorded once and answered where their connections are killed before the commit', async () => {
+    await hold()
+    const clicks = record(60)
+    await untilHeld(4)
+    expect(await count(`from (select pg_terminate_backend(pid) ${held}) as killed`)).toBe(4)
+    await release()
+    expect(new Set(await Promise.all(clicks)).size).toBe(60)
+    expect(await stored()).toEqual(each(60))
+  })
+
+  test('are recorded once and answered where the answer to their commit is lost, and end in their time where none comes', async () => {
+    const url = new URL(env.DATABASE_URL)
+    const network = await startSilentNetwork({ host: url.hostname, port: Number(url.port) })
+    url.host = `127.0.0.1:${network.port}`
+    const beyond = shareClicks(openPool(url.href, 4))
+    const at = { DATABASE_URL: '', POSTGRES: beyond }
+    await hold()
+    const clicks = record(60, new Database(at))
+    await untilHeld(4)
+    network.silence()
+    await release()
+    await vi.waitFor(async () => expect(await stored()).toEqual(each(60)), { timeout: 60_000 })
+    network.speak()
+    expect(new Set(await Promise.all(clicks)).size).toBe(60)
+    expect(await stored()).toEqual(each(60))
+
+    network.silence()
+    for (const ended of await Promise.allSettled(record(60, new Database(at, 100))))
+      expect(ended).toMatchObject({ status: 'rejected', reason: expect.toSatisfy(isTransient) })
+    network.speak()
+    expect(await Promise.all(record(60, new Database(at)))).toHaveLength(60)
+    await beyond.end()
+    network.close()
+  })
+
+  test('are answered before a server stops that took them', async () => {
+    let taken = 0
+    const server = await startServer({
+      service: {
+        async answer() {
+          taken += 1
+          return Response.json(await recordClick(db, click, null))
+        },
+      },
+      baseUrl: 'https://partners.example.com',
+      host: '127.0.0.1',
+      port: 0,
+      trusted: readTrusted('').trusted,
+      placeOf: () => ({}),
+    })
+    await hold()
+    // Before eight statements that are held nothing is sent.
+    const before = record(8 + 8 * 16)
+    await untilHeld(4)
+    const answers = Array.from({ length: 60 }, () => fetch(`http://127.0.0.1:${server.port}/`))
+    await vi.waitFor(() => expect(taken).toBe(60), { timeout: 60_000 })
+    const stopped = server.stop()
+    await release()
+    await Promise.all(before)
+    expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(Array.from({ length: 60 }, () => 200))
+    await stopped
+    expect(await stored()).toEqual(each(before.length + 60))
+  })
+
+  test('wait for nobody where they are refused', async () => {
+    const other = new Client({ connectionString: env.DATABASE_URL })
+    await other.connect()
+    const note = `select note_refusal(${programId}, 'click', 'link_disabled', '')`
+    await other.query(`begin; ${note}`)
+    await sql.query(note)
+    await other.query('commit')
+    await other.end()
+    expect(await count(`from refused_calls where code = 'link_disabled'`)).toBe(1)
   })
 })

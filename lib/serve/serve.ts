@@ -14,6 +14,7 @@ import { openRateLimits, type RateLimits } from './rate-limits.ts'
 import { startSchedules } from './schedules.ts'
 import { logFailure, startServer } from './server.ts'
 import { readSettings, type Settings } from './settings.ts'
+import { shareClicks } from './shared-clicks.ts'
 
 const usage = `npm run serve                 runs the service on the PostgreSQL 18 of DATABASE_URL
 npm run serve -- --embedded   the same on a PostgreSQL of its own, its data and secrets in the folder data/
@@ -62,7 +63,7 @@ async function start(settings: Settings): Promise<void> {
   const databaseUrl = settings.databaseUrl ?? (await startOwnPostgres(settings))
   if (settings.migrates) console.log(JSON.stringify({ applied: await migrate(databaseUrl) }))
   else await requireSchema(databaseUrl)
-  const postgres = openPool(databaseUrl)
+  const postgres = shareClicks(openPool(databaseUrl))
   running.push({ name: 'the connections', stop: () => postgres.end() })
   const rateLimits = openRateLimits()
   const environment = { ...settings.environment, DATABASE_URL: databaseUrl }

@@ -41,13 +41,13 @@ begin
 end $$;
 
 -- Keeps that a call of a program was refused, for who integrates it. At most every five seconds for each code, so that refusals which come by the
--- thousand wait for nothing and write little. A program that is not there has none.
+-- thousand wait for nothing and write little: two at the same moment are kept as one. A program that is not there has none.
 create or replace function note_refusal(of_program_id bigint, refused_call text, of_code text, of_detail text) returns void language plpgsql as $$
 begin
   if exists (
     select from refused_calls r where r.program_id = of_program_id and r.call = refused_call and r.code = of_code
       and r.refused_at > now() - interval '5 seconds'
-  ) then
+  ) or not pg_try_advisory_xact_lock(hashtextextended('refused ' || refused_call || ' ' || of_code, of_program_id)) then
     return;
   end if;
   insert into refused_calls as r (program_id, call, code, detail)

@@ -12,6 +12,7 @@ import { bundleFunctions, startWorkers } from '../../lib/local/workers.ts'
 import { loadFunctions } from '../../lib/serve/functions.ts'
 import { logAsJson } from '../../lib/serve/log.ts'
 import { openPool } from '../../lib/serve/postgres.ts'
+import { shareClicks } from '../../lib/serve/shared-clicks.ts'
 import { openRateLimits } from '../../lib/serve/rate-limits.ts'
 import { startServer } from '../../lib/serve/server.ts'
 import { readTrusted } from '../../lib/serve/settings.ts'
@@ -67,6 +68,11 @@ async function startNeon(): Promise<void> {
   await endpoint.close()
 }
 
+/** Nobody hears where the parent has gone meanwhile. */
+function tell(message: object): void {
+  if (process.connected) process.send?.(message)
+}
+
 async function startFunctions(): Promise<void> {
   const queue = await startQueue()
   const port = await freePort()
@@ -101,8 +107,8 @@ async function startFunctions(): Promise<void> {
   }
   process.on('message', (message: { scheduled?: string }) => {
     answer(message).then(
-      () => process.send?.({}),
-      (error: unknown) => process.send?.({ error: String(error) }),
+      () => tell({}),
+      (error: unknown) => tell({ error: String(error) }),
     )
   })
   process.send?.({
@@ -121,7 +127,7 @@ async function startFunctions(): Promise<void> {
 
 /** `npm run serve` as it stands, but for its limits, which count and refuse nobody, and its schedules. */
 async function startServed(): Promise<void> {
-  const postgres = openPool(options.database.DATABASE_URL)
+  const postgres = shareClicks(openPool(options.database.DATABASE_URL))
   const limits = openRateLimits()
   const baseUrl = 'http://127.0.0.1'
   const addresses: Addresses = {

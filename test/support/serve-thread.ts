@@ -8,6 +8,7 @@ import { openPool } from '../../lib/serve/postgres.ts'
 import { openRateLimits } from '../../lib/serve/rate-limits.ts'
 import { startServer } from '../../lib/serve/server.ts'
 import { readTrusted } from '../../lib/serve/settings.ts'
+import { shareClicks } from '../../lib/serve/shared-clicks.ts'
 import { hashPasswordsCheaply } from './cheap-passwords.ts'
 import { meter, type SharedFault } from './meter.ts'
 
@@ -86,7 +87,7 @@ async function open(options: ThreadOptions, ports: Ports): Promise<void> {
   const { functions, databaseUrl, environment, common, baseUrl, port } = options
   const { orders } = ports
   seenBy = ports.seen
-  const pool = openPool(databaseUrl)
+  const pool = shareClicks(openPool(databaseUrl))
   const loaded = {
     functions,
     environment,
