@@ -3,12 +3,12 @@ import dashboard from '../functions/dashboard.tsx'
 import { approveApplication, listApplications, rejectApplication } from '../lib/programs/applications.ts'
 import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
 import { needsStatement } from '../lib/programs/needs.ts'
-import { joiningOf, newEmail } from './support/joining.ts'
+import { newEmail, openJoinPages } from './support/join-pages.ts'
 import { inNoWorker, sessionCookieOf } from './support/people.ts'
 import { startEndpoint } from './support/stack.ts'
 const { db, sql, env: databaseEnv } = await startEndpoint()
 const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
-const { person, joinable } = joiningOf(db, env)
+const { person, joinable } = openJoinPages(db, env)
 
 const baseUrl = 'https://api.example.com'
 const pageEnv = {

@@ -23,11 +23,11 @@ import { addPartner } from '../lib/programs/partners.ts'
 import { endPartnership, listProgramsOfPartner } from '../lib/programs/partnerships.ts'
 import { createProgram, programDefaults } from '../lib/programs/programs.ts'
 import { createWorkspace, deleteWorkspace } from '../lib/programs/workspaces.ts'
-import { joiningOf, newEmail } from './support/joining.ts'
+import { newEmail, openJoinPages } from './support/join-pages.ts'
 import { startEndpoint } from './support/stack.ts'
 const { db, sql, env: databaseEnv } = await startEndpoint()
 const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
-const { person, joinable } = joiningOf(db, env)
+const { person, joinable } = openJoinPages(db, env)
 
 const auditOf = async (programId: number) => {
   const { rows } = await sql.query<{ action: string; user_id: string | null; details: object }>(

@@ -10,8 +10,11 @@ import { createWorkspace } from '../../lib/programs/workspaces.ts'
 
 export const newEmail = () => `grace-${crypto.randomUUID()}@example.com`
 
-/** Programs whose join page is open, and people who apply to them. */
-export function joiningOf(db: Database, env: SessionEnv) {
+/**
+ * Programs whose join page is open, and people who apply to them step by step. A partner who joined, for what comes after, is in
+ * `joined-partner.ts`, by the verbs of any bundle.
+ */
+export function openJoinPages(db: Database, env: SessionEnv) {
   const person = (name = 'Grace') => createPerson(db, env, { name, email: newEmail() })
 
   /** A program with an open page. */
