@@ -3,7 +3,7 @@ export const reviewRules = ['self_referral', 'one_address', 'no_page_view', 'bot
 export type ReviewRule = (typeof reviewRules)[number]
 
 /** What each says, to the program and to its partner. */
-export const ruleWords: Record<ReviewRule, string> = {
+const ruleWords: Record<ReviewRule, string> = {
   self_referral: 'The buyer has the e-mail address of the partner.',
   one_address: 'Many signups came from one address within a day.',
   no_page_view: 'The click was made without a page, although the program has the tag on its pages.',

@@ -76,7 +76,7 @@ const group = () =>
   z.object({ id: id(), name: z.string(), partners: count(), rules: z.array(rule()), created_at: time() })
 const one = () => z.object({ success: success(), group: group() })
 
-export const ruleExample = {
+const ruleExample = {
   id: 1,
   product_id: null,
   sale_type: null,

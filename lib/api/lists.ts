@@ -49,7 +49,7 @@ function partsOf(cursor: string): string[] {
 }
 
 /** The id in a cursor of a list that is ordered by it. */
-export const idCursor = () =>
+const idCursor = () =>
   cursorIn(([id = '', ...more]) => (/^[1-9]\d{0,14}$/.test(id) && more.length === 0 ? Number(id) : undefined))
 
 /** The query of a list, newest first: how much of it, from where on, and `filters`. A field that is not known is refused. */

@@ -107,7 +107,7 @@ export async function listPayoutsDue(db: Database, programId: number): Promise<P
 }
 
 /** How many of those who are due a page shows at most. */
-export const shownDue = 50
+const shownDue = 50
 
 /**
  * Those of them whose name holds `search`, `shownDue` at most, by the partner's name, and what is due to all of these by currency, apart for those

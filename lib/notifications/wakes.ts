@@ -22,7 +22,7 @@ export interface Wakes {
 const wakeMessage = z.object({ program_id: z.int().check(z.positive()), due_at: z.number() })
 
 /** What a message of the webhooks' queue says, or undefined where it is none of ours. */
-export function parseWake(body: string | undefined): WebhookWake | undefined {
+function parseWake(body: string | undefined): WebhookWake | undefined {
   try {
     return wakeMessage.parse(JSON.parse(body ?? ''))
   } catch {

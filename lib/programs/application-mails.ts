@@ -37,7 +37,7 @@ export async function mailConfirmation(
 }
 
 /** How long an application waits to be confirmed; application_confirmed_within() in the database says the same. */
-export const confirmDays = 7
+const confirmDays = 7
 
 /** Why an application was not taken. It goes by mail, since the page must not tell strangers who is whose partner. */
 export async function mailStanding(

@@ -29,7 +29,7 @@ interface ApplicationList extends Part {
 }
 
 /** Applications to a program, the newest first. Without a `status`, those that were never confirmed are left out. */
-export function applicationsStatement(programId: number, list: ApplicationList) {
+function applicationsStatement(programId: number, list: ApplicationList) {
   const { status, search, searchesEmail = true, email, applicationIds, ...part } = list
   let query = kysely
     .selectFrom('applications as a')

@@ -31,7 +31,7 @@ interface CodeList extends Part {
 }
 
 /** Codes of a program's partners, the newest first. */
-export function codesStatement(programId: number, list: CodeList) {
+function codesStatement(programId: number, list: CodeList) {
   const { codeId, partnerId, code, search, isRevoked, ...part } = list
   let query = kysely
     .selectFrom('partner_codes as k')

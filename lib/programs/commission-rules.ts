@@ -11,7 +11,7 @@ const wholeNumber = (minimum: number, maximum: number, message: string) =>
 const amount = () => wholeNumber(0, maxAmountCents, `must be an integer from 0 to ${maxAmountCents}`)
 
 /** A rule as it is typed: all the terms of a sale, for a product, a type of sale, or (neither given) for every sale. */
-export const commissionRule = z
+const commissionRule = z
   .strictObject({
     /** The processor's id of a product or of a price. */
     product_id: z.nullish(
@@ -65,7 +65,7 @@ const holderOf = (holder: RuleHolder) => ({
 })
 
 /** Has these rules hold from now on, in place of those that did: see save_rules in migrations/functions/commission-rules.sql. */
-export const saveRulesStatement = (programId: number, holder: RuleHolder, rules: CommissionRule[]) =>
+const saveRulesStatement = (programId: number, holder: RuleHolder, rules: CommissionRule[]) =>
   call('save_rules', { of_program_id: programId, ...holderOf(holder), rules: JSON.stringify(rules) })
 
 /** The same by itself. Says whether anything changed; a group or a partner that the program does not have is refused by the database. */
@@ -207,7 +207,7 @@ const ruleColumns = [
 ] as const
 
 /** Rules that hold now, of a program's groups, partners and everybody; those for every sale first. */
-export function rulesStatement(programId: number) {
+function rulesStatement(programId: number) {
   return kysely
     .selectFrom('commission_rules as c')
     .select([...ruleColumns, 'c.group_id', 'c.partner_id'])
@@ -239,7 +239,7 @@ export function rulesForPartner(
 }
 
 /** Terms in words: `30 % and $5.00 of each sale for 12 months`. */
-export function termsText(
+function termsText(
   terms: Pick<StoredRule, 'commission_bp' | 'commission_duration_months'> &
     Partial<Pick<StoredRule, 'commission_fixed_cents' | 'lifetime_cap_cents' | 'product_id' | 'sale_type'>>,
   currency: string,

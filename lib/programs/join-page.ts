@@ -15,14 +15,14 @@ export const answerLengths: Record<(typeof questionTypes)[number], number> = { s
 const marksOfDirection = /[\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/u
 
 /** Whether a text of several lines holds nothing that would show as something else: no control characters but line ends, no marks of direction. */
-export function isPlainText(text: string): boolean {
+function isPlainText(text: string): boolean {
   return text.isWellFormed() && !marksOfDirection.test(text) && !/\p{Cc}/u.test(text.replaceAll(/[\n\t]/g, ''))
 }
 
 const plainRule = 'must be plain text, without control characters or characters that change the direction of text'
 
 /** A text of several lines of `length` characters at most, without the spaces around it, whose lines end in one way. */
-export function plainText(length: number) {
+function plainText(length: number) {
   return z.string().check(
     z.overwrite((text) => text.replaceAll(/\r\n?/g, '\n').trim()),
     z.maxLength(length),
@@ -31,7 +31,7 @@ export function plainText(length: number) {
 }
 
 /** The same of one line. */
-export function plainLine(length: number) {
+function plainLine(length: number) {
   return plainText(length).check(z.refine((text) => !/[\n\t]/.test(text), 'must be one line'))
 }
 
@@ -41,7 +41,7 @@ const logoRule = 'must be the https:// address of an image'
  * The address of an image, whose host comes to stand in a header: a host's name alone, in ASCII, without a user. Images are loaded from where the program
  * has them, on that page only, so that nothing that strangers made is served from this origin.
  */
-export const logoAddress = z.string().check(
+const logoAddress = z.string().check(
   z.trim(),
   z.overwrite((text) => (URL.canParse(text) ? new URL(text).href : text)),
   z.maxLength(1000, logoRule),
@@ -50,7 +50,7 @@ export const logoAddress = z.string().check(
 
 const slugRule = 'must be 3 to 60 lower-case letters, digits and single hyphens between them'
 
-export const joinQuestion = z.strictObject({
+const joinQuestion = z.strictObject({
   label: plainLine(200).check(z.minLength(1)),
   type: z.prefault(z.enum(questionTypes), 'short'),
   required: z.prefault(z.boolean(), false),

@@ -51,7 +51,7 @@ export class LightHeaders {
 }
 
 /** A request whose body has been read. */
-export class LightRequest {
+class LightRequest {
   readonly method: string
   readonly url: string
   readonly #headers: LightHeaders

@@ -18,7 +18,7 @@ export const breakdowns = [
 export type BreakdownName = (typeof breakdowns)[number]
 
 /** Those whose values are ids, each with a name of its own. */
-export const namedById = ['partner', 'link', 'code'] as const satisfies BreakdownName[]
+const namedById = ['partner', 'link', 'code'] as const satisfies BreakdownName[]
 export type NamedById = (typeof namedById)[number]
 export const isNamedById = (name: BreakdownName): name is NamedById => namedById.some((one) => one === name)
 
@@ -27,7 +27,7 @@ export const chartMetrics = ['clicks', 'leads', 'sales', 'revenue', 'commission'
 export type ChartMetric = (typeof chartMetrics)[number]
 
 /** The intervals of a chart, and how many days it can cut into them: nobody tells more than a hundred points apart. */
-export const chartIntervals = { hour: 4, day: 100, week: 700, month: Infinity } as const
+const chartIntervals = { hour: 4, day: 100, week: 700, month: Infinity } as const
 export type ChartInterval = keyof typeof chartIntervals
 
 export interface OverviewQuery extends PerformanceQuery {

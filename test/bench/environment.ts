@@ -171,7 +171,7 @@ function commandOf(pid: number): string {
 }
 
 /** Processes that `pid` started. */
-export function childrenOf(pid: number): number[] {
+function childrenOf(pid: number): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)

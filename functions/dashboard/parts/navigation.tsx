@@ -32,7 +32,7 @@ export function programNav(program: ViewerProgram): NavItem[] {
 }
 
 /** The pages of a program's test data, and the page of live data beside each. */
-export const testPages = [
+const testPages = [
   { path: '/test', live: '', label: 'Overview', action: 'performance:read' },
   { path: '/test/events', live: '/events', label: 'Events', action: 'tracking:list' },
   { path: '/test/deliveries', live: '/deliveries', label: 'Stripe events', action: 'delivery:list' },

@@ -107,7 +107,7 @@ const membersOf = (programId: number, groupId: number) =>
   addressOf(`/programs/${programId}/partners`, { group: String(groupId) })
 
 /** Rules in words. */
-export function RuleList({ rules, currency }: { rules: Rule[]; currency: string }) {
+function RuleList({ rules, currency }: { rules: Rule[]; currency: string }) {
   if (rules.length === 0) return <span class="muted">None: the terms of the program</span>
   return (
     <div class="stack tight">

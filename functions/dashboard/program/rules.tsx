@@ -98,7 +98,7 @@ interface RuleFormProps {
 }
 
 /** The form of a rule, which is previewed or saved. */
-export function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPreviewed = false }: RuleFormProps) {
+function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPreviewed = false }: RuleFormProps) {
   const amount = (cents: number | null | undefined) => (cents ? String(majorUnits(cents, currency)) : '')
   const inCurrency = `In ${currency.toUpperCase()}.`
   const replaced = shown.values['replaces'] ?? (rule && String(rule.id))
@@ -254,7 +254,7 @@ function emptyProblem(text: (name: string) => string, holder: RuleHolder): Recor
 }
 
 /** The rule that the page's form begins with: the one that the query names. */
-export function ruleAsked(c: ProgramContext, rules: Rule[]): Rule | undefined {
+function ruleAsked(c: ProgramContext, rules: Rule[]): Rule | undefined {
   const id = positiveInteger(c.req.query('rule'))
   return rules.find((rule) => rule.id === id)
 }

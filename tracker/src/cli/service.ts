@@ -58,7 +58,7 @@ export interface Status {
 export const envFile = '.svc/.env'
 
 /** The values of `.svc/.env` in the current folder; none where there is no such file. */
-export function readEnvFile(): Record<string, string | undefined> {
+function readEnvFile(): Record<string, string | undefined> {
   return existsSync(envFile) ? parseEnv(readFileSync(envFile, 'utf8')) : {}
 }
 
