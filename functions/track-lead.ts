@@ -10,7 +10,7 @@ import { openDatabase } from '../lib/database.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 import { clickIdOrNull, programOfClickId } from '../lib/tracking/clicks.ts'
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
-import { emailHash } from '../lib/tracking/customers.ts'
+import { emailHash, emailHashes } from '../lib/tracking/customers.ts'
 import { isTestEvent, programOfTestClick, testClickIdOrNull } from '../lib/tracking/test-links.ts'
 import {
   type Lead,
@@ -84,7 +84,7 @@ async function asLead(body: LeadRequest, emailHashKey: string): Promise<Lead> {
   return {
     customer_key: body.customer_key,
     click_id: clickIdOrNull(clickId) ?? testClickIdOrNull(clickId),
-    email_hash: body.email ? await emailHash(emailHashKey, body.email) : null,
+    ...(await emailHashes((address) => emailHash(emailHashKey, address), body.email)),
     session_id: body.session_id ?? null,
     page_url: body.page_url ?? null,
     is_test: isTestEvent(body, clickId),

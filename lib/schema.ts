@@ -283,6 +283,7 @@ export interface Customers {
   last_click_at: Timestamp | null;
   lead_event_id: Int8 | null;
   link_id: Int8 | null;
+  mailbox_hash: Uint8Array | null;
   partner_id: Int8;
   program_id: Int8;
   provisional_lead_at: Timestamp | null;
@@ -1362,7 +1363,7 @@ export interface DatabaseFunctions {
     row: { test_webhook: number | null }
   }
   track_browser_lead: {
-    arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; new_mailbox_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { provisional: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null; outbox_ids: (number)[] | null }
   }
   track_browser_test_lead: {
@@ -1374,7 +1375,7 @@ export interface DatabaseFunctions {
     row: { track_click: JsonValue | null }
   }
   track_lead: {
-    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; new_mailbox_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { key_refusal: string | null; program_matches: boolean | null; program_id: number | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null; outbox_ids: (number)[] | null }
   }
   track_refund: {
@@ -1487,10 +1488,10 @@ export const functionCalls: {
   save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
-  track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
+  track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)', names: ['aff', 'named_program_id', 'existing_click_id', 'stem', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign', 'visitor'] },
-  track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'session_id', 'page_url', 'additional_data'] },
+  track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_refund: { text: 'select * from track_refund($1, $2, $3, $4, $5, $6, $7)', names: ['hash', 'of_transaction_id', 'key', 'wanted_cents', 'because', 'because_text', 'request'] },
   track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'coupon', 'stem', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },
   track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)', names: ['given_program_id', 'aff', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },

@@ -13,6 +13,8 @@ create table customers (
   customer_key text,
   -- HMAC-SHA-256 of the normalised e-mail address. The address itself is kept nowhere.
   email_hash bytea,
+  -- The same of the mailbox that the address reaches, where that is written otherwise. It is compared with the partner's, and finds nobody.
+  mailbox_hash bytea,
   -- When a browser left the key, or the e-mail address, here; null where a server said it, which outranks a browser.
   key_unverified_since timestamptz,
   email_unverified_since timestamptz,

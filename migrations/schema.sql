@@ -432,6 +432,7 @@ create table customers (
   click_id text not null,
   customer_key text,
   email_hash bytea,
+  mailbox_hash bytea,
   key_unverified_since timestamp with time zone,
   email_unverified_since timestamp with time zone,
   link_id bigint,
@@ -2424,9 +2425,8 @@ begin
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
       -- Until the partner's addresses are hashed, whether the customer is the partner is not known.
       and not exists (
-        select from partners r join customers u on u.program_id = r.program_id
-        where r.program_id = c.program_id and r.id = c.partner_id and u.id = c.customer_id and r.email_hashes is null
-          and u.email_hash is not null
+        select from partners r cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
+        where r.program_id = c.program_id and r.id = c.partner_id and r.email_hashes is null and b.hashes <> '{}'
       )
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
@@ -4419,7 +4419,7 @@ begin
       or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
     and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key);
   update processor_events e set payload = null, awaits = null, fact = e.fact || jsonb_build_object('customer_key', null, 'click_id', null,
-    'email_hash', null, 'processor_customer_id', null, 'erased_as', new_click_id)
+    'email_hash', null, 'mailbox_hash', null, 'processor_customer_id', null, 'erased_as', new_click_id)
   where (e.program_id = of_program_id
       or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
     and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key
@@ -4729,7 +4729,7 @@ AS $function$
 begin
   return query
   with seen as (
-    select c.program_id, c.id, c.partner_id, c.customer_id, p.review_rules, u.email_hash, r.email_hashes,
+    select c.program_id, c.id, c.partner_id, c.customer_id, p.review_rules, b.hashes, r.email_hashes,
       coalesce(u.signup_date, u.first_purchase_date) as signed_up_at, e.click_timestamp, e.device_type, e.user_agent, e.visitor,
       substring(e.affiliate_url from '[?&](gclid|gbraid|wbraid|msclkid)=') as ad,
       e.id is not null and num_nonnulls(e.page_url, e.screen_resolution, e.viewport_size, e.session_id) = 0 as is_bare
@@ -4737,6 +4737,7 @@ begin
     join programs p on p.id = c.program_id
     join customers u on u.program_id = c.program_id and u.id = c.customer_id
     join partners r on r.program_id = c.program_id and r.id = c.partner_id
+    cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
     left join sales s on s.program_id = c.program_id and s.id = c.sale_id
     left join lateral (
       select e.* from affiliate_click_events e
@@ -4775,7 +4776,7 @@ begin
   ),
   found as (
     select s.program_id, s.id, s.customer_id, 'self_referral' as rule, jsonb_build_object('matched', 'email_hash') as evidence
-    from seen s where s.email_hash = any (s.email_hashes)
+    from seen s where s.hashes && s.email_hashes
     union all
     select s.program_id, s.id, s.customer_id, 'bot', jsonb_build_object('user_agent', left(s.user_agent, 200), 'clicked_at', s.click_timestamp)
     from seen s where s.device_type = 'bot'
@@ -4981,6 +4982,20 @@ CREATE OR REPLACE FUNCTION public.had_clicked(customer customers, at timestamp w
  LANGUAGE sql
  IMMUTABLE
 RETURN (LEAST((customer).created_at, (customer).last_click_at) <= (at + '00:01:00'::interval))
+;
+
+CREATE OR REPLACE FUNCTION public.hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint)
+ RETURNS TABLE(hashes bytea[])
+ LANGUAGE sql
+ STABLE ROWS 1
+AS $function$
+  select array_remove(array[u.email_hash, u.mailbox_hash, decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')], null)
+  from customers u
+  left join sales s on s.program_id = u.program_id and s.id = of_sale_id
+  left join (programs p join processor_events e on e.account_id = p.processor_account_id)
+    on p.id = u.program_id and e.event_id = s.processor_event_id
+  where u.program_id = of_program_id and u.id = of_customer_id
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.hold_changed_payout_address()
@@ -6237,9 +6252,9 @@ CREATE OR REPLACE FUNCTION public.partners_to_hash(at_most integer)
 AS $function$
   select r.program_id, r.id, addresses_of_partner(r) from partners r
   where r.email_hashes is null and exists (
-    select from commissions c join customers u on u.program_id = c.program_id and u.id = c.customer_id
+    select from commissions c cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
     where c.program_id = r.program_id and c.partner_id = r.id and c.credited_at is null and c.rejected_at is null
-      and c.reversal <> 'full' and u.email_hash is not null
+      and c.reversal <> 'full' and b.hashes <> '{}'
   )
   order by r.program_id, r.id limit at_most
 $function$
@@ -8224,7 +8239,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamp with time zone, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT customer_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
+CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamp with time zone, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb, OUT customer_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -8246,6 +8261,8 @@ begin
       customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
       email_hash = case when c.signup_date is null or c.email_unverified_since is not null and c.click_id = of_click_id
         then coalesce(new_email_hash, c.email_hash) else c.email_hash end,
+      mailbox_hash = case when new_email_hash is not null and (c.signup_date is null or c.email_unverified_since is not null and c.click_id = of_click_id)
+        then new_mailbox_hash else c.mailbox_hash end,
       email_unverified_since = case
         when new_email_hash is null then c.email_unverified_since
         when c.click_id = of_click_id then null
@@ -8713,7 +8730,7 @@ RETURN (concat(current_setting('svc.outbox_ids'::text, true), current_setting('s
 
 create aggregate total(bigint) (sfunc = int8pl, stype = bigint, initcond = '0');
 
-CREATE OR REPLACE FUNCTION public.track_browser_lead(of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT provisional boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.track_browser_lead(of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb, OUT provisional boolean, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -8745,6 +8762,7 @@ begin
       customer_key = case when is_key_free then coalesce(c.customer_key, of_customer_key) else c.customer_key end,
       key_unverified_since = case when is_key_free and c.customer_key is null then now() else c.key_unverified_since end,
       email_hash = case when is_email_free then coalesce(c.email_hash, new_email_hash) else c.email_hash end,
+      mailbox_hash = case when is_email_free and c.email_hash is null then new_mailbox_hash else c.mailbox_hash end,
       email_unverified_since = case when is_email_free and c.email_hash is null and new_email_hash is not null
         then now() else c.email_unverified_since end
     where c.program_id = of_program_id and c.click_id = of_click_id and c.signup_date is null
@@ -8848,7 +8866,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea, session_id text, page_url text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT program_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT program_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -8866,8 +8884,8 @@ begin
     return;
   end if;
   perform lock_given_names(key.account_id, of_customer_key, of_click_id, new_email_hash);
-  settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash, session_id,
-    page_url, additional_data);
+  settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash,
+    new_mailbox_hash, session_id, page_url, additional_data);
   perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
   if settled.lead_id is null then
     perform note_refusal(key.program_id, 'lead', 'no_attribution', case when of_click_id is null then 'none' else 'expired' end);

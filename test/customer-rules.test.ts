@@ -74,7 +74,7 @@ test.for([
 
 const settle = (client: Client, leadId: number) =>
   client.query<{ lead_id: string }>(
-    `select lead_id from settle_lead($1, 'twice', null, null, null, $2, null, null, null, null)`,
+    `select lead_id from settle_lead($1, 'twice', null, null, null, $2, null, null, null, null, null)`,
     [programId, leadId],
   )
 

@@ -66,7 +66,7 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
   const key = program.apiKey
   await api.call(
     leadPath,
-    { customer_key: customerKey, click_id: clickId, email: 'shopper@example.com', additional_data },
+    { customer_key: customerKey, click_id: clickId, email: 'shopper+tag@example.com', additional_data },
     { key },
   )
   await api.call(
@@ -108,8 +108,8 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
      values ($1, 'evt_1', 'checkout.session.completed', $2, true, 'recorded', $3, now())`,
     [program.connectedAccountId, program.programId, { kind: 'purchase', customer_key: customerKey, click_id: clickId }],
   )
-  const [{ email_hash: emailHash }] = await api.rows(
-    `select encode(email_hash, 'hex') as email_hash from customers where click_id = $1`,
+  const [{ email_hash: emailHash, mailbox_hash: mailboxHash }] = await api.rows(
+    `select encode(email_hash, 'hex') as email_hash, encode(mailbox_hash, 'hex') as mailbox_hash from customers where click_id = $1`,
     [clickId],
   )
   const sums = () =>
@@ -119,12 +119,13 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
     )
   const [before] = await sums()
   const dumped = await dump()
-  for (const secret of [...planted, clickId, emailHash]) expect(dumped).toContain(secret)
+  const kept = [...planted, clickId, emailHash, mailboxHash]
+  for (const secret of kept) expect(dumped).toContain(secret)
 
   expect(await eraseCustomer(stack.db, program.programId, { customer_key: String(customerKey) })).toBe(1)
 
   const after = await dump()
-  for (const secret of [...planted, clickId, emailHash]) expect(after).not.toContain(secret)
+  for (const secret of kept) expect(after).not.toContain(secret)
   const [left] = await sums()
   const reason = expect.any(String)
   const commissions = before.commissions.map((commission: object) =>

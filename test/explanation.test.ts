@@ -227,7 +227,7 @@ describe('a payment of Stripe says how its buyer was looked for', () => {
       'by the e-mail address of a lead',
       async (shop) => {
         await sql.query(
-          `select settle_lead($1, 'ann', $2, 'stem', now() - interval '1 day', 7, decode($3, 'hex'), null, null, null)`,
+          `select settle_lead($1, 'ann', $2, 'stem', now() - interval '1 day', 7, decode($3, 'hex'), null, null, null, null)`,
           [shop.programId, shop.clickId, await emailHash('key', 'bob@example.com')],
         )
         await pay({ ...shop, ...keyless, email: 'bob@example.com', customerKey: 'else' })

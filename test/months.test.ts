@@ -117,8 +117,8 @@ end $$;`,
   [
     "a partner's own address that anybody may have",
     'reviews',
-    'where s.email_hash = any (s.email_hashes)',
-    'where s.email_hash is not null and s.email_hashes is not null',
+    'where s.hashes && s.email_hashes',
+    "where s.hashes <> '{}' and s.email_hashes is not null",
   ],
 ]
 

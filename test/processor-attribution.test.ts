@@ -62,7 +62,7 @@ const another = async (
 /** A lead of the customer who clicked in the shop, as a server tells of it. */
 const settleFirst = async (shop: TestShop, email: string) => {
   await sql.query(
-    `select settle_lead($1, 'settled', $2, 'stem', now() - interval '1 day', 7, decode($3, 'hex'), null, null, null)`,
+    `select settle_lead($1, 'settled', $2, 'stem', now() - interval '1 day', 7, decode($3, 'hex'), null, null, null, null)`,
     [shop.programId, shop.clickId, await emailHash('key', email)],
   )
 }

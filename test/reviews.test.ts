@@ -4,7 +4,11 @@ import { listCommissions } from '../lib/money/commission-list.ts'
 import { approveCommissions, approveDueCommissions } from '../lib/money/commissions.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { decideReviews, flagNewCommissions, hashPartnerEmails, listReviews } from '../lib/money/reviews.ts'
-import { emailHash } from '../lib/tracking/customers.ts'
+import { applyEvent } from '../lib/stripe/apply-event.ts'
+import { openStripe } from '../lib/stripe/client.ts'
+import { readEvent } from '../lib/stripe/read-event.ts'
+import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
+import { emailHash, mailboxOf } from '../lib/tracking/customers.ts'
 import {
   hashSecret,
   type Kind,
@@ -14,6 +18,7 @@ import {
   type Visitor,
 } from './bench/review-traffic.ts'
 import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
+import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 
 // Of the drivers Neon's takes less.
@@ -59,6 +64,12 @@ const payoutAddress = ({ partnerIds }: LedgerProgram) => `paid-${partnerIds[0]}@
 const finds: [what: string, rule: string | null, visitor: (program: LedgerProgram) => Visitor][] = [
   ['a buyer like others', null, () => ({ email: 'ann@example.com' })],
   ['the payout address of the partner', 'self_referral', (program) => ({ email: payoutAddress(program) })],
+  [
+    'the payout address of the partner with a tag',
+    'self_referral',
+    (program) => ({ email: payoutAddress(program).replace('@', '+shop@') }),
+  ],
+  ['an address that goes on', null, (program) => ({ email: payoutAddress(program).replace('@', '-shop@') })],
   ['a click of a bot', 'bot', () => ({ device: 'bot' })],
   ['a click by an ad', 'paid_ads', () => ({ query: '&gclid=abc' })],
   ['a click by an ad elsewhere', 'paid_ads', () => ({ query: '&utm_source=b&msclkid=abc' })],
@@ -82,6 +93,38 @@ test.each(finds)('%s is held for %s before it is credited, without a hold', asyn
   const other = await visit(program, visitorOf(program), 1)
   await run()
   expect(await stateOf(program, other.commissionId)).toEqual(credited)
+})
+
+test.each([
+  ['Eve+Shop@Example.com', 'eve@example.com'],
+  ['eve+a+b@example.com', 'eve@example.com'],
+  ['e.ve@example.com', 'e.ve@example.com'],
+  ['E.v.e+x@googlemail.com', 'eve@gmail.com'],
+  ['eve@gmail.com.example', 'eve@gmail.com.example'],
+  ['+eve@example.com', '+eve@example.com'],
+  [' eve@example.com ', 'eve@example.com'],
+  ['+@example.com', '+@example.com'],
+  ['eve', 'eve'],
+])('%j reaches the mailbox %j', (email, mailbox) => {
+  expect(mailboxOf(email)).toBe(mailbox)
+})
+
+test.each([
+  ['eve@example.com', 'eve+shop@example.com', true],
+  ['eve+me@example.com', 'EVE@example.com', true],
+  ['eve@example.com', 'adam@example.com', false],
+])('of a partner at %s a buyer of whom Stripe alone says %s is held: %s', async (address, email, isHeld) => {
+  const shop = await createShop(sql, { holdDays: 0 })
+  await sql.query('update partners set email = $2 where id = $1', [shop.partnerId, address])
+  const session = checkoutSession({ ...shop, email }, { id: `cs_${shop.programId}`, total: 5000 })
+  const event = stripeEvent(shop, `evt_${shop.programId}`, 'checkout.session.completed', session)
+  const read = await readEvent(event, (one) => emailHash(hashSecret, one))
+  await applyEvent(db, openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' }), read)
+  // Nothing is credited before it is known who the partner is.
+  await approveDueCommissions(db, 1000)
+  await run()
+  const [commission] = await listCommissions(db, { programId: shop.programId }, { limit: 1 })
+  expect([commission?.status, commission?.held_at !== null]).toEqual(isHeld ? held : credited)
 })
 
 test('five signups of one partner from one address are held, four are not; and clicks without a page where others have one', async () => {

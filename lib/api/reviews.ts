@@ -54,7 +54,7 @@ const shownReview = () =>
 const fields = {
   status: 'Of the commission: `pending` while it is held.',
   flags:
-    'What was found: `self_referral`, the customer has an e-mail address of the partner; `one_address`, five or more signups of the partner from one address within a day; `no_page_view`, the click names no page while the program’s others do; `bot`, the click was a bot’s; `paid_ads`, a paid ad brought it (only of a click whose `affiliate_url` is the whole address: the tag sends nothing of ads). `evidence` says what matched, how often and when; it goes with a customer who is erased.',
+    'What was found: `self_referral`, the customer has an e-mail address of the partner, but for a tag after `+` and the dots of Gmail’s; `one_address`, five or more signups of the partner from one address within a day; `no_page_view`, the click names no page while the program’s others do; `bot`, the click was a bot’s; `paid_ads`, a paid ad brought it (only of a click whose `affiliate_url` is the whole address: the tag sends nothing of ads). `evidence` says what matched, how often and when; it goes with a customer who is erased.',
   decision: 'Null until a person decides.',
   note: 'Why.',
   decided_by: 'The person’s address, or the name of the key.',

@@ -2,6 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import { call, type Database, retryOnce } from '../database.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
+import { mailboxOf } from '../tracking/customers.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 
 export type CommissionReview = InferResult<ReturnType<typeof reviewsStatement>>[number]
@@ -85,7 +86,7 @@ export async function hashPartnerEmails(
   const statements = await Promise.all(
     partners.map(async ({ program_id, partner_id, addresses }) => {
       const texts = (addresses ?? []).map(String)
-      const hashes = await Promise.all(texts.map(hash))
+      const hashes = await Promise.all([...new Set(texts.flatMap((text) => [text, mailboxOf(text)]))].map(hash))
       return call('keep_email_hashes', {
         of_program_id: program_id,
         of_partner_id: partner_id,

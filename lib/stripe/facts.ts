@@ -31,6 +31,7 @@ export interface Purchase {
   click_id: string | null
   customer_key: string | null
   email_hash: string | null
+  mailbox_hash?: string
   processor_customer_id: string | null
   session_id: string | null
   /** When the buyer set out to buy, ISO 8601: the click must have been valid then. */

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { stripeAmount, untaxedOfSession } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored, type Purchase } from './facts.ts'
+import { emailHashes } from '../tracking/customers.ts'
 import { discountFacts } from './read-discounts.ts'
 import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
@@ -51,7 +52,7 @@ export async function readCheckout(
     // The one thing that a page can give a payment link; others put an order or a customer there.
     click_id: click_id ?? (referenceId !== null && isClickId(referenceId) ? referenceId : null),
     customer_key,
-    email_hash: email === null ? null : await hashEmail(email),
+    ...(await emailHashes(hashEmail, email)),
     processor_customer_id: checkout.customer,
     session_id: checkout.id,
     started_at: checkout.created,

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { paidOfInvoice } from '../../tracker/src/stripe-amounts.ts'
 import { type Fact, ignored } from './facts.ts'
+import { emailHashes } from '../tracking/customers.ts'
 import { discountFacts } from './read-discounts.ts'
 import {
   amount,
@@ -101,7 +102,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     program_id,
     click_id,
     customer_key,
-    email_hash: paid.customer_email === null ? null : await hashEmail(paid.customer_email),
+    ...(await emailHashes(hashEmail, paid.customer_email)),
     processor_customer_id: paid.customer,
     session_id: null,
     started_at: paid.created,

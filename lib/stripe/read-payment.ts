@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { shareOf, stripeAmount } from '../../tracker/src/stripe-amounts.ts'
+import { emailHashes } from '../tracking/customers.ts'
 import { type Fact, ignored, type Purchase } from './facts.ts'
 import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
@@ -109,7 +110,7 @@ async function purchaseOf(payment: Payment, created: string, hashEmail: HashEmai
     program_id,
     click_id,
     customer_key,
-    email_hash: payment.email === null ? null : await hashEmail(payment.email),
+    ...(await emailHashes(hashEmail, payment.email)),
     processor_customer_id: payment.customer,
     session_id: null,
     started_at: payment.created,

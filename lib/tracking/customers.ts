@@ -23,7 +23,28 @@ export async function emailHash(secret: string, email: string): Promise<string> 
   const encoder = new TextEncoder()
   const algorithm = { name: 'HMAC', hash: 'SHA-256' }
   const key = await crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign'])
-  const normalised = email.trim().normalize('NFKC').toLowerCase()
-  const digest = await crypto.subtle.sign('HMAC', key, encoder.encode(normalised))
+  const digest = await crypto.subtle.sign('HMAC', key, encoder.encode(normalised(email)))
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+const normalised = (email: string) => email.trim().normalize('NFKC').toLowerCase()
+
+/**
+ * The mailbox that an address reaches, as far as its text says: without what follows a `+`, and of Gmail's without the dots and under one domain.
+ * For comparing people with each other only: in a shop each such address can be an account of its own.
+ */
+export function mailboxOf(email: string): string {
+  const [, name = '', domain = ''] = /^(.[^+@]*)[^@]*@(.*)$/.exec(normalised(email)) ?? []
+  if (domain === '') return normalised(email)
+  return /^(gmail|googlemail)\.com$/.test(domain) ? `${name.replaceAll('.', '')}@gmail.com` : `${name}@${domain}`
+}
+
+/** What is kept of an address in its place, each by `hash`: of the address, and of its mailbox where that is written otherwise. */
+export async function emailHashes(hash: (address: string) => Promise<string>, email: string | null | undefined) {
+  if (!email) return { email_hash: null }
+  const mailbox = mailboxOf(email)
+  return {
+    email_hash: await hash(email),
+    ...(mailbox !== normalised(email) && { mailbox_hash: await hash(mailbox) }),
+  }
 }

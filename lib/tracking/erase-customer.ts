@@ -55,6 +55,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
         customer_key: null,
         key_unverified_since: null,
         email_hash: null,
+        mailbox_hash: null,
         email_unverified_since: null,
         click_id: newClickId,
       })
@@ -99,7 +100,13 @@ function eraseLeads(programId: number, known: Known, knownBy: KnownBy) {
 
 /** The log of webhook events keeps what was read of each; without these it can still be replayed, and changes nothing. */
 function eraseWebhookEvents(programId: number, known: Known) {
-  const unknown = JSON.stringify({ customer_key: null, click_id: null, email_hash: null, processor_customer_id: null })
+  const unknown = JSON.stringify({
+    customer_key: null,
+    click_id: null,
+    email_hash: null,
+    mailbox_hash: null,
+    processor_customer_id: null,
+  })
   return kysely
     .updateTable('processor_events as e')
     .from(known.select(['id', 'customer_key', 'click_id', 'email_hash']).as('k'))

@@ -6,11 +6,12 @@ import { ApiError } from '../errors.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 
-/** A lead as its caller sends it. `email_hash` is the keyed hash (hex) of the e-mail address. */
+/** A lead as its caller sends it. `email_hash` is the keyed hash (hex) of the e-mail address; with `mailbox_hash` as `emailHashes` has them. */
 export interface Lead {
   customer_key: string
   click_id: string | null
   email_hash: string | null
+  mailbox_hash?: string
   session_id: string | null
   page_url: string | null
   is_test: boolean
@@ -44,6 +45,7 @@ function leadArguments(lead: Lead, leadId: number) {
     of_click_id: lead.click_id,
     new_lead_id: leadId,
     new_email_hash: lead.email_hash === null ? null : hexBytes(lead.email_hash),
+    new_mailbox_hash: lead.mailbox_hash === undefined ? null : hexBytes(lead.mailbox_hash),
     ...leadEvent(lead),
   }
 }

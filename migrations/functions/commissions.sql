@@ -351,9 +351,8 @@ begin
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
       -- Until the partner's addresses are hashed, whether the customer is the partner is not known.
       and not exists (
-        select from partners r join customers u on u.program_id = r.program_id
-        where r.program_id = c.program_id and r.id = c.partner_id and u.id = c.customer_id and r.email_hashes is null
-          and u.email_hash is not null
+        select from partners r cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
+        where r.program_id = c.program_id and r.id = c.partner_id and r.email_hashes is null and b.hashes <> '{}'
       )
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;

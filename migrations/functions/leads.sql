@@ -56,7 +56,7 @@ end $$;
 -- own click id; without it, an unverified key is still nobody's word, and so is the e-mail address that comes with it.
 create or replace function settle_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamptz, new_lead_id bigint,
-  new_email_hash bytea, session_id text, page_url text, additional_data jsonb,
+  new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
   out customer_id bigint, out lead_id bigint, out click_id text, out customer_status text
 ) language plpgsql as $$
 #variable_conflict use_column
@@ -77,6 +77,8 @@ begin
       customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
       email_hash = case when c.signup_date is null or c.email_unverified_since is not null and c.click_id = of_click_id
         then coalesce(new_email_hash, c.email_hash) else c.email_hash end,
+      mailbox_hash = case when new_email_hash is not null and (c.signup_date is null or c.email_unverified_since is not null and c.click_id = of_click_id)
+        then new_mailbox_hash else c.mailbox_hash end,
       email_unverified_since = case
         when new_email_hash is null then c.email_unverified_since
         when c.click_id = of_click_id then null
@@ -99,7 +101,7 @@ end $$;
 -- A lead of the integrator's server; `recordServerLead` in lib/tracking/leads.ts is its only caller.
 create or replace function track_lead(
   hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint,
-  new_email_hash bytea, session_id text, page_url text, additional_data jsonb,
+  new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
   out key_refusal text, out program_matches boolean, out program_id bigint, out lead_id bigint, out click_id text, out customer_status text,
   out wrote_webhooks boolean, out outbox_ids bigint[]
 ) language plpgsql as $$
@@ -117,8 +119,8 @@ begin
     return;
   end if;
   perform lock_given_names(key.account_id, of_customer_key, of_click_id, new_email_hash);
-  settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash, session_id,
-    page_url, additional_data);
+  settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash,
+    new_mailbox_hash, session_id, page_url, additional_data);
   perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
   if settled.lead_id is null then
     perform note_refusal(key.program_id, 'lead', 'no_attribution', case when of_click_id is null then 'none' else 'expired' end);
@@ -136,7 +138,7 @@ end $$;
 -- program allows browsers, that customer is settled, and keeps as unverified the key and the e-mail address that nobody has yet.
 create or replace function track_browser_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea,
-  session_id text, page_url text, additional_data jsonb,
+  new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
   out provisional boolean, out lead_id bigint, out click_id text, out customer_status text, out wrote_webhooks boolean,
   out outbox_ids bigint[]
 ) language plpgsql as $$
@@ -168,6 +170,7 @@ begin
       customer_key = case when is_key_free then coalesce(c.customer_key, of_customer_key) else c.customer_key end,
       key_unverified_since = case when is_key_free and c.customer_key is null then now() else c.key_unverified_since end,
       email_hash = case when is_email_free then coalesce(c.email_hash, new_email_hash) else c.email_hash end,
+      mailbox_hash = case when is_email_free and c.email_hash is null then new_mailbox_hash else c.mailbox_hash end,
       email_unverified_since = case when is_email_free and c.email_hash is null and new_email_hash is not null
         then now() else c.email_unverified_since end
     where c.program_id = of_program_id and c.click_id = of_click_id and c.signup_date is null

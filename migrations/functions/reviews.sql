@@ -29,14 +29,26 @@ return array(
   where a.address is not null order by 1
 );
 
+-- What is known of a buyer's addresses: of the one that signed up, and of the one that the processor told of the sale, which a shop need not
+-- have told; each with that of its mailbox, where that is written otherwise.
+create or replace function hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint) returns table (hashes bytea[])
+language sql stable rows 1 as $$
+  select array_remove(array[u.email_hash, u.mailbox_hash, decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')], null)
+  from customers u
+  left join sales s on s.program_id = u.program_id and s.id = of_sale_id
+  left join (programs p join processor_events e on e.account_id = p.processor_account_id)
+    on p.id = u.program_id and e.event_id = s.processor_event_id
+  where u.program_id = of_program_id and u.id = of_customer_id
+$$;
+
 -- Partners with commissions that wait for a customer with a known address, and who were not hashed yet.
 create or replace function partners_to_hash(at_most integer) returns table (program_id bigint, partner_id bigint, addresses text[])
 language sql stable as $$
   select r.program_id, r.id, addresses_of_partner(r) from partners r
   where r.email_hashes is null and exists (
-    select from commissions c join customers u on u.program_id = c.program_id and u.id = c.customer_id
+    select from commissions c cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
     where c.program_id = r.program_id and c.partner_id = r.id and c.credited_at is null and c.rejected_at is null
-      and c.reversal <> 'full' and u.email_hash is not null
+      and c.reversal <> 'full' and b.hashes <> '{}'
   )
   order by r.program_id, r.id limit at_most
 $$;
@@ -59,7 +71,7 @@ returns table (program_id bigint, commission_id bigint, rule text, evidence json
 begin
   return query
   with seen as (
-    select c.program_id, c.id, c.partner_id, c.customer_id, p.review_rules, u.email_hash, r.email_hashes,
+    select c.program_id, c.id, c.partner_id, c.customer_id, p.review_rules, b.hashes, r.email_hashes,
       coalesce(u.signup_date, u.first_purchase_date) as signed_up_at, e.click_timestamp, e.device_type, e.user_agent, e.visitor,
       substring(e.affiliate_url from '[?&](gclid|gbraid|wbraid|msclkid)=') as ad,
       e.id is not null and num_nonnulls(e.page_url, e.screen_resolution, e.viewport_size, e.session_id) = 0 as is_bare
@@ -67,6 +79,7 @@ begin
     join programs p on p.id = c.program_id
     join customers u on u.program_id = c.program_id and u.id = c.customer_id
     join partners r on r.program_id = c.program_id and r.id = c.partner_id
+    cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
     left join sales s on s.program_id = c.program_id and s.id = c.sale_id
     left join lateral (
       select e.* from affiliate_click_events e
@@ -105,7 +118,7 @@ begin
   ),
   found as (
     select s.program_id, s.id, s.customer_id, 'self_referral' as rule, jsonb_build_object('matched', 'email_hash') as evidence
-    from seen s where s.email_hash = any (s.email_hashes)
+    from seen s where s.hashes && s.email_hashes
     union all
     select s.program_id, s.id, s.customer_id, 'bot', jsonb_build_object('user_agent', left(s.user_agent, 200), 'clicked_at', s.click_timestamp)
     from seen s where s.device_type = 'bot'

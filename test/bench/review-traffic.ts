@@ -4,7 +4,7 @@ import type { Database } from '../../lib/database.ts'
 import { flagNewCommissions, hashPartnerEmails, listReviews } from '../../lib/money/reviews.ts'
 import { recordSale } from '../../lib/money/sales.ts'
 import { recordClick } from '../../lib/tracking/clicks.ts'
-import { emailHash } from '../../lib/tracking/customers.ts'
+import { emailHash, emailHashes } from '../../lib/tracking/customers.ts'
 import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { visitorHash } from '../../lib/tracking/visitor.ts'
 import { type LedgerProgram, noClick, noLead, noSale } from '../support/ledger.ts'
@@ -44,8 +44,8 @@ export async function visit(
   }
   const { click_id } = await recordClick(db, click, null)
   const keyHash = await apiKeyHash(`Bearer ${program.apiKey}`)
-  const email_hash = email === undefined ? null : await emailHash(hashSecret, email)
-  await recordServerLead(db, keyHash, { ...noLead, customer_key: customer, click_id, email_hash }, null)
+  const hashes = await emailHashes((one) => emailHash(hashSecret, one), email)
+  await recordServerLead(db, keyHash, { ...noLead, customer_key: customer, click_id, ...hashes }, null)
   const sale = { ...noSale, customer_key: customer, amount_cents: 5000, currency: 'usd', click_id }
   const id = randomUUID()
   const recorded = await recordSale(db, keyHash, { ...sale, transaction_id: id }, null, randomUUID())

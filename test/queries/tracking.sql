@@ -134,9 +134,9 @@ where "program_id" = $5 and ("customer_id" in (
     select cast($12 as text) as "key"))
 returning "id";
 update "customers"
-set "customer_key" = $1, "key_unverified_since" = $2, "email_hash" = $3, "email_unverified_since" = $4, "click_id" = $5
-where "program_id" = $6 and "id" in (
+set "customer_key" = $1, "key_unverified_since" = $2, "email_hash" = $3, "mailbox_hash" = $4, "email_unverified_since" = $5, "click_id" = $6
+where "program_id" = $7 and "id" in (
   select "id"
   from "customers"
-  where "program_id" = $7 and ("customer_key" = $8 or "click_id" = $9))
+  where "program_id" = $8 and ("customer_key" = $9 or "click_id" = $10))
 returning "id";

@@ -141,7 +141,7 @@ function evidenceText(rule: string, evidence: Record<string, string | number>): 
   const of = (name: string) => textOf(evidence[name] ?? null)
   switch (rule) {
     case 'self_referral':
-      return 'It is the address of their account, of their payouts or the one you entered.'
+      return 'Its mailbox is that of their account, of their payouts or of the address you entered.'
     case 'one_address':
       return `${of('signups')} signups from ${of('first_at')} to ${of('last_at')}.`
     case 'no_page_view':
