@@ -28,6 +28,7 @@ app.use(
       styleSrc: ["'self'", "'unsafe-inline'"],
       scriptSrc: ["'self'"],
       frameSrc: ["'self'"],
+      imgSrc: ["'self'"],
     },
   }),
 )

@@ -35,7 +35,7 @@ partnerNotificationPages.get(address, requirePartner, async (c) => {
         columns={[at, program, text, state]}
         empty={{
           title: 'Nothing yet',
-          text: 'You are notified when a commission is reversed or a payout is reduced.',
+          text: 'You are notified when you earn, a commission is reversed, or a payout is paid, refused or reduced.',
         }}
       />
     ),
