@@ -282,6 +282,24 @@ describe('requests and answers are as those of Node itself', async () => {
   })
 })
 
+test.each(['SHA-1', 'SHA-256', 'SHA-384', 'SHA-512'])('an HMAC with %s is that of Node itself', async (hash) => {
+  const bytes = Buffer.from('--what is signed--').subarray(2, -2)
+  const algorithm = { name: 'HMAC', hash }
+  const keyFor = (usages: KeyUsage[]) => crypto.subtle.importKey('raw', Buffer.from('secret'), algorithm, false, usages)
+  const key = await keyFor(['sign', 'verify'])
+  for (const data of [
+    bytes,
+    new Uint8Array(bytes).buffer,
+    new DataView(bytes.buffer, bytes.byteOffset, bytes.length),
+  ]) {
+    const signature = await crypto.subtle.sign('HMAC', key, data)
+    expect(signature).toBeInstanceOf(ArrayBuffer)
+    expect(await crypto.subtle.verify('HMAC', key, signature, bytes)).toBe(true)
+    expect(await crypto.subtle.sign({ name: 'HMAC' }, key, data)).toEqual(signature)
+  }
+  await expect(crypto.subtle.sign('HMAC', await keyFor(['verify']), bytes)).rejects.toThrow('Unable to use this key')
+})
+
 test('what is to be told within a moment goes to the consumer in one call, which each caller hears of for its own', async () => {
   const calls: string[][] = []
   const channels = openChannels(({ Records }) => {

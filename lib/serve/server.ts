@@ -6,6 +6,7 @@ import { LocalStackError } from '../local/postgres.ts'
 import type { Context, Service } from './functions.ts'
 import type { Place } from './geo.ts'
 import { LightHeaders, LightResponse, makeRequest, useLightMessages } from './messages.ts'
+import { signInOwnThread } from './signatures.ts'
 import { isTrusted, visitorAddress } from './visitor-address.ts'
 
 /** A byte more than any function takes, which is how it learns that there was more. */
@@ -38,6 +39,7 @@ export async function startServer(options: {
 }): Promise<RunningServer> {
   const { service, baseUrl, trusted, placeOf } = options
   useLightMessages()
+  signInOwnThread()
   const background = new Set<Promise<unknown>>()
   const context: Context = {
     waitUntil(work) {

@@ -17,6 +17,8 @@ export interface Options {
   events: number
   /** How long the bench `start` watches the memory of the stack under load. */
   minutes: number
+  /** The one call that the bench `serve` measures; all where none is named. */
+  call: string | undefined
 }
 
 export function isMet({ measured, least = -Infinity, most = Infinity }: Goal): boolean {

@@ -23,7 +23,8 @@ import { isMet, type Options, type Result, round } from './result.ts'
 
 /**
  * `npm run bench`: every bench, or those named (`npm run bench -- limit hot-row`). `--json` prints one JSON object instead of
- * tables; `--events` is how far the bench `growth` grows, `--minutes` how long `start` watches the memory.
+ * tables; `--events` is how far the bench `growth` grows, `--minutes` how long `start` watches the memory, `--call` the one that
+ * `serve` measures.
  */
 const benches: Record<string, (options: Options) => Promise<Result>> = {
   limit,
@@ -46,16 +47,17 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   review,
 }
 
-const usage = `npm run bench [-- NAME… --json --events 10000000 --minutes 1]    every bench, or those of ${Object.keys(benches).join(', ')}`
+const usage = `npm run bench [-- NAME… --json --events 10000000 --minutes 1 --call click]    every bench, or those of ${Object.keys(benches).join(', ')}`
 const { values, positionals } = readOptions(usage, {
   allowPositionals: true,
   options: {
     json: { type: 'boolean', default: false },
     events: { type: 'string', default: '10000000' },
     minutes: { type: 'string', default: '1' },
+    call: { type: 'string' },
   },
 })
-const options: Options = { events: Number(values.events), minutes: Number(values.minutes) }
+const options: Options = { events: Number(values.events), minutes: Number(values.minutes), call: values.call }
 const unknown = positionals.filter((name) => !benches[name])
 if (unknown.length > 0 || !(options.events >= 100_000) || !(options.minutes > 0)) {
   console.error(

@@ -2,7 +2,7 @@ import { cpuRatio, interleave, medianRate, rateRatio, type Side } from './driver
 import { seedEndpoints, take } from './endpoints.ts'
 import { cpuMicroseconds, startProcess, startStack } from './environment.ts'
 import { type HttpCall, HttpConnection } from './http.ts'
-import { type Goal, type Result, round } from './result.ts'
+import { type Goal, type Options, type Result, round } from './result.ts'
 
 const connections = 32
 const rounds = 9
@@ -24,7 +24,9 @@ const settle_ms = 120
  * CPU time of the bare server and its Postgres by that of `serve` and its Postgres; a refund's has the telling in it, which follows its
  * answer and which the bare server leaves out, and stands without it in a row of its own.
  */
-export async function serve(): Promise<Result> {
+export async function serve({ call }: Options): Promise<Result> {
+  const wanted = calls.filter((name) => (call ?? name) === name)
+  if (wanted.length === 0) throw new Error(`--call takes one of ${calls.join(', ')}.`)
   const stack = await startStack()
   const given = { database: stack.env, secrets: stack.secrets, sandbox: stack.sandbox }
   const [served, bare] = [await startProcess('served', given), await startProcess('bare', given)]
@@ -46,7 +48,7 @@ export async function serve(): Promise<Result> {
   }
   const figures: Result['figures'] = []
   const goals: Goal[] = []
-  for (const endpoint of endpoints.filter(({ name }) => calls.includes(name))) {
+  for (const endpoint of endpoints.filter(({ name }) => wanted.includes(name))) {
     const tells = endpoint.name === 'refund'
     const measured = await interleave(
       sides
