@@ -64,6 +64,12 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
     { DATABASE_URL: databaseUrl },
     /no such file or directory.*\. See that the path is right/,
   ],
+  ...['9999-12-31', '2026-02-31', 'today'].map((day): [string, string[], Record<string, string>, RegExp] => [
+    `a payout run that is paid on ${day}`,
+    ['local/payout-run.ts', '1', '--paid', '1', '--reference', 'transfer 1', '--paid-on', day],
+    {},
+    /^Give the day on which the money left with --paid-on YYYY-MM-DD: today or before\./,
+  ]),
   ['queue without a verb', ['commands/dead-letters.ts'], {}, /^Say what to do:\n\nnpm run -s queue -- dead/],
   [
     'queue without a key',

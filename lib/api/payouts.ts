@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { hasBegun, type Withdrawal, withdrawalSorts } from '../money/withdrawals.ts'
+import { transferDay, type Withdrawal, withdrawalSorts } from '../money/withdrawals.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
 import { cents, currency, day, id, success, text, time } from './response-fields.ts'
@@ -25,7 +25,7 @@ export const payoutDecision = z
     amount_cents: z.optional(z.int().check(z.positive())),
     reference: z.optional(z.string().check(z.trim(), z.minLength(1), z.maxLength(200))),
     paid_on: z.optional(
-      z.iso.date(aDay).check(z.refine((given) => hasBegun(new Date(given)), 'must be a day that has begun')),
+      z.iso.date(aDay).check(z.refine((given) => transferDay(given) !== null, 'must be a day that has begun')),
     ),
     reason: z.optional(z.string().check(z.trim(), z.minLength(1), z.maxLength(1000))),
   })

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { runCommand } from '../commands/command.ts'
-import { type DatabaseEnv, openDatabase } from '../database.ts'
+import { type Database, type DatabaseEnv, openDatabase } from '../database.ts'
 import { exportPayments, payoutLayouts } from '../money/payout-files.ts'
 import { listPayoutsDue, makePayoutRun, payPayoutRun, readPayoutRun } from '../money/payout-runs.ts'
-import type { Database } from '../database.ts'
+import { type Transfer, transferDay } from '../money/withdrawals.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
 
@@ -29,24 +29,35 @@ function idOf(text: string | undefined, what: string): number {
 
 const parse = () => parseArgs({ options, allowPositionals: true })
 
-async function main(db: Database, { values, positionals }: ReturnType<typeof parse>): Promise<string> {
+function transferOf({ reference = '', 'paid-on': paidOn }: ReturnType<typeof parse>['values']): Transfer {
+  const name = reference.trim()
+  if (name === '' || name.length > 200) {
+    throw new LocalStackError('Give what the transfer is called with --reference TEXT, 200 characters at most.')
+  }
+  const day = transferDay(paidOn ?? new Date().toISOString().slice(0, 10))
+  if (!day)
+    throw new LocalStackError('Give the day on which the money left with --paid-on YYYY-MM-DD: today or before.')
+  return { reference: name, paid_on: day }
+}
+
+/** What is asked for, to be done on a database and to be printed then. */
+function read({ values, positionals }: ReturnType<typeof parse>): (db: Database) => Promise<string> {
   const programId = idOf(positionals[0], 'program')
   if (values.file !== undefined) {
     const layout = payoutLayouts.find((known) => known === (values.layout ?? 'csv'))
     if (!layout) throw new LocalStackError(`--layout is one of ${payoutLayouts.join(', ')}.`)
     const payoutRunId = idOf(values.file, 'payout run')
-    return await exportPayments(db, programId, { payoutRunId }, { layout, currency: values.currency })
+    return async (db) => await exportPayments(db, programId, { payoutRunId }, { layout, currency: values.currency })
   }
   if (values.paid !== undefined) {
     const runId = idOf(values.paid, 'payout run')
-    const paidOn = new Date(values['paid-on'] ?? new Date().toISOString().slice(0, 10))
-    if (!values.reference?.trim() || values.reference.length > 200 || Number.isNaN(paidOn.getTime())) {
-      throw new LocalStackError('Give what the transfer is called with --reference TEXT, and --paid-on as YYYY-MM-DD.')
+    const transfer = transferOf(values)
+    return async (db) => {
+      await payPayoutRun(db, programId, runId, transfer)
+      return await printed(db, programId, runId)
     }
-    await payPayoutRun(db, programId, runId, { reference: values.reference.trim(), paid_on: paidOn })
-    return await printed(db, programId, runId)
   }
-  return await printed(db, programId, await makePayoutRun(db, programId, randomUUID()))
+  return async (db) => await printed(db, programId, await makePayoutRun(db, programId, randomUUID()))
 }
 
 /** A run as JSON; where nobody was due its id is null, and who is left out is of now. */
@@ -78,7 +89,7 @@ async function printed(db: Database, programId: number, runId: number | null): P
 }
 
 await runCommand(help, async () => {
-  const asked = parse()
+  const carryOut = read(parse())
   const environment: DatabaseEnv = readState().environment
-  console.log(await main(openDatabase(environment), asked))
+  console.log(await carryOut(openDatabase(environment)))
 })

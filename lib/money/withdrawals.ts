@@ -23,8 +23,15 @@ export interface Transfer {
   paid_on: Date
 }
 
-/** Whether money can have left on this day: it has begun somewhere, which is 14 hours before it does in UTC. */
-export const hasBegun = (day: Date): boolean => day.getTime() <= Date.now() + 14 * 60 * 60 * 1000
+/**
+ * The day on which money left, of a text such as `2026-01-31`. Null where it names no day, or none that has begun: somewhere one begins 14 hours
+ * before it does in UTC.
+ */
+export function transferDay(text: string): Date | null {
+  const day = new Date(`${text}T00:00:00Z`)
+  const isDay = !Number.isNaN(day.getTime()) && day.toISOString().startsWith(`${text}T`)
+  return isDay && day.getTime() <= Date.now() + 14 * 60 * 60 * 1000 ? day : null
+}
 
 /**
  * Asks for a withdrawal of `amountCents` from a partner's balance, up to what is payable, and returns its id. `requestId` (uuid)

@@ -1,12 +1,11 @@
 import * as z from 'zod/mini'
-import { hasBegun } from '../../../lib/money/withdrawals.ts'
+import { transferDay } from '../../../lib/money/withdrawals.ts'
 import { Field, MenuForm } from './fields.tsx'
 import { type FormState, shortText } from './form.ts'
 
 const stale = 'Load the page again, then mark it as paid.'
 const needsReference = 'Enter the reference of the transfer at your bank, PayPal or Wise.'
-const needsDay = 'Enter the day on which the money left.'
-const isAhead = 'Enter the day on which the money left: today or before.'
+const needsDay = 'Enter the day on which the money left: today or before.'
 
 /** An amount in minor units that the page showed, so that nothing else is marked as paid. */
 export const shownCents = z.pipe(z.string(stale).check(z.regex(/^(0|[1-9]\d{0,14})$/, stale)), z.transform(Number))
@@ -14,13 +13,7 @@ export const shownCents = z.pipe(z.string(stale).check(z.regex(/^(0|[1-9]\d{0,14
 /** The fields of `TransferFields`, as `Transfer` of lib/money/withdrawals.ts. */
 export const transferFields = {
   reference: z.string(needsReference).check(shortText(200), z.minLength(1, needsReference)),
-  paid_on: z.pipe(
-    z.string(needsDay).check(z.regex(/^\d{4}-\d{2}-\d{2}$/, needsDay)),
-    z.pipe(
-      z.transform((day: string) => new Date(`${day}T00:00:00Z`)),
-      z.date(needsDay).check(z.refine(hasBegun, isAhead)),
-    ),
-  ),
+  paid_on: z.pipe(z.string(needsDay), z.pipe(z.transform(transferDay), z.date(needsDay))),
 }
 
 /** What is asked about a transfer when it is recorded. `id` tells the inputs of one page apart. */
