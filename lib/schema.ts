@@ -934,6 +934,7 @@ export interface WebhookEndpoints {
   description: Generated<string>;
   disabled_at: Timestamp | null;
   disabled_because: 'owner' | 'failures' | null;
+  failed_at: Timestamp | null;
   failing_since: Timestamp | null;
   failures: Generated<number>;
   id: Generated<Int8>;

@@ -21,6 +21,8 @@ create table webhook_endpoints (
   -- The first try that failed since the last that did not, how many that were, and until when none is made.
   failing_since timestamptz,
   failures integer not null default 0,
+  -- When the last failure was recorded.
+  failed_at timestamptz,
   rests_until timestamptz,
   disabled_at timestamptz,
   disabled_because text check (disabled_because in ('owner', 'failures')),

@@ -343,11 +343,13 @@ test('whatever an endpoint does, others are told meanwhile, and each try is kept
   const long = await listen('long', { types: ['sale.created'] })
   const slow = await listen('slow', { types: ['sale.created'] })
   const well = await listen('ok', { types: ['sale.created'] })
+  const steady = await listen('300ms', { types: ['sale.created'] })
   for (const listener of [...hanging, down, hidden, broken, redirecting, long, slow]) await sell(listener.program)
   for (let sales = 0; sales < 20; sales++) await sell(well.program)
+  for (let sales = 0; sales < 8; sales++) await sell(steady.program)
   const run = deliverAsDeployed()
   // Everything else came while the first of those that hang still hung.
-  await expect.poll(() => receiver.received.length, { timeout: 8000 }).toBeGreaterThanOrEqual(30)
+  await expect.poll(() => receiver.received.length, { timeout: 8000 }).toBeGreaterThanOrEqual(38)
   expect(await hung()).toEqual([])
   await expect.poll(hung, { timeout: 20_000 }).toHaveLength(6)
   for (const { program, endpointId } of hanging)
@@ -356,6 +358,7 @@ test('whatever an endpoint does, others are told meanwhile, and each try is kept
 
   const sentTo = (listener: Listener) => receiver.of(listener.name)
   expect(sentTo(well)).toHaveLength(20)
+  expect(sentTo(steady)).toHaveLength(8)
   expect(stack.logs.join('\n')).toContain('"function":"deliver-webhooks","lane":2')
 
   for (const [listener, attempt] of [
@@ -374,7 +377,7 @@ test('whatever an endpoint does, others are told meanwhile, and each try is kept
   expect((await onlyTries(long)).attempts[0]?.answer).toHaveLength(4096)
   expect(receiver.received.map(({ signed }) => signed)).not.toContain(false)
   // Nothing of one program goes to another's endpoint.
-  for (const listener of [...hanging, well, slow]) {
+  for (const listener of [...hanging, well, slow, steady]) {
     const messages = await api.rows('select id from webhook_messages where program_id = $1', [
       listener.program.programId,
     ])
@@ -497,6 +500,38 @@ test('an endpoint has few requests at a time, one that failed has one and then r
   await stack.sql.query(`update webhook_deliveries set claimed_until = null where endpoint_id = $1`, [endpointId])
   await stack.sql.query(`update webhook_endpoints set rests_until = now() + interval '5 s' where id = $1`, [endpointId])
   expect(await claim()).toHaveLength(0)
+})
+
+test('tries that were under way as one failed are one failure with it, and others are one more each', async () => {
+  const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
+  for (let sales = 0; sales < 4; sales++) await sell(program)
+  const claimed = await api.rows('select message_id from claim_webhooks(array[$1::bigint], 10)', [program.programId])
+  const [first, second, third, fourth] = claimed.map(({ message_id: id }) => Number(id))
+  /** Records tries that began at such a time and failed, unless they were taken; answers the failures, and for how long none is made. */
+  const record = async (began: string, messages: (number | undefined)[], isTaken = false) => {
+    await stack.sql.query(
+      `select record_webhook_attempts((
+        select jsonb_agg(jsonb_build_object('program_id', $1::bigint, 'endpoint_id', $2::bigint, 'message_id', m, 'attempted_at', ${began},
+          'duration_ms', 5, 'status', 503, 'is_taken', $4::boolean)) from unnest($3::bigint[]) m))`,
+      [program.programId, endpointId, messages, isTaken],
+    )
+    return (
+      await api.rows(
+        `select failures, extract(epoch from rests_until - failed_at)::integer as rest from webhook_endpoints where id = $1`,
+        [endpointId],
+      )
+    )[0]
+  }
+  const before = `now() - interval '1 s'`
+  // Two that ended together, and one that was under way as well.
+  expect(await record(before, [first, second])).toEqual({ failures: 1, rest: 5 })
+  expect(await record(before, [third])).toEqual({ failures: 1, rest: 5 })
+  expect(await record(`now()`, [fourth])).toEqual({ failures: 2, rest: 5 })
+  expect(await record(before, [third])).toEqual({ failures: 2, rest: 5 })
+  expect(await record(`now()`, [third])).toEqual({ failures: 3, rest: 60 })
+  expect(await record(before, [first], true)).toMatchObject({ failures: 0 })
+  expect(await record(before, [second])).toEqual({ failures: 1, rest: 5 })
+  await deleteEndpoint(db, program.programId, endpointId)
 })
 
 test('an endpoint that does not answer is given no second request, and does not hold up one beside it', async () => {

@@ -243,8 +243,13 @@ begin
       update webhook_endpoints e set failing_since = null, failures = 0, rests_until = null
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id and e.failing_since is not null;
     else
-      update webhook_endpoints e set failing_since = coalesce(e.failing_since, attempt.attempted_at), failures = e.failures + 1,
-        rests_until = now() + webhook_rest(e.failures + 1)
+      -- Tries that were under way as the last one failed are one failure with it: a server that starts again refuses several at once.
+      update webhook_endpoints e set failing_since = coalesce(e.failing_since, attempt.attempted_at), failures = f.failures, failed_at = now(),
+        rests_until = now() + webhook_rest(f.failures)
+      from (
+        select o.failures + case when o.failures > 0 and attempt.attempted_at < o.failed_at then 0 else 1 end as failures
+        from webhook_endpoints o where o.program_id = attempt.program_id and o.id = attempt.endpoint_id
+      ) f
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id
       returning e.* into endpoint;
       if endpoint.failing_since <= now() - interval '5 days' and endpoint.disabled_at is null then

@@ -6,7 +6,7 @@ import { Webhook } from 'standardwebhooks'
 
 /**
  * A process of its own that takes webhooks as an integrator's server does and verifies each by the library of Standard Webhooks. The path says whose it is
- * and how it behaves: `/<name>/ok`, `500`, `slow`, `hang`, `redirect`, `long`. What came is told to the parent, which sends the secrets.
+ * and how it behaves: `/<name>/ok`, `500`, `300ms`, `slow`, `hang`, `redirect`, `long`. What came is told to the parent, which sends the secrets.
  */
 const secrets = new Map<string, string>()
 process.on('message', ({ name, secret }: { name?: string; secret?: string }) => {
@@ -43,6 +43,7 @@ const server = createServer((incoming, outgoing) => {
       body,
     })
     if (behaviour === 'hang') return
+    if (behaviour === '300ms') await sleep(300)
     if (behaviour === 'slow') await sleep(700)
     if (behaviour === 'redirect') outgoing.setHeader('location', 'http://169.254.169.254/latest/meta-data/')
     outgoing.statusCode = behaviour === '500' ? 500 : behaviour === 'redirect' ? 302 : 200

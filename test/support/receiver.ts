@@ -16,7 +16,7 @@ export interface ReceivedWebhook {
 
 export interface Receiver {
   /** The address under which an endpoint of this name behaves so. */
-  urlOf(name: string, behaviour: 'ok' | '500' | 'slow' | 'hang' | 'redirect' | 'long'): string
+  urlOf(name: string, behaviour: 'ok' | '500' | '300ms' | 'slow' | 'hang' | 'redirect' | 'long'): string
   /** Tells the process by which secret it verifies what comes for a name. */
   expect(name: string, secret: string): void
   received: ReceivedWebhook[]
