@@ -1,5 +1,6 @@
 import { exec } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
+import { constants, setPriority } from 'node:os'
 import { styleText } from 'node:util'
 import { startVitest, type TestModule } from 'vitest/node'
 import { answerHelp } from '../../lib/commands/command.ts'
@@ -39,12 +40,13 @@ let failed = 0
 /** The linter and the compiler are written in Go and over soon: they collect no garbage before they hold 2 GiB. */
 const environment = { ...process.env, GOGC: 'off', GOMEMLIMIT: '2GiB' }
 
-async function check({ name, command }: Check): Promise<void> {
+async function check({ name, command }: Check, priority = constants.priority.PRIORITY_NORMAL): Promise<void> {
   const started = Date.now()
   const { isOk, output } = await new Promise<{ isOk: boolean; output: string }>((resolve) => {
-    exec(command, { env: environment }, (error, stdout, stderr) =>
+    const { pid } = exec(command, { env: environment }, (error, stdout, stderr) =>
       resolve({ isOk: error === null, output: stdout + stderr }),
     )
+    if (pid !== undefined) setPriority(pid, priority)
   })
   const seconds = ((Date.now() - started) / 1000).toFixed(1)
   if (isOk) {
@@ -79,8 +81,16 @@ const counter = {
   },
 }
 
+/**
+ * Beside the tests, which leave the processor alone where they wait for a browser, a process or a queue. One after the other, for the
+ * memory that the linter and the compiler take.
+ */
+async function runChecks(): Promise<void> {
+  for (const one of checks) await check(one, constants.priority.PRIORITY_BELOW_NORMAL)
+}
+
 await check(build)
-if (filters.length === 0) await Promise.all(checks.map(check))
+const checked = filters.length === 0 ? runChecks() : undefined
 
 const vitest = await startVitest('test', isCheck ? testsWithoutStack() : filters, {
   config: 'test/vitest.config.ts',
@@ -88,6 +98,7 @@ const vitest = await startVitest('test', isCheck ? testsWithoutStack() : filters
   reporters: ['default', counter],
   provide: { withFunctions: !isCheck },
 })
+await checked
 await vitest.close()
 console.log(`${passed} passed, ${failed} failed`)
 process.exit(failed === 0 ? 0 : 1)
