@@ -130,12 +130,15 @@ const unitOf = (origin: string) => (origin === 'string' ? ' characters long' : '
 export function textsOf(sent: unknown): Record<string, string> {
   const texts = Object.entries(sent ?? {}).flatMap(([name, value]: [string, unknown]) => {
     const text: unknown = Array.isArray(value) ? value.at(-1) : value
-    return typeof text === 'string' ? [[name, text.replaceAll(/\0|\p{Surrogate}/gu, '')] as const] : []
+    return typeof text === 'string' ? [[name, storable(text)] as const] : []
   })
   return Object.fromEntries(texts)
 }
 
-/** Postgres stores neither NUL nor lone surrogates. */
+/** A text without what Postgres does not store: NUL and lone surrogates. */
+export const storable = (text: string) => text.replaceAll(/\0|\p{Surrogate}/gu, '')
+
+/** Whether a text is without them. */
 export const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
 
 /**

@@ -126,8 +126,6 @@ export async function openProgram(
   ])
 }
 
-export type OpenedProgram = Awaited<ReturnType<typeof listOpenedPrograms>>[number]
-
 /** Which programs of a workspace are opened to single members. */
 export async function listOpenedPrograms(db: Database, workspaceId: string) {
   return await db.query(

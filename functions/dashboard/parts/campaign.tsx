@@ -1,3 +1,4 @@
+import { storable } from '../../../lib/api/input.ts'
 import { type Campaign, campaignNames } from '../../../lib/tracking/campaign.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import {
@@ -79,8 +80,9 @@ export function CampaignTables({ campaigns, names, currency, addressWith }: Camp
 export function partnerFiltersIn(query: Record<string, string>): PartnerFilters {
   const filters: PartnerFilters = {}
   for (const name of partnerBreakdowns) {
-    const text = query[name]?.replaceAll(/\0|\p{Surrogate}/gu, '').slice(0, 200)
-    if (text === undefined) continue
+    const given = query[name]
+    if (given === undefined) continue
+    const text = storable(given).slice(0, 200)
     if (name !== 'link') filters[name] = text === '' ? null : text
     else if (positiveInteger(text) !== undefined) filters[name] = text
   }

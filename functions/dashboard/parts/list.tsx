@@ -1,6 +1,7 @@
 import type { Context } from 'hono'
 import type { Child, PropsWithChildren } from 'hono/jsx'
 import { noteExport } from '../../../lib/access/audit-log.ts'
+import { storable } from '../../../lib/api/input.ts'
 import type { Part } from '../../../lib/keyset.ts'
 import { addressOf, positiveInteger } from './address.ts'
 import { Card, Empty, Heading, Segments, type Tone } from './blocks.tsx'
@@ -134,17 +135,18 @@ export function ExportLink({ href }: { href: string }) {
   )
 }
 
+/** What the query of a list searches for. */
+export const searchIn = (c: Context) =>
+  storable(c.req.query('q') ?? '')
+    .trim()
+    .slice(0, 100) || undefined
+
 /** What the query of a list asks for: `q`, what to look for, `sort`, one of its orders, and `partner`, the id of one. */
 export function askedOf<Sort extends string>(c: Context, sorts: Record<Sort, string>) {
   const isSort = (text: string): text is Sort => Object.hasOwn(sorts, text)
   const sort = c.req.query('sort') ?? ''
   return {
-    search:
-      c.req
-        .query('q')
-        ?.replaceAll(/\0|\p{Surrogate}/gu, '')
-        .trim()
-        .slice(0, 100) || undefined,
+    search: searchIn(c),
     sort: isSort(sort) ? sort : undefined,
     partner_id: positiveInteger(c.req.query('partner')),
   }

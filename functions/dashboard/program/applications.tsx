@@ -31,6 +31,7 @@ import {
   noneFits,
   placeIn,
   readPage,
+  searchIn,
   StateFilter,
   stateIn,
   type States,
@@ -54,13 +55,8 @@ const states: States<(typeof applicationStatuses)[number]> = {
 
 /** Which applications the query asks for. An address is looked for by those alone who see it. */
 function askedIn(c: ProgramContext) {
-  const search = c.req
-    .query('q')
-    ?.replaceAll(/\0|\p{Surrogate}/gu, '')
-    .trim()
-    .slice(0, 100)
   return {
-    search: search || undefined,
+    search: searchIn(c),
     searchesEmail: may(c.get('program').roles, 'payout-address:read'),
     status: stateIn(c, states),
   }

@@ -1,6 +1,7 @@
 import type { Context } from 'hono'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { type Action, may } from '../../../lib/access/roles.ts'
+import { storable } from '../../../lib/api/input.ts'
 import { performanceQuery } from '../../../lib/api/tracking-performance.ts'
 import { isCurrency } from '../../../lib/money.ts'
 import {
@@ -74,7 +75,7 @@ function filterOf(text: string | undefined, name: BreakdownName): string | null 
   // What counts has a partner.
   if (text === '') return name === 'partner' ? undefined : null
   if (isNamedById(name)) return positiveInteger(text)?.toString()
-  return text.replaceAll(/\0|\p{Surrogate}/gu, '').slice(0, 200) || undefined
+  return storable(text).slice(0, 200) || undefined
 }
 
 /** The page with other parameters; undefined takes one away. */
