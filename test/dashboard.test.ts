@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { makeEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
 import { saveRules } from '../lib/programs/commission-rules.ts'
 import { createWorkspace } from '../lib/programs/workspaces.ts'
 import { refusalIn } from './support/refusal.ts'
@@ -25,6 +26,7 @@ test('what signups pay stands among what everybody earns, and a fixed amount wit
   const { click_id } = await track('click', { affiliate_url: `https://shop.example.com/?aff=${made.partnerCode}` })
   await track('sale', { transaction_id: 'order-1', customer_key: 'ann', amount_cents: 5000, click_id }, apiKey)
   const shown = (await get(`/programs/${id}/sales/order-1`, dashboardToken)).text
+  expect(shown).toContain(`<a href="/programs/${id}/events?code=${made.partnerCode}">Events of the link`)
   expect(shown.match(/Rate<\/dt>\s*<dd[^>]*>(.*?)<\/dd>/)?.[1]).toBe('$4.00')
 })
 
@@ -39,6 +41,19 @@ test('what is found of a commission as it is approved is not called approved alr
   const decided = await post(`${commissions}/decide`, { which: 'shown', shown: `${id}` }, made.dashboardToken)
   const said = decodeURIComponent(decided.headers.getSetCookie().join())
   expect(said).toContain('1 had been approved, rejected or reversed already, or held for review.')
+})
+
+test('what waits for svc listen is not called pending, since nothing here is to be tried', async () => {
+  const { programId: id, dashboardToken } = await createSandbox(stack.db, env)
+  const listener = { url: null, description: '', types: ['sale.created' as const] }
+  const endpoint = await makeEndpoint(stack.db, stack.environment, id, listener)
+  const message = await testEndpoint(stack.db, id, endpoint.id)
+  const webhooks = `/programs/${id}/webhooks`
+  for (const path of ['', `/${endpoint.id}`, '/deliveries', `/${endpoint.id}/deliveries/${message}`]) {
+    const { text } = await get(`${webhooks}${path}`, dashboardToken)
+    expect([path, text.match(/For svc listen/g)?.length, text.includes('>Pending</span>')]).toEqual([path, 1, false])
+  }
+  expect((await get(`${webhooks}/deliveries?status=pending`, dashboardToken)).text).not.toContain('For svc listen')
 })
 
 test('a withdrawal of more than there can be is refused as input', async () => {

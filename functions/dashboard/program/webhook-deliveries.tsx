@@ -157,7 +157,11 @@ webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries.csv', require
   const { id: programId } = c.get('program')
   const deliveries = await listProgramDeliveries(c.get('db'), programId, { limit: csvRows, ...askedIn(c) })
   const columns = ['webhook_id', 'type', 'created_at', 'url', 'status', 'tries', 'next_try_at', 'finished_at'] as const
-  const rows = deliveries.map((delivery) => ({ ...delivery, webhook_id: webhookId(delivery.message_id) }))
+  const rows = deliveries.map((delivery) => ({
+    ...delivery,
+    webhook_id: webhookId(delivery.message_id),
+    url: targetOf(delivery),
+  }))
   return await exportCsv(c, `webhooks-${programId}`, toCsv(columns, rows))
 })
 
@@ -194,7 +198,7 @@ webhookDeliveryPages.get(
             title={delivery.type}
             lead={<Lead address={endpointAddress(program.id, endpoint.id)} endpoint={endpoint} />}
           >
-            {delivery.status === 'pending' && (
+            {delivery.status === 'pending' && endpoint.url !== null && (
               <a class="button" href={address}>
                 Refresh
               </a>
@@ -209,7 +213,7 @@ webhookDeliveryPages.get(
             <DeliveryState delivery={delivery} />
           </Card>
           <Request endpoint={endpoint} delivery={delivery} />
-          <Attempts attempts={delivery.attempts} />
+          <Attempts endpoint={endpoint} attempts={delivery.attempts} />
         </>
       ),
     })
@@ -246,11 +250,15 @@ function Request({ endpoint, delivery }: { endpoint: WebhookEndpoint; delivery: 
   )
 }
 
-function Attempts({ attempts }: { attempts: WebhookAttempt[] }) {
+function Attempts({ endpoint, attempts }: { endpoint: WebhookEndpoint; attempts: WebhookAttempt[] }) {
   return (
     <Card title="Attempts">
       {attempts.length === 0 ? (
-        <p class="muted">None yet.</p>
+        <p class="muted">
+          {endpoint.url === null
+            ? 'The command svc listen fetches it and forwards it on its own machine, so no attempts are recorded here.'
+            : 'None yet.'}
+        </p>
       ) : (
         <Table
           caption="Attempts, newest first"
