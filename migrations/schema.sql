@@ -4448,6 +4448,13 @@ CREATE OR REPLACE FUNCTION public.erased_refund_key(key text, salt text)
 RETURN ((('sha:'::text || salt) || ':'::text) || encode(sha256(convert_to((salt || key), 'UTF8'::name)), 'hex'::text))
 ;
 
+CREATE OR REPLACE FUNCTION public.expired_click(customer customers, at timestamp with time zone)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+RETURN jsonb_build_object('expired_click', jsonb_build_object('clicked_at', (customer).last_click_at, 'came_at', (customer).created_at, 'at', at))
+;
+
 CREATE OR REPLACE FUNCTION public.filtered_facts(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, quarters timestamp with time zone[], days date[], of_currency text, wanted text, with_click_values boolean)
  RETURNS TABLE(at timestamp with time zone, partner text, link text, code text, country text, device text, referrer text, page text, campaign jsonb, clicks integer, leads integer, conversions integer, sales integer, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
  LANGUAGE plpgsql
@@ -8008,6 +8015,11 @@ begin
       when step = 'click_id' then 'expired'
       else 'unverified'
     end);
+    if step = 'click_id' and buyer_id is null and tried.id is not null and not tried.valid then
+      resolution := resolution || (
+        select expired_click(c, started_at) from customers c where c.program_id = program.id and c.id = tried.id
+      );
+    end if;
     exit when buyer_id is not null;
   end loop;
 end $function$
@@ -8396,7 +8408,10 @@ AS $function$
     end as outcome
   ) clicked
   cross join lateral (
-    select with_step(with_step(null, 'customer_key', case when is_key_known then 'unverified' else 'unknown' end), 'click_id', outcome) as tried
+    select with_step(with_step(null, 'customer_key', case when is_key_known then 'unverified' else 'unknown' end), 'click_id', outcome)
+      || coalesce((
+        select expired_click(c, now()) from customers c where outcome = 'expired' and c.program_id = of_program_id and c.click_id = of_click_id
+      ), '{}') as tried
   ) steps
 $function$
 ;

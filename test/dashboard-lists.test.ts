@@ -503,8 +503,13 @@ test('a customer is found by key and by click id, a sale by its transaction id, 
 
 test("a customer's timeline goes from the first click to the payout, and is the program's alone", async () => {
   const { programId } = listing
-  const { rows } = await stack.sql.query<{ customer_id: string; click_id: string; sale_id: string }>(
-    `select s.customer_id, c.click_id, s.id as sale_id from sales s join customers c using (program_id)
+  const { rows } = await stack.sql.query<{
+    customer_id: string
+    click_id: string
+    sale_id: string
+    partner_id: string
+  }>(
+    `select s.partner_id, s.customer_id, c.click_id, s.id as sale_id from sales s join customers c using (program_id)
     where s.program_id = $1 and s.transaction_id = '11' and c.id = s.customer_id and not s.is_test`,
     [programId],
   )
@@ -537,7 +542,14 @@ test("a customer's timeline goes from the first click to the payout, and is the 
   ])
     expect(page).toContain(text)
   expect(mainOf(await get(`/programs/${programId}/customers/${sale?.click_id}`))).toBe(mainOf(page))
-  expect(await get(`/programs/${programId}/sales/11`)).toContain(`/programs/${programId}/customers/${sale?.click_id}`)
+  const why = await get(`/programs/${programId}/sales/11`)
+  for (const [address, text] of [
+    [`customers/${sale?.click_id}`, 'Timeline of the customer'],
+    [`partners/${sale?.partner_id}`, 'Partner '],
+    [`commissions?q=11`, 'Commission '],
+    [`withdrawals?partner=${sale?.partner_id}&amp;status=paid`, 'Payout '],
+  ] as const)
+    expect(why).toMatch(new RegExp(`<a href="/programs/${programId}/${address.replace('?', '\\?')}[^"]*">${text}`))
   expect(await get(`/programs/${programId}/commissions`)).toContain(
     `/programs/${programId}/customers/${sale?.customer_id}`,
   )

@@ -62,6 +62,14 @@ const explain = ({ programId }: TestShop, transaction_id = 'order-1') =>
   explainSale(db, { programId, transaction_id, test: false, withCustomer: true })
 const stepsOf = async (shop: TestShop, transactionId?: string) =>
   (await explain(shop, transactionId)).steps.map(({ step, found }) => `${step}: ${found}`)
+/** What is said of a click that was 31 days old. */
+const expiredClick = {
+  age_seconds: 31 * 86_400,
+  window_days: 30,
+  within_window: false,
+  text: 'The latest click was 31 days before and the window was 30 days. It was too old to count.',
+  event: null,
+}
 const age = (shop: TestShop, days: number) =>
   sql.query(
     `update customers set last_click_at = now() - make_interval(days => $2), created_at = now() - make_interval(days => $2)
@@ -149,6 +157,9 @@ describe('a sale of the API says how its customer was looked for', () => {
     expect(explained.partner?.id ?? null).toBe(partner && shop.partnerId)
     expect(explained.attributed).toBe(partner !== null)
     expect(explained.commission?.text ?? null).toBe(partner && '20 % of $49.25 is $9.85.')
+    const isExpired = steps.includes('click_id: expired')
+    if (partner === null) expect(explained.click !== null).toBe(isExpired)
+    if (isExpired) expect(explained.click).toMatchObject(expiredClick)
   })
 })
 
@@ -263,6 +274,24 @@ describe('a payment of Stripe says how its buyer was looked for', () => {
         'customer_key: found',
       ],
       true,
+    ],
+    [
+      'by nothing but a click whose window is over',
+      async (shop) => {
+        await age(shop, 400)
+        await pay({ ...shop, ...keyless, clickId: shop.clickId })
+      },
+      [
+        ...own,
+        'session: unknown',
+        'click_id: expired',
+        'email: not_given',
+        'processor_customer: not_given',
+        'customer_key: not_given',
+        'unverified_email: not_given',
+        'unverified_customer_key: not_given',
+      ],
+      false,
     ],
     [
       'by nothing',
@@ -400,6 +429,7 @@ describe('a payment of Stripe says how its buyer was looked for', () => {
     const explained = await explain(shop, rows[0]?.transaction_id)
     expect(explained.steps.map(({ step, found }) => `${step}: ${found}`)).toEqual(steps)
     expect(explained.attributed).toBe(attributed)
+    if (!attributed) expect(explained.click !== null).toBe(steps.includes('click_id: expired'))
     expect(explained.deliveries.length).toBeGreaterThan(0)
   })
 })

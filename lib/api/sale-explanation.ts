@@ -69,6 +69,7 @@ const explanation = () =>
     lead_commission: z.nullable(
       z.object({ id: id(), amount_cents: cents(), reversed_cents: cents(), currency: currency(), text: z.string() }),
     ),
+    payout: z.nullable(z.object({ id: id(), payout_run_id: z.nullable(id()) })),
     history: z.array(
       z.object({
         at: time(),
@@ -142,6 +143,7 @@ const example: Explanation = {
     text: '20 % of $49.00 is $9.80.',
   },
   lead_commission: null,
+  payout: null,
   history: [
     {
       at: '2026-01-01T12:05:00.000Z',
@@ -192,6 +194,8 @@ export const saleExplanation = (): Operation => ({
       customer: 'Null where nobody is known. The key of an erased customer is null.',
       code: 'The code of the partner that the sale is theirs by, or that was named beside their link.',
       steps: 'Steps, in this order, up to what named the customer. Empty where nothing came as far.',
+      click: 'What decided; of a payment of nobody the click that it names, where its window was over.',
+      payout: 'By which the commission was paid.',
       exact: 'Base times rate in minor units, before it is rounded half up.',
       commission: 'Of a sale without a customer null; its `id` is null where it earned nothing.',
       history:

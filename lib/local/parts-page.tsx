@@ -334,6 +334,7 @@ const explanation: Explanation = {
     currency: 'usd',
     text: 'The signup paid $1.00 by itself.',
   },
+  payout: { id: 3, payout_run_id: 2 },
   history: happenings.map((kind, index) => ({
     at: at.toISOString(),
     kind,
@@ -692,7 +693,7 @@ function Lists() {
         />
       </Kind>
       <Kind name="Why this partner">
-        <ExplanationPage explanation={explanation} timeline={here} />
+        <ExplanationPage explanation={explanation} related={[{ href: here, text: 'Timeline of the customer' }]} />
         <ExplanationPage explanation={unexplained} />
       </Kind>
     </>

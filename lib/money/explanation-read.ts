@@ -121,7 +121,7 @@ export function explainedSales(programId: number) {
     .select(['c.click_id', 'c.first_purchase_date', 'c.signup_date', 'c.provisional_lead_at'])
     .select(['m.id as commission_id', 'm.status', 'm.amount_cents as commission_cents', 'm.reversed_cents', 'm.reason'])
     .select(['m.corrections', 'm.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
-    .select(['m.created_at as commission_made_at', 'w.id as payout_id', 'w.reference', 'w.paid_on'])
+    .select(['m.created_at as commission_made_at', 'w.id as payout_id', 'w.payout_run_id', 'w.reference', 'w.paid_on'])
     .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
     .select(flagNames)
     .select((eb) => [

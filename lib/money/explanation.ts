@@ -66,6 +66,8 @@ export interface Explanation {
   } | null
   /** What the customer's signup paid by itself. */
   lead_commission: { id: number; amount_cents: number; reversed_cents: number; currency: string; text: string } | null
+  /** By which its commission was paid. */
+  payout: { id: number; payout_run_id: number | null } | null
   /** What happened to it, the oldest first. The changes come to what is left of the commission, the entries to what it is in the balance. */
   history: Happening[]
   /** What the processor told of the payment. Empty for the partner. */
@@ -137,6 +139,7 @@ const resolutionSchema = z.object({
   model: z.optional(z.string()),
   hold_days: z.optional(z.number()),
   partner_left: z.optional(z.boolean()),
+  expired_click: z.optional(z.object({ clicked_at: z.string(), came_at: z.string(), at: z.string() })),
 })
 type Resolution = z.output<typeof resolutionSchema>
 
@@ -283,7 +286,11 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
     customer:
       !withCustomer || sale.click_id === null ? null : { click_id: sale.click_id, customer_key: sale.customer_key },
     steps,
-    click: wentByCode && !withCustomer ? null : clickOf(sale, resolution, withCustomer),
+    click: !attributed
+      ? expiredClickOf(resolution)
+      : wentByCode && !withCustomer
+        ? null
+        : clickOf(sale, resolution, withCustomer),
     rule:
       sale.commission_bp === null
         ? null
@@ -300,6 +307,7 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
           },
     commission,
     lead_commission: leadCommissionOf(sale, withCustomer),
+    payout: sale.payout_id === null ? null : { id: sale.payout_id, payout_run_id: sale.payout_run_id },
     history: historyOf(sale),
     deliveries: deliveries.map(asDelivery),
   }
@@ -365,7 +373,8 @@ function explainPayment(
       `There is no sale with the transaction_id "${transaction_id}", and no event of the last 90 days names such a payment.`,
     )
   }
-  const steps = stepsOf(resolutionOf(told.resolution))
+  const resolution = resolutionOf(told.resolution)
+  const steps = stepsOf(resolution)
   return {
     transaction_id: told.payment_id ?? transaction_id,
     is_test: test,
@@ -388,10 +397,11 @@ function explainPayment(
     code: null,
     customer: null,
     steps,
-    click: null,
+    click: expiredClickOf(resolution),
     rule: null,
     commission: null,
     lead_commission: null,
+    payout: null,
     history: [],
     deliveries: deliveries.map(asDelivery),
   }
@@ -399,13 +409,15 @@ function explainPayment(
 
 const stepCount = ({ resolution }: DeliveryOfPayment) => resolutionOf(resolution).steps.length
 
-function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: boolean): Click | null {
-  const { clicked_at: clickedAt, came_at: cameAt, window_days: window, at } = resolution
-  if (typeof clickedAt !== 'string' || cameAt === undefined || window === undefined || at === undefined) return null
+/** The click that a payment of nobody names, where its window was over. */
+function expiredClickOf({ expired_click: click, window_days: window, model = 'last_click' }: Resolution): Click | null {
+  if (click === undefined || window === undefined) return null
+  const timing = timingOf(click.clicked_at, click.came_at, click.at, window, model)
+  return { ...timing, text: `${latestText(timing)} It was too old to count.`, event: null, campaign: null }
+}
+
+function timingOf(clickedAt: string, cameAt: string, at: string, window: number, model: string) {
   const age = Math.floor((Date.parse(at) - Date.parse(clickedAt)) / 1000)
-  const within = age < window * 86_400
-  const model = resolution.model ?? 'last_click'
-  const { click, link_code: code } = sale
   return {
     // A click's id has its time a moment before the customer is written.
     first_at: iso(Date.parse(cameAt) < Date.parse(clickedAt) ? cameAt : clickedAt),
@@ -413,11 +425,25 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
     decided_at: iso(at),
     age_seconds: age,
     window_days: window,
-    within_window: within,
+    within_window: age < window * 86_400,
     attribution_model: model,
+  }
+}
+
+const latestText = ({ age_seconds: age, window_days: window }: Pick<Click, 'age_seconds' | 'window_days'>) =>
+  `The latest click was ${ageText(age)} and the window was ${plural(window, 'day')}.`
+
+function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: boolean): Click | null {
+  const { clicked_at: clickedAt, came_at: cameAt, window_days: window, at } = resolution
+  if (typeof clickedAt !== 'string' || cameAt === undefined || window === undefined || at === undefined) return null
+  const model = resolution.model ?? 'last_click'
+  const timing = timingOf(clickedAt, cameAt, at, window, model)
+  const { click, link_code: code } = sale
+  return {
+    ...timing,
     text: [
-      `The latest click was ${ageText(age)} and the window was ${plural(window, 'day')}.`,
-      within ? '' : 'A customer who signed up or bought stays known, so the window no longer counted.',
+      latestText(timing),
+      timing.within_window ? '' : 'A customer who signed up or bought stays known, so the window no longer counted.',
       click?.code && code && click.code !== code
         ? `That click came by ${click.code}, and the customer stayed with ${code}: ${model === 'first_click' ? 'the first click decides in this program.' : 'they had signed up or bought by then.'}`
         : '',

@@ -341,6 +341,10 @@ begin
   return true;
 end $$;
 
+-- What a resolution says of a click whose window was over when its buyer set out to buy.
+create or replace function expired_click(customer customers, at timestamptz) returns jsonb language sql stable
+return jsonb_build_object('expired_click', jsonb_build_object('clicked_at', (customer).last_click_at, 'came_at', (customer).created_at, 'at', at));
+
 -- The resolution of a sale call whose key alone did not decide: whether that was known before (it was then left by a browser), and what its
 -- click id found.
 create or replace function steps_of_click(of_program_id bigint, is_key_known boolean, of_click_id text, found_id bigint) returns jsonb
@@ -360,7 +364,10 @@ language sql stable as $$
     end as outcome
   ) clicked
   cross join lateral (
-    select with_step(with_step(null, 'customer_key', case when is_key_known then 'unverified' else 'unknown' end), 'click_id', outcome) as tried
+    select with_step(with_step(null, 'customer_key', case when is_key_known then 'unverified' else 'unknown' end), 'click_id', outcome)
+      || coalesce((
+        select expired_click(c, now()) from customers c where outcome = 'expired' and c.program_id = of_program_id and c.click_id = of_click_id
+      ), '{}') as tried
   ) steps
 $$;
 

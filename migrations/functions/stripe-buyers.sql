@@ -338,6 +338,11 @@ begin
       when step = 'click_id' then 'expired'
       else 'unverified'
     end);
+    if step = 'click_id' and buyer_id is null and tried.id is not null and not tried.valid then
+      resolution := resolution || (
+        select expired_click(c, started_at) from customers c where c.program_id = program.id and c.id = tried.id
+      );
+    end if;
     exit when buyer_id is not null;
   end loop;
 end $$;

@@ -1042,6 +1042,7 @@ export interface ApiOperations {
           currency: string
           text: string
         } | null
+        payout: { id: number; payout_run_id: number | null } | null
         history: {
           at: string
           kind: string

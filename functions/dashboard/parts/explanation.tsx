@@ -10,14 +10,20 @@ import { Table } from './table.tsx'
 export const saleAddress = (programId: number, transactionId: string, test = false) =>
   `/programs/${programId}/sales/${encodeURIComponent(transactionId)}${test ? '?test=true' : ''}`
 
+/** A page about something that an explanation names. */
+export interface RelatedPage {
+  href: string
+  text: string
+}
+
 interface ExplanationPageProps {
   explanation: Explanation
-  /** Where the customer's timeline is, for those who may see it. */
-  timeline?: string | undefined
+  /** Pages about what it names, for those who may see them. */
+  related?: RelatedPage[]
 }
 
 /** Why a sale has its partner and its commission: what a program and its partner both read. */
-export function ExplanationPage({ explanation, timeline }: ExplanationPageProps) {
+export function ExplanationPage({ explanation, related = [] }: ExplanationPageProps) {
   const { transaction_id: id, is_test: isTest, attributed, sale, summary, steps, click } = explanation
   return (
     <>
@@ -35,7 +41,14 @@ export function ExplanationPage({ explanation, timeline }: ExplanationPageProps)
         aside={<Badge tone={attributed ? 'good' : 'plain'}>{attributed ? 'Attributed' : 'No partner'}</Badge>}
       >
         <p>{summary}</p>
-        <Who explanation={explanation} timeline={timeline} />
+        <Who explanation={explanation} />
+        {related.length > 0 && (
+          <p class="row">
+            {related.map(({ href, text }) => (
+              <a href={href}>{text}</a>
+            ))}
+          </p>
+        )}
       </Card>
       <Figures explanation={explanation} />
       <Card title="How the customer was identified">
@@ -70,15 +83,14 @@ export function ExplanationPage({ explanation, timeline }: ExplanationPageProps)
 const isFound = (found: string) => ['found', 'second_customer', 'named', 'by_click', 'by_code'].includes(found)
 
 /** The customer and the page that they came to, which only the program sees. */
-function Who({ explanation: { customer, click }, timeline }: ExplanationPageProps) {
+function Who({ explanation: { customer, click } }: { explanation: Explanation }) {
   if (!customer) return null
   return (
     <p class="muted small">
       Customer {customer.customer_key === null ? 'without a key' : <code>{customer.customer_key}</code>}, click id{' '}
       <code>{customer.click_id}</code>
       {click?.event?.page_url && <>, came to {click.event.page_url}</>}
-      {click?.event?.referrer_url && <> from {click.event.referrer_url}</>}.{' '}
-      {timeline && <a href={timeline}>Timeline</a>}
+      {click?.event?.referrer_url && <> from {click.event.referrer_url}</>}.
     </p>
   )
 }

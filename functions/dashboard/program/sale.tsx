@@ -1,12 +1,15 @@
-import { may } from '../../../lib/access/roles.ts'
+import { type Action, may } from '../../../lib/access/roles.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { explainSale, type Explanation } from '../../../lib/money/explanation.ts'
+import { addressOf } from '../parts/address.ts'
 import { Badge, Card } from '../parts/blocks.tsx'
-import { ExplanationPage } from '../parts/explanation.tsx'
+import { ExplanationPage, type RelatedPage } from '../parts/explanation.tsx'
 import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import { customerAddress } from './customer.tsx'
+import { partnerAddress } from './partner-columns.tsx'
 
 /** Why a sale has its partner and its commission, or a payment none. */
 export const salePages = createPages()
@@ -24,15 +27,37 @@ salePages.get('/programs/:programId/sales/:transactionId', requireProgram('commi
     current: '/commissions',
     children: (
       <>
-        <ExplanationPage
-          explanation={explanation}
-          timeline={explanation.customer ? customerAddress(program.id, explanation.customer.click_id) : undefined}
-        />
+        <ExplanationPage explanation={explanation} related={relatedTo(program, explanation)} />
         {may(program.roles, 'delivery:list') && <Deliveries explanation={explanation} />}
       </>
     ),
   })
 })
+
+/** Where the program has the partner, the link, the customer, the commission and its payout. Links and payouts by hand stand in lists. */
+function relatedTo(program: ViewerProgram, explanation: Explanation): RelatedPage[] {
+  const { partner, link, customer, commission, payout, is_test: isTest, transaction_id: transaction } = explanation
+  const pages: RelatedPage[] = []
+  const add = (action: Action, text: string, href: string) => {
+    if (may(program.roles, action)) pages.push({ href, text })
+  }
+  const address = `/programs/${program.id}`
+  if (partner) add('partner:list', `Partner ${partner.name}`, partnerAddress(program.id, partner.id))
+  if (link && !isTest) {
+    add('tracking:list', `Events of the link ${link.code}`, addressOf(`${address}/events`, { code: link.code }))
+  }
+  if (customer) add('tracking:list', 'Timeline of the customer', customerAddress(program.id, customer.click_id))
+  if (commission && commission.id !== null) {
+    add('commission:list', `Commission ${commission.id}`, addressOf(`${address}/commissions`, { q: transaction }))
+  }
+  if (payout) {
+    const { id, payout_run_id: run } = payout
+    const ofPartner = addressOf(`${address}/withdrawals`, { partner: partner?.id.toString(), status: 'paid' })
+    if (run === null) add('withdrawal:list', `Payout ${id}`, ofPartner)
+    else add('withdrawal:list', `Payout ${id} of payout run ${run}`, `${address}/payouts/${run}`)
+  }
+  return pages
+}
 
 function Deliveries({ explanation: { deliveries } }: { explanation: Explanation }) {
   if (deliveries.length === 0) return null
