@@ -7,20 +7,26 @@ import { cameFrom } from './address.ts'
 import { redirectWith } from './flash.tsx'
 import type { PageContext } from './page.ts'
 
-const field = 'form_token'
+/** The field of a form's one-time token. */
+export const formToken = 'form_token'
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** A page with a one-time token in each of its forms, so that a form sent twice counts once. */
+/**
+ * A page with a one-time token in each of its forms, so that a form sent twice counts once. A form that another button sends by GET, into an address,
+ * says `data-token="button"`, and the button that posts it has the token's name.
+ */
 export function withFormTokens(page: string): string {
-  return page.replaceAll(
-    /<form method="post"[^>]*>/g,
-    (form) => `${form}<input type="hidden" name="${field}" value="${crypto.randomUUID()}"/>`,
-  )
+  return page
+    .replaceAll(
+      /<form method="post"(?! data-token)[^>]*>/g,
+      (form) => `${form}<input type="hidden" name="${formToken}" value="${crypto.randomUUID()}"/>`,
+    )
+    .replaceAll(`<button name="${formToken}"`, (button) => `${button} value="${crypto.randomUUID()}"`)
 }
 
 /** The form that a request sends, where it is one of this dashboard's pages. */
 async function sentForm(c: Context): Promise<SentForm | undefined> {
-  const { [field]: token } = await c.req.parseBody().catch((): Record<string, unknown> => ({}))
+  const { [formToken]: token } = await c.req.parseBody().catch((): Record<string, unknown> => ({}))
   return typeof token === 'string' && uuid.test(token) ? { token, requestId: crypto.randomUUID() } : undefined
 }
 

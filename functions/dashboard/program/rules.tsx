@@ -22,6 +22,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, refuseForm } from '../parts/form.ts'
 import { Day } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
+import { formToken } from '../parts/once.ts'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import { decimalToInteger, smallestUnits } from '../parts/typed-number.ts'
@@ -103,7 +104,7 @@ function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPrev
   const inCurrency = `In ${currency.toUpperCase()}.`
   const replaced = shown.values['replaces'] ?? (rule && String(rule.id))
   return (
-    <form method="post" action={`${address}/save`} class="stack" id="rule">
+    <form method="post" data-token="button" action={`${address}/save`} class="stack" id="rule">
       {replaced && <input type="hidden" name="replaces" value={replaced} />}
       <div class="fields">
         <Field
@@ -174,7 +175,7 @@ function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPrev
         >
           {isPreviewed ? 'Preview again' : 'Preview'}
         </button>
-        <button type="submit" class={isPreviewed ? 'primary' : undefined}>
+        <button name={formToken} type="submit" class={isPreviewed ? 'primary' : undefined}>
           {isPreviewed ? 'Save the rule' : 'Save without a preview'}
         </button>
       </div>
