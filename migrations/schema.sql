@@ -1813,6 +1813,9 @@ begin
     insert into partners (program_id, user_id, group_id, name, email, payout_email)
     values (application.program_id, application.user_id, in_group_id, coalesce(profile.name, application.name), application.email, profile.payout_email)
     returning * into partner;
+    -- Who applied with an account typed the name themselves.
+    insert into partner_profiles as f (user_id, name) select application.user_id, application.name where application.user_id is not null
+    on conflict (user_id) do update set name = excluded.name where f.name is null;
   elsif partner.closed_at is not null or partner.user_id <> application.user_id then
     raise exception 'the partner is another person' using errcode = 'unique_violation', constraint = 'partners_user_key';
   elsif application.user_id is not null then
@@ -9412,9 +9415,18 @@ AS $function$
   from yesterday y cross join programs p
   cross join lateral (
     select c.partner_id, c.currency, count(*) as commissions, sum(c.amount_cents) as amount_cents
-    from commissions c
-    where c.program_id = p.id and c.reversal <> 'full' and c.rejected_at is null
-      and c.created_at >= y.began and c.created_at < y.ended
+    from (
+      select c.id from commissions c where c.program_id = p.id and c.created_at >= y.began and c.created_at < y.ended
+        and not exists (select from commission_reviews v where v.program_id = c.program_id and v.commission_id = c.id)
+      union all
+      select v.commission_id from commission_reviews v join commissions c on c.program_id = v.program_id and c.id = v.commission_id
+      where v.program_id = p.id and v.decision = 'released' and v.decided_at >= y.began and v.decided_at < y.ended and not exists (
+        select from outbox o where o.program_id = c.program_id and o.kind = 'commission_earned' and o.audience = 'partner'
+          and o.cause = concat_ws(':', 'day', c.partner_id, utc_day(c.created_at), c.currency) and o.created_at < v.flagged_at
+      )
+    ) earned
+    join commissions c on c.program_id = p.id and c.id = earned.id
+    where c.reversal <> 'full' and c.rejected_at is null
     group by 1, 2
   ) e
   join partners r on r.program_id = p.id and r.id = e.partner_id

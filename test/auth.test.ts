@@ -2,7 +2,9 @@ import { expect, test, vi } from 'vitest'
 import dashboard from '../functions/dashboard.tsx'
 import { findAccess } from '../lib/access/program-access.ts'
 import { delayAfter } from '../lib/access/attempts.ts'
-import { createPerson } from '../lib/local/people.ts'
+import { addMember, createPerson } from '../lib/local/people.ts'
+import { addPartner } from '../lib/programs/partners.ts'
+import { invitePartner } from '../lib/programs/partner-invitations.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { refusalIn } from './support/refusal.ts'
 import { startStack } from './support/stack.ts'
@@ -43,6 +45,27 @@ test('a copy of the database signs nobody in: stored tokens lack their signature
   expect(token.startsWith(`${rows[0]?.token}.`)).toBe(true)
   expect(await isSignedIn(rows[0]?.token ?? '')).toBe(false)
   expect(rows[0]?.password).not.toContain(password)
+})
+
+const told = (response: Response) => decodeURIComponent(response.headers.getSetCookie().join())
+
+test('who signs up from an invitation to their address is mailed no confirmation, since accepting it confirms the address', async () => {
+  const { programId, workspaceId } = await createSandbox(stack.db, env)
+  const owner = await createPerson(stack.db, env, { name: 'Owner', email: newEmail() })
+  await addMember(stack.db, workspaceId, owner.userId, 'owner')
+  const [email, stranger] = [newEmail(), newEmail()]
+  const { partnerId } = await addPartner(stack.db, { programId, name: 'Invited', email, code: null })
+  const invitation = await invitePartner(stack.db, { programId, partnerId, invitedBy: owner.userId })
+  const page = `/sign-up?next=${encodeURIComponent(`/partner-invitation?token=${encodeURIComponent(invitation?.token ?? '')}`)}`
+  expect(told(await post(page, undefined, { name: 'Ada', email: email.toUpperCase(), password }))).toContain(
+    'Sign in, then accept',
+  )
+  expect(told(await post(page, undefined, { name: 'Ada', email: stranger, password }))).toContain('Check your mail')
+  await post('/sign-up', undefined, { name: 'Ada', email, password })
+  await vi.waitFor(async () => {
+    const subjects = [await mailsTo(stranger), await mailsTo(email)].map((mails) => mails.map(({ subject }) => subject))
+    expect(subjects).toEqual([['Confirm your e-mail address'], ['You have an account already']])
+  }, 60_000)
 })
 
 test('sign-up answers alike for an address with an account, whose mailbox alone is told', async () => {

@@ -219,9 +219,27 @@ test('whom a signup paid is told to the program, and to no other partner whose c
   const told = async (id: string, withCustomer: boolean) =>
     (await explainSale(db, { programId: world.programId, transaction_id: id, test: false, withCustomer }))
       .lead_commission?.text
-  expect(await told(own, false)).toMatch(/ paid \$1\.50 by itself\.$/)
-  expect(await told(others, true)).toMatch(/ paid Partner 0 \$1\.50 by itself\.$/)
+  expect(await told(own, false)).toMatch(/ earned \$1\.50 by itself, on hold until /)
+  expect(await told(others, true)).toMatch(/ earned Partner 0 \$1\.50 by itself, on hold until /)
   expect(await told(others, false)).toBeUndefined()
+  // Each state of it, as the columns have it.
+  const states: [set: string, text: RegExp][] = [
+    ['held_at = now()', / earned \$1\.50 by itself, which is held for review and not paid before\.$/],
+    ['held_at = null, credited_at = now()', / earned \$1\.50 by itself\.$/],
+    ['paid_at = now()', / paid \$1\.50 by itself\.$/],
+    [
+      'credited_at = null, paid_at = null, rejected_at = now()',
+      /^The commission for the signup on .+, \$1\.50, was rejected\.$/,
+    ],
+    [`rejected_at = null, status = 'reversed'`, /, \$1\.50, was reversed\.$/],
+  ]
+  await sql.query('set session_replication_role = replica')
+  for (const [set, text] of states) {
+    await sql.query(`update commissions set ${set} where program_id = $1 and kind = 'lead'`, [world.programId])
+    expect(await told(own, false)).toMatch(text)
+  }
+  await sql.query('set session_replication_role = origin')
+  expect(await told(others, true)).toMatch(/^The commission of Partner 0 for the signup on /)
 })
 
 test('a sale earns by the rules of the partner whose code it names', async () => {

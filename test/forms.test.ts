@@ -233,6 +233,8 @@ test('every form of every page carries a token of its own', async () => {
   for (const page of [
     '/programs/new',
     `/programs/${programId}/settings`,
+    `/programs/${programId}/groups/everybody`,
+    `/programs/${programId}/groups/everybody/preview?commission_bp=10`,
     `/workspaces/${workspaceId}/members`,
     '/account',
   ]) {

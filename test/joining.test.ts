@@ -94,6 +94,9 @@ describe('an application', () => {
     expect(await listProgramsOfPartner(db, grace.userId, { limit: 5 })).toMatchObject([
       { id: program.programId, is_active: true, links: [{ is_active: true }] },
     ])
+    // What they typed as their name is what they say of themselves.
+    const { rows } = await sql.query('select name from partner_profiles where user_id = $1', [grace.userId])
+    expect(rows).toEqual([{ name: expect.any(String) }])
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('partner')
   })
 

@@ -4,6 +4,7 @@ import dashboard from '../functions/dashboard.tsx'
 import mailEvents from '../functions/mail-events.ts'
 import type { Role } from '../lib/access/roles.ts'
 import { call } from '../lib/database.ts'
+import { decideReviews } from '../lib/money/reviews.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { addMember, createPerson, type Person, tiePartner } from '../lib/local/people.ts'
 import { writeNotifications } from '../lib/notifications/in-app.ts'
@@ -390,6 +391,50 @@ test('a partner is mailed the next day what a day brought, once, without what wa
   await pass('2 days')
   await send()
   expect(mailApi.mails[0]?.text).toMatch(/- You earned \$6\.00 by 2 commissions on \d{4}-\d\d-\d\d\./)
+})
+
+test('what is held is told as earned on the day on which it is released, and never twice', async () => {
+  await sql.query("update commissions set created_at = created_at - interval '80 days' where program_id = $1", [
+    program.programId,
+  ])
+  const hold = (id: number) =>
+    sql.query(
+      `with held as (insert into commission_reviews (program_id, commission_id, flags) values ($1, $2, '[]') returning *)
+      update commissions set held_at = now() where program_id = $1 and id = $2`,
+      [program.programId, id],
+    )
+  const release = async (...ids: number[]) => {
+    await decideReviews(db, program.programId, ids, 'released', 'Known to us')
+    await sql.query(
+      "update commission_reviews set decided_at = now() + interval '11 days' where program_id = $1 and decided_at <= now()",
+      [program.programId],
+    )
+  }
+  const earnedIn = async (days: number) => {
+    for (const { outbox_id: id } of await dailyNotices(new Date(Date.now() + days * 86_400_000))) {
+      const { rows } = await sql.query<{ amount: number }>(
+        "select (payload->>'amount_cents')::integer as amount from outbox where program_id = $1 and id = $2 and kind = 'commission_earned'",
+        [program.programId, id],
+      )
+      for (const { amount } of rows) return amount
+    }
+    return undefined
+  }
+  const { commissionId: toldBefore } = await program.soldBy(0, 1000)
+  const { commissionId: held } = await program.soldBy(0, 2000)
+  const { commissionId: kept } = await program.soldBy(0, 4000)
+  // On a day that nothing was told of yet.
+  await sql.query(
+    "update commissions set created_at = now() + interval '10 days' where program_id = $1 and id = any ($2)",
+    [program.programId, [toldBefore, held, kept]],
+  )
+  await hold(held)
+  await hold(kept)
+  expect(await earnedIn(11)).toBe(200)
+  await hold(toldBefore)
+  await release(held, toldBefore)
+  expect(await earnedIn(12)).toBe(400)
+  expect(await earnedIn(13)).toBeUndefined()
 })
 
 test.each([['never'], ['at_once']] as const)('a partner who chose %s is told of no day', async (earned) => {

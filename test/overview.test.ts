@@ -128,6 +128,7 @@ const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = 
     `?code=${codeId}`,
     /Code: <bdi>TOM5<\/bdi>[\s\S]*<dt>Revenue<\/dt><dd class="value">\$1\.00</,
   ],
+  ['a code that is named', '?code=tom5', /Code: <bdi>TOM5<\/bdi>[\s\S]*<dt>Revenue<\/dt><dd class="value">\$1\.00</],
   [
     'no conversion of a code, since clicks have none',
     `?code=${codeId}`,
@@ -261,6 +262,8 @@ test('a partner reads what their links named, and nothing of the click of anothe
         /utm_source <bdi>mail<\/bdi>, sub1 <bdi>footer</,
       )
     }
+    expect(await read(`/programs/${own.programId}/events`, own.dashboardToken)).toContain('Export CSV')
+    expect(await read(`/programs/${own.programId}/events?q=nobody`, own.dashboardToken)).not.toContain('Export CSV')
     expect(await read(`/partner/sales/${own.programId}/by-link`)).toContain('sub1 <bdi>footer<')
     expect(await read(`/partner/sales/${own.programId}/by-code`)).not.toContain('secret')
     expect(await read(`/programs/${own.programId}/events.csv`, own.dashboardToken)).toMatch(
@@ -273,6 +276,13 @@ test('a partner reads what their links named, and nothing of the click of anothe
     expect([tileIn(overview, 'Clicks'), tileIn(overview, 'Revenue')]).toEqual(['1', '$100.00'])
     if (when === 'waiting') while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
   }
+  const named = await fetch(`${stack.baseUrl}/programs/${own.programId}?code=nobodys`, {
+    headers: { cookie: cookieOf(own.dashboardToken) },
+  })
+  expect([named.status, await named.text()]).toEqual([
+    404,
+    expect.stringContaining('This program has no code nobodys.'),
+  ])
 })
 
 test('what goes on is compared with what had come by then', async () => {

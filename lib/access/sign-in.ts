@@ -70,7 +70,7 @@ interface AuthContext {
  * HTTP driver has no interactive transactions. Members of workspaces are in lib/programs/members.ts: there each change has to
  * be one atomic statement (a workspace never loses its last owner), and a removed member has to stay known.
  */
-export function openAuth({ env, executionCtx }: AuthContext) {
+export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress = true } = {}) {
   const db = openDatabase(env)
   const startedAt = Date.now()
   let mayMail = true
@@ -137,7 +137,7 @@ export function openAuth({ env, executionCtx }: AuthContext) {
       },
     },
     emailVerification: {
-      sendOnSignUp: true,
+      sendOnSignUp: confirmsAddress,
       expiresIn: confirmationSeconds,
       sendVerificationEmail: async ({ user, token }) => {
         await sendMail(db, env, {

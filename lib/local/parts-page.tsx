@@ -332,7 +332,7 @@ const explanation: Explanation = {
     amount_cents: 100,
     reversed_cents: 0,
     currency: 'usd',
-    text: 'The signup paid $1.00 by itself.',
+    text: 'The signup on Jan 1, 2026 earned $1.00 by itself.',
   },
   payout: { id: 3, payout_run_id: 2 },
   history: happenings.map((kind, index) => ({

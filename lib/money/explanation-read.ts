@@ -146,7 +146,15 @@ export function explainedSales(programId: number) {
             join.onRef('y.program_id', '=', 'x.program_id').onRef('y.id', '=', 'x.partner_id'),
           )
           .select(['x.id', 'x.amount_cents', 'x.reversed_cents', 'x.currency', 'x.status', 'x.created_at'])
-          .select(['x.partner_id', 'y.name as partner_name'])
+          .select([
+            'x.partner_id',
+            'y.name as partner_name',
+            'x.held_at',
+            'x.rejected_at',
+            'x.hold_until',
+            'x.credited_at',
+            'x.paid_at',
+          ])
           .whereRef('x.program_id', '=', 's.program_id')
           .whereRef('x.customer_id', '=', 's.customer_id')
           .where('x.kind', '=', 'lead'),

@@ -325,8 +325,22 @@ function leadCommissionOf(
     amount_cents: lead.amount_cents,
     reversed_cents: lead.reversed_cents,
     currency: lead.currency,
-    text: `The signup on ${day(lead.created_at)} paid ${to}${formatMoney(lead.amount_cents, lead.currency)} by itself.`,
+    text: leadText(lead, to),
   }
+}
+
+/** What became of it. */
+function leadText(lead: NonNullable<ExplainedSale['lead_commission']>, to: string): string {
+  const amount = formatMoney(lead.amount_cents, lead.currency)
+  const on = day(lead.created_at)
+  if (lead.rejected_at !== null)
+    return `The commission ${to && `of ${to}`}for the signup on ${on}, ${amount}, was rejected.`
+  if (lead.status === 'reversed')
+    return `The commission ${to && `of ${to}`}for the signup on ${on}, ${amount}, was reversed.`
+  if (lead.paid_at !== null) return `The signup on ${on} paid ${to}${amount} by itself.`
+  const earned = `The signup on ${on} earned ${to}${amount} by itself`
+  if (lead.held_at !== null) return `${earned}, which is held for review and not paid before.`
+  return lead.credited_at === null ? `${earned}, on hold until ${day(lead.hold_until)}.` : `${earned}.`
 }
 
 const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: DeliveryOfPayment) => ({

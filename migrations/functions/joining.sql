@@ -236,6 +236,9 @@ begin
     insert into partners (program_id, user_id, group_id, name, email, payout_email)
     values (application.program_id, application.user_id, in_group_id, coalesce(profile.name, application.name), application.email, profile.payout_email)
     returning * into partner;
+    -- Who applied with an account typed the name themselves.
+    insert into partner_profiles as f (user_id, name) select application.user_id, application.name where application.user_id is not null
+    on conflict (user_id) do update set name = excluded.name where f.name is null;
   elsif partner.closed_at is not null or partner.user_id <> application.user_id then
     raise exception 'the partner is another person' using errcode = 'unique_violation', constraint = 'partners_user_key';
   elsif application.user_id is not null then

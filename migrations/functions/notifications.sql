@@ -141,7 +141,7 @@ begin
 end $$;
 
 -- Tells what nobody is told of one by one: what a partner with an account earned on the day (UTC) before this moment, unless they are told of each commission or
--- wish not to be; and, once a week, that payouts are due. Each is told once, however often this runs. Returns the rows.
+-- wish not to be. What is held is earned on the day on which a person releases it, unless its own day was told before it was held. And, once a week, that payouts are due. Each is told once, however often this runs. Returns the rows.
 create or replace function write_daily_notices(moment timestamptz) returns table (program_id bigint, outbox_id bigint) language sql as $$
   with yesterday as (
     select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '1 day' as began, date_trunc('day', moment, 'UTC') as ended
@@ -152,9 +152,18 @@ create or replace function write_daily_notices(moment timestamptz) returns table
   from yesterday y cross join programs p
   cross join lateral (
     select c.partner_id, c.currency, count(*) as commissions, sum(c.amount_cents) as amount_cents
-    from commissions c
-    where c.program_id = p.id and c.reversal <> 'full' and c.rejected_at is null
-      and c.created_at >= y.began and c.created_at < y.ended
+    from (
+      select c.id from commissions c where c.program_id = p.id and c.created_at >= y.began and c.created_at < y.ended
+        and not exists (select from commission_reviews v where v.program_id = c.program_id and v.commission_id = c.id)
+      union all
+      select v.commission_id from commission_reviews v join commissions c on c.program_id = v.program_id and c.id = v.commission_id
+      where v.program_id = p.id and v.decision = 'released' and v.decided_at >= y.began and v.decided_at < y.ended and not exists (
+        select from outbox o where o.program_id = c.program_id and o.kind = 'commission_earned' and o.audience = 'partner'
+          and o.cause = concat_ws(':', 'day', c.partner_id, utc_day(c.created_at), c.currency) and o.created_at < v.flagged_at
+      )
+    ) earned
+    join commissions c on c.program_id = p.id and c.id = earned.id
+    where c.reversal <> 'full' and c.rejected_at is null
     group by 1, 2
   ) e
   join partners r on r.program_id = p.id and r.id = e.partner_id

@@ -1,5 +1,7 @@
 import * as z from 'zod/mini'
 import { openAuth } from '../../../lib/access/sign-in.ts'
+import { findInvitation } from '../../../lib/programs/invitations.ts'
+import { findPartnerInvitation } from '../../../lib/programs/partner-invitations.ts'
 import { nameField } from '../../../lib/names.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import { Card } from '../parts/blocks.tsx'
@@ -55,6 +57,16 @@ function renderSignUp(c: PageContext, shown: FormState) {
   })
 }
 
+/** To whom the invitation is that led here. Its link came to that address, so accepting it confirms the address. */
+async function invitedAddress(c: PageContext): Promise<string | undefined> {
+  const { pathname, searchParams } = new URL(nextOf(c), c.env.BASE_URL)
+  const token = searchParams.get('token')
+  if (token === null) return undefined
+  if (pathname === '/invitation') return (await findInvitation(c.get('db'), token))?.email
+  if (pathname === '/partner-invitation') return (await findPartnerInvitation(c.get('db'), token))?.email
+  return undefined
+}
+
 const signUpPage = (c: PageContext) => withNext('/sign-up', nextOf(c))
 
 const signUpForm = z.object({
@@ -65,13 +77,17 @@ const signUpForm = z.object({
 
 signUpPages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   const { name, email, password } = c.req.valid('form')
-  const response = await openAuth(c).api.signUpEmail({
+  const isInvited = (await invitedAddress(c)) === email.toLowerCase()
+  const response = await openAuth(c, { confirmsAddress: !isInvited }).api.signUpEmail({
     body: { name, email, password },
     headers: c.req.raw.headers,
     asResponse: true,
   })
   const problem = passOn(c, response)
   if (problem) return await refuseForm(c, signUpPage(c), { problem })
+  if (isInvited) {
+    return redirectWith(c, withNext('/sign-in', nextOf(c)), 'Sign in, then accept the invitation.')
+  }
   const sent = canMail(c.env)
     ? `Check your mail: the link that was sent to ${email} confirms that the address is yours.`
     : mailIsMissing

@@ -93,7 +93,14 @@ function OwnName({ name, form: shown }: { name: string; form: FormState }) {
   return (
     <Card title="Your name">
       <form method="post" action="/partner/name" class="row end">
-        <Field name="name" label="How programs see you" value={name} form={shown} required />
+        <Field
+          name="name"
+          label="How programs see you"
+          value={name}
+          hint={name === '' ? 'Not set yet: each program sees the name that it wrote down for you.' : undefined}
+          form={shown}
+          required
+        />
         <button type="submit">Save</button>
       </form>
     </Card>

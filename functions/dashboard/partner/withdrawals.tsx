@@ -144,7 +144,19 @@ partnerWithdrawalPages.get(`${address}.csv`, requirePartner, async (c) => {
   const { id: userId } = c.get('viewer').user
   const withdrawals = await listWithdrawals(c.get('db'), { userId }, { limit: csvRows })
   const rows = withdrawals.map((withdrawal) => ({ ...withdrawalRow(withdrawal), program: withdrawal.program_name }))
-  const columns = ['id', 'asked', 'program', 'status', 'currency', 'amount', 'requested', 'decided', 'reason'] as const
+  const columns = [
+    'id',
+    'asked',
+    'program',
+    'status',
+    'currency',
+    'amount',
+    'requested',
+    'decided',
+    'reference',
+    'paid_on',
+    'reason',
+  ] as const
   return csvResponse(c, 'payouts', toCsv(columns, rows))
 })
 

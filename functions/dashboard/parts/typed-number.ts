@@ -9,6 +9,7 @@ export function decimalToInteger(text: string, decimals: number): number {
 
 /** Which rule an amount breaks that is none, or is not above zero. */
 export function amountProblem(amount: string, currency: string): string {
+  if (/^\s*[-\u2212\u2013]/.test(amount)) return 'Enter an amount above zero, without a minus.'
   const code = currency.toUpperCase()
   const decimals = /^\d+[.,](\d+)$/.exec(amount.trim())?.[1]?.length ?? 0
   const allowed = currencyExponent(currency)

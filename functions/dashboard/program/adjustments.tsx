@@ -172,7 +172,9 @@ adjustmentPages.post(
       const isTooMuch = cents > maxAmountCents || /^\s*\d{13}/.test(amount)
       const text = isTooMuch
         ? `Enter ${formatMoney(maxAmountCents, currency)} at most.`
-        : amountProblem(amount, currency)
+        : /^\s*-/.test(amount)
+          ? 'Enter the amount without a minus, and choose a deduction to take it from the balance.'
+          : amountProblem(amount, currency)
       return await refuseForm(c, partnerPageOf(c), { errors: { amount: text } })
     }
     const outbox: RelayMessage[] = []

@@ -117,7 +117,7 @@ async function renderEvents(c: ProgramContext, mode: Mode) {
     current: modes[mode].part,
     children: (
       <>
-        <Filters asked={asked} />
+        <Filters asked={asked} isEmpty={page.rows.length === 0} />
         <List
           page={page}
           caption="Events, newest first"
@@ -130,7 +130,7 @@ async function renderEvents(c: ProgramContext, mode: Mode) {
   })
 }
 
-function Filters({ asked: { mode, address, query } }: { asked: Asked }) {
+function Filters({ asked: { mode, address, query }, isEmpty }: { asked: Asked; isEmpty: boolean }) {
   return (
     <>
       <Heading title="Events" lead={modes[mode].lead}>
@@ -142,7 +142,7 @@ function Filters({ asked: { mode, address, query } }: { asked: Asked }) {
             current: (query['eventType'] ?? '') === kind,
           }))}
         />
-        <ExportLink href={addressOf(`${address}.csv`, query)} />
+        {!isEmpty && <ExportLink href={addressOf(`${address}.csv`, query)} />}
       </Heading>
       <Find address={address} query={query} what={modes[mode].what} choices={choices[mode]} />
     </>

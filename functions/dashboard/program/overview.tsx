@@ -1,6 +1,8 @@
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
+import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney } from '../../../lib/money.ts'
+import { listCodes } from '../../../lib/programs/codes.ts'
 import { readOverview } from '../../../lib/programs/overview.ts'
 import {
   type BreakdownName,
@@ -20,7 +22,7 @@ import { DateRange } from '../parts/date-range.tsx'
 import { formatAmount, formatAxis, formatDate, formatNumber, formatTime } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
 import { exportCsv, ExportLink } from '../parts/list.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
+import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Breakdowns } from './breakdowns.tsx'
 import { checkOf } from './check.tsx'
 import { NeedsYou } from './needs.tsx'
@@ -40,7 +42,7 @@ const ofRead = ({ id, currency, createdAt }: ViewerProgram) => ({ id, currency, 
 
 overviewPages.get('/programs/:programId', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
-  const asked = askedOf(c, program)
+  const asked = await withCode(c, askedOf(c, program))
   const { isBegun, needs, ...figures } = await readOverview(c.get('db'), ofRead(program), asked.query)
   if (!isBegun) return c.redirect(checkOf(program.id), 303)
   const page: PageProps = { ...figures, program, asked, given: c.req.query() }
@@ -61,6 +63,21 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
     ),
   })
 })
+
+/** A code may be named in place of its id. Refuses with `not_found` one that the program does not have. */
+async function withCode(c: ProgramContext, asked: Asked): Promise<Asked> {
+  const program = c.get('program')
+  const name = (c.req.query('code') ?? '').replaceAll('\0', '').toWellFormed().trim()
+  if (name === '' || asked.query.filters.code !== undefined || !breakdownsFor(program).includes('code')) return asked
+  const [code] = await listCodes(c.get('db'), program.id, { limit: 1, code: name })
+  if (!code) throw new ApiError('not_found', `This program has no code ${name.slice(0, 64)}.`)
+  const id = String(code.id)
+  return {
+    ...asked,
+    query: { ...asked.query, filters: { ...asked.query.filters, code: id } },
+    kept: { ...asked.kept, code: id },
+  }
+}
 
 interface PageProps {
   program: ViewerProgram

@@ -33,6 +33,12 @@ export const frame = css`
     padding: 0 1rem 0.5rem;
     scrollbar-width: thin;
   }
+  /* A script brings the current page into view where the list scrolls. */
+  @media (scripting: none) {
+    .frame nav ul {
+      flex-wrap: wrap;
+    }
+  }
   .frame nav a {
     display: flex;
     align-items: center;
