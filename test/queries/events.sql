@@ -245,7 +245,7 @@ select "s"."code_id", "a"."code", "s"."commission_rule_id", "s"."commission_fixe
     limit $1) as obj) as "click", (
   select to_json(obj)
   from (
-    select "x"."id", "x"."amount_cents", "x"."reversed_cents", "x"."currency", "x"."status", "x"."created_at", "x"."partner_id", "y"."name" as "partner_name"
+    select "x"."id", "x"."amount_cents", "x"."reversed_cents", "x"."currency", "x"."status", "x"."created_at", "x"."partner_id", "y"."name" as "partner_name", "x"."held_at", "x"."rejected_at", "x"."hold_until", "x"."credited_at", "x"."paid_at"
     from "commissions" as "x"
     inner join "partners" as "y" on "y"."program_id" = "x"."program_id" and "y"."id" = "x"."partner_id"
     where "x"."program_id" = "s"."program_id" and "x"."customer_id" = "s"."customer_id" and "x"."kind" = $2) as obj) as "lead_commission", (
