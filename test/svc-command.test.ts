@@ -394,6 +394,19 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect((await svc(['rules', 'list'])).stdout).toBe('payment: 50 %\n')
     expect((await svc(['rules', 'update', '--rules', '{}'])).exitCode).toBe(2)
     expect((await svc(['rules', 'update', '--rules', '[]'])).exitCode).toBe(0)
+    const all = [
+      {
+        commission_fixed_cents: 1200,
+        commission_duration_months: 12,
+        lifetime_cap_cents: 5000,
+        lead_commission_cents: 200,
+      },
+      { sale_type: 'addon', commission_bp: 1000, commission_fixed_cents: 50 },
+    ]
+    await svc(['rules', 'update', '--group-id', String(group.id), '--rules', JSON.stringify(all)])
+    expect((await svc(['groups', 'list'])).stdout).toContain(
+      'every sale: 1200 minor units for 12 months up to 5000 minor units for a customer with 200 minor units for a signup, addon: 10 % and 50 minor units\n',
+    )
     expect((await svc(['groups', 'delete', String(group.id)])).stdout).toBe(`✓ Group ${group.id} is removed.\n`)
   })
 

@@ -25,6 +25,22 @@ export function money(cents: number, currency: string): string {
   return format.format(cents / 10 ** (format.resolvedOptions().maximumFractionDigits ?? 2))
 }
 
+const units = (amount: number) => `${amount} minor units`
+
+/** A rule in words. Amounts stay in minor units, since a rule does not say of which currency they are. */
+export function ruleInWords(rule: Row<'listGroups'>['rules'][number]): string {
+  const { commission_bp: bp, commission_fixed_cents: fixed } = rule
+  const share = [bp > 0 || fixed === 0 ? `${bp / 100} %` : '', fixed > 0 ? units(fixed) : ''].filter(Boolean)
+  return [
+    `${rule.product_id ?? rule.sale_type ?? 'every sale'}: ${share.join(' and ')}`,
+    rule.commission_duration_months === null ? '' : `for ${rule.commission_duration_months} months`,
+    rule.lifetime_cap_cents === null ? '' : `up to ${units(rule.lifetime_cap_cents)} for a customer`,
+    rule.lead_commission_cents === null ? '' : `with ${units(rule.lead_commission_cents)} for a signup`,
+  ]
+    .filter(Boolean)
+    .join(' ')
+}
+
 type Partner = Row<'listPartners'>
 const codesOf = ({ links, has_more_links: more }: Partner) =>
   [...links.map(({ code }) => code), ...(more ? ['…'] : [])].join(', ')
@@ -93,13 +109,7 @@ const lists = [
       ['ID', ({ id }) => id],
       ['NAME', ({ name }) => name],
       ['PARTNERS', ({ partners }) => partners],
-      [
-        'RULES',
-        ({ rules }) =>
-          rules
-            .map((rule) => `${rule.product_id ?? rule.sale_type ?? 'every sale'}: ${rule.commission_bp / 100} %`)
-            .join(', '),
-      ],
+      ['RULES', ({ rules }) => rules.map(ruleInWords).join(', ')],
     ],
   }),
   kinds<Row<'listApplications'>>({

@@ -1,5 +1,15 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import { type Flags, green, money, plain, type Print, type Subcommand, table, wholeNumber } from './resources.ts'
+import {
+  type Flags,
+  green,
+  money,
+  plain,
+  type Print,
+  ruleInWords,
+  type Subcommand,
+  table,
+  wholeNumber,
+} from './resources.ts'
 import { connect, request } from './service.ts'
 import type { ApiOperations } from '../api-types.ts'
 
@@ -14,7 +24,11 @@ export function addRules(svc: Command, subcommand: Subcommand, print: Print): vo
     .addHelpText('after', '\nExamples:\n  $ svc rules list')
     .action(async (flags: Flags) => {
       const answer = await request<ApiOperations['listRules']['answer']>(connect(flags), '/api/v1/rules')
-      print(flags, answer, answer.rules.length === 0 ? 'No rules.' : answer.rules.map(inWords).join('\n'))
+      print(
+        flags,
+        answer,
+        answer.rules.length === 0 ? 'No rules.' : answer.rules.map((rule) => plain(ruleInWords(rule))).join('\n'),
+      )
     })
 
   const withRules = (name: string, description: string, example: string) =>
@@ -66,19 +80,6 @@ function asRules(text: string): unknown {
     // Said below.
   }
   throw new InvalidArgumentError('It is a JSON array of rules.')
-}
-
-function inWords(rule: ApiOperations['listRules']['answer']['rules'][number]): string {
-  return plain(
-    [
-      `${rule.product_id ?? rule.sale_type ?? 'every sale'}: ${rule.commission_bp / 100} %`,
-      rule.commission_fixed_cents > 0 ? `and ${rule.commission_fixed_cents} cents` : '',
-      rule.lifetime_cap_cents === null ? '' : `up to ${rule.lifetime_cap_cents} cents for a customer`,
-      rule.commission_duration_months === null ? '' : `for ${rule.commission_duration_months} months`,
-    ]
-      .filter(Boolean)
-      .join(' '),
-  )
 }
 
 function previewed({ preview }: ApiOperations['previewRules']['answer']): string {
