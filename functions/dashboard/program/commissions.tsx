@@ -2,9 +2,13 @@ import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
-import { ApiError } from '../../../lib/errors.ts'
 import { type commissionSorts, listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
-import { approveCommissions, rejectCommission, rejectCommissions } from '../../../lib/money/commissions.ts'
+import {
+  approveCommission,
+  approveCommissions,
+  rejectCommission,
+  rejectCommissions,
+} from '../../../lib/money/commissions.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, backTo, idInPath } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
@@ -383,11 +387,8 @@ commissionPages.post(
   requireProgram('commission:decide'),
   async (c) => {
     const { id: programId } = c.get('program')
-    const outbox: RelayMessage[] = []
-    const approved = await approveCommissions(c.get('db'), programId, [idInPath(c, 'commissionId', missing)], outbox)
+    const { outbox } = await approveCommission(c.get('db'), programId, idInPath(c, 'commissionId', missing))
     await sendSoon(c.env, outbox)
-    if (approved === 0)
-      throw new ApiError('conflict', 'This commission was approved or rejected already, or is held for review.')
     return redirectWith(c, backTo(c, addressIn(programId)), "Approved: it is in the partner's balance.")
   },
 )
