@@ -291,6 +291,20 @@ test('a withdrawal of no amount is of all that is available, and then nothing is
     yen.partnerToken,
   )
   expect(refusalIn(headers)).toContain('Nothing is available in JPY now.')
+
+  // Two people transfer it: the second one is told.
+  const { rows } = await stack.sql.query<{ id: string }>('select id from withdrawals where program_id = $1', [
+    yen.programId,
+  ])
+  const said: string[] = []
+  for (const reference of ['transfer-1', 'transfer-2', 'transfer-1']) {
+    const transfer = { amount_cents: '1050', reference, paid_on: '2026-11-20' }
+    const path = `/programs/${yen.programId}/withdrawals/${rows[0]?.id}/pay`
+    const paid = await post(path, transfer, yen.dashboardToken)
+    said.push(decodeURIComponent(paid.headers.get('set-cookie') ?? ''))
+  }
+  const good = expect.stringContaining('Marked as paid.')
+  expect(said).toEqual([good, expect.stringContaining('paid before, by the transfer transfer-1.'), good])
 })
 
 test('a partner who is deactivated reads so on each of their pages', async () => {

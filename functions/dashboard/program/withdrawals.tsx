@@ -203,11 +203,17 @@ withdrawalPages.post(
     const { id: programId } = c.get('program')
     const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
     const withdrawalId = idInPath(c, 'withdrawalId', missing)
-    const { outbox } = await payWithdrawal(c.get('db'), programId, withdrawalId, amountCents, transfer)
+    const { withdrawal, outbox } = await payWithdrawal(c.get('db'), programId, withdrawalId, amountCents, transfer)
     await sendSoon(c.env, outbox)
-    return redirectWith(c, backTo(c, addressIn(programId)), 'Marked as paid.')
+    const back = backTo(c, addressIn(programId))
+    if (withdrawal.reference !== transfer.reference) return redirectWith(c, back, paidBefore(withdrawal), 'bad')
+    return redirectWith(c, back, 'Marked as paid.')
   },
 )
+
+/** What the second of two people reads who each made a transfer. */
+const paidBefore = ({ reference }: { reference: string | null }) =>
+  `This was paid before, by the transfer ${reference}. Yours is not recorded: look whether the money went twice.`
 
 const refuseForm = z.object({ reason: reasonField('Enter a reason. The partner sees it.') })
 
