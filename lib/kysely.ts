@@ -18,5 +18,8 @@ export const kysely = new QueryCreator<DB>({
 /** When the transaction began, by the database's clock. */
 export const now = sql<Date>`now()`
 
+/** A text in lower case as the indexes have names, codes and addresses: the database's, which is not JavaScript's for all letters. */
+export const lower = (text: string) => sql<string>`lower(${text}::text)`
+
 /** A pattern of `ilike` for texts that hold this one. */
 export const containing = (text: string) => `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`

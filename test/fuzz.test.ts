@@ -13,35 +13,38 @@ const sandbox = await createSandbox(stack.db, env)
 const routes = await readRoutes()
 const open = () => openStage(stack.baseUrl, stack.db, env)
 
-/** An id that cannot be one, one that is too large, and one that nothing has yet. */
-const strangeIds = ['abc', '9'.repeat(30), '999999999']
+/** An id that cannot be one, one that no header can hold, one that is too large, and one that nothing has yet. */
+const strangeIds = ['abc', '\r\nX-Injected: 1', '9'.repeat(30), '999999999']
 
 // The API tells what is wrong with an id that can be none, and two of its addresses take a token and no key.
 const told = (route: string) => (route.startsWith('GET /api/') || route.endsWith('.csv') ? [400, 401, 404] : [404])
 
-test.each(strangeIds)('no page or resource is found by the id %s, wherever an address takes one', async (strange) => {
+test.each(strangeIds)('no page or resource is found by the id %j, and no form is taken there', async (strange) => {
   const { callers, ids, sandbox: own } = await open()
   // What an address takes that is no id of the database may be anything.
   const names = Object.keys(ids).filter((name) => /id$/i.test(name))
   const asked = routes.flatMap((route) => {
     const [method = '', path = ''] = route.split(' ')
     return names
-      .filter((name) => method === 'GET' && path.split('/').includes(name))
-      .map((name) => ({ route, path: withIds(path.replace(name, strange), ids) }))
+      .filter((name) => (method === 'GET' || method === 'POST') && path.split('/').includes(name))
+      .map((name) => ({ route, method, path: withIds(path.replace(name, encodeURIComponent(strange)), ids) }))
   })
-  expect(asked.length).toBeGreaterThan(60)
+  expect(asked.length).toBeGreaterThan(150)
   const answers = await Promise.all(
-    asked.map(async ({ route, path }) => {
-      const isApi = path.startsWith('/api/')
+    asked.map(async ({ route, method, path }) => {
       const caller = path.startsWith('/partner') ? callers['partner'] : callers['owner']
-      const headers: Record<string, string> = isApi
+      const headers: Record<string, string> = path.startsWith('/api/')
         ? { authorization: `Bearer ${own.apiKey}` }
-        : { cookie: caller ?? '' }
-      const { status } = await fetch(stack.baseUrl + path, { headers, redirect: 'manual' })
+        : { cookie: caller ?? '', origin: stack.baseUrl }
+      const body = method === 'POST' ? new URLSearchParams({ page: '1' }) : null
+      const { status } = await fetch(stack.baseUrl + path, { method, headers, body, redirect: 'manual' })
       return { route, status }
     }),
   )
-  expect(answers.filter(({ route, status }) => !told(route).includes(status))).toEqual([])
+  const wrong = answers.filter(({ route, status }) =>
+    route.startsWith('GET ') ? !told(route).includes(status) : status < 300 || status >= 500,
+  )
+  expect(wrong).toEqual([])
 })
 
 test(

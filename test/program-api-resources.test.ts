@@ -212,6 +212,8 @@ test('a group is made with its rules once, changed by the field, and pays its pa
   })
   const { group } = made.body
   expect((await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))).body).toEqual(made.body)
+  // A letter whose lower case is another one to the database than to JavaScript.
+  expect((await post('/api/v1/groups', { name: 'İ' })).body.group).toMatchObject({ name: 'İ' })
   expect(await post('/api/v1/groups', { name: 'GOLD' })).toMatchObject({
     status: 409,
     body: { error: { code: 'conflict', details: [{ field: 'name' }] } },

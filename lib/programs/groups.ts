@@ -3,7 +3,7 @@ import { call, type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
-import { kysely } from '../kysely.ts'
+import { kysely, lower } from '../kysely.ts'
 import { type CommissionRule, refuseHolder, rulesOf } from './commission-rules.ts'
 
 export type PartnerGroup = InferResult<ReturnType<typeof groupsStatement>>[number]
@@ -31,7 +31,7 @@ export function groupsStatement(programId: number, list: Part & { groupId?: numb
     .where('g.program_id', '=', programId)
     .where('g.removed_at', 'is', null)
   if (groupId !== undefined) query = query.where('g.id', '=', groupId)
-  if (name !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['g.name']), '=', name.toLowerCase()))
+  if (name !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['g.name']), '=', lower(name)))
   return partOf(query, sql.ref<number>('g.id'), part)
 }
 

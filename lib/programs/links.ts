@@ -3,7 +3,7 @@ import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError, notOfProgram } from '../errors.ts'
-import { containing, kysely, now } from '../kysely.ts'
+import { containing, kysely, lower, now } from '../kysely.ts'
 import type { DB, Json } from '../schema.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges, refuseBadMetadata } from './metadata.ts'
 
@@ -201,7 +201,7 @@ function linksStatement(programId: number, list: LinkList) {
   if (status !== undefined) query = query.where('l.is_active', '=', status === 'active')
   if (partner_id !== undefined) query = query.where('l.partner_id', '=', partner_id)
   if (external_id !== undefined) query = query.where('l.external_id', '=', external_id)
-  if (code !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['l.code']), '=', code.toLowerCase()))
+  if (code !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['l.code']), '=', lower(code)))
   if (search !== undefined) {
     const like = containing(search)
     query = query.where((eb) => eb.or([eb('l.code', 'ilike', like), eb('l.page_url', 'ilike', like)]))
@@ -244,7 +244,7 @@ export function partnerOfCode(programId: number, code: string) {
     .selectFrom('referral_links as l')
     .select('l.partner_id')
     .where('l.program_id', '=', programId)
-    .where((eb) => eb(eb.fn('lower', ['l.code']), '=', code.toLowerCase()))
+    .where((eb) => eb(eb.fn('lower', ['l.code']), '=', lower(code)))
     .$asScalar()
 }
 

@@ -4,7 +4,7 @@ import { keepMade, type Made } from '../idempotency.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError, notOfProgram } from '../errors.ts'
 import { type Order, type Part, partOf } from '../keyset.ts'
-import { containing, kysely, now } from '../kysely.ts'
+import { containing, kysely, lower, now } from '../kysely.ts'
 import { clicksOfLink, linksFollow, linksOf, partnerOfCode, refuseTakenCode, suggestCode } from './links.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
 import { type CommissionRule, rulesOf } from './commission-rules.ts'
@@ -247,7 +247,7 @@ export function partnersStatement(programId: number, list: PartnerList) {
   if (partnerId !== undefined) query = query.where('p.id', '=', partnerId)
   if (external_id !== undefined) query = query.where('p.external_id', '=', external_id)
   if (group_id !== undefined) query = query.where('p.group_id', '=', group_id)
-  if (email !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['p.email']), '=', email.toLowerCase()))
+  if (email !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['p.email']), '=', lower(email)))
   if (code !== undefined) query = query.where('p.id', '=', partnerOfCode(programId, code))
   if (status === 'ended') query = query.where('p.ended_at', 'is not', null)
   else if (status !== undefined) {

@@ -1,6 +1,6 @@
 import { type Expression, expressionBuilder, type InferResult, type Selectable, sql } from 'kysely'
 import type { Database } from '../database.ts'
-import { containing, kysely } from '../kysely.ts'
+import { containing, kysely, lower } from '../kysely.ts'
 import type { Part } from '../keyset.ts'
 import type { DB, Json } from '../schema.ts'
 import { isLeadOrBuyer } from './customer-list.ts'
@@ -168,7 +168,7 @@ async function withIds(db: Database, { partner, code, ...choice }: EventChoice):
       .selectFrom('referral_links')
       .select(['id', 'partner_id'])
       .where('program_id', '=', programId)
-      .where((of) => of(of.fn('lower', ['code']), '=', (code ?? '').toLowerCase())),
+      .where((of) => of(of.fn('lower', ['code']), '=', lower(code ?? ''))),
   ])
   return {
     ...choice,

@@ -74,7 +74,7 @@ order by length("name"), "id"
 limit $2;
 select "id", "partner_id"
 from "referral_links"
-where "program_id" = $1 and lower("code") = $2;
+where "program_id" = $1 and lower("code") = lower($2::text);
 select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
     from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", "e"."campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (

@@ -52,7 +52,7 @@ select keep_made((
         where "p"."program_id" = $6 and "p"."id" = (
           select "l"."partner_id"
           from "referral_links" as "l"
-          where "l"."program_id" = $7 and lower("l"."code") = $8)
+          where "l"."program_id" = $7 and lower("l"."code") = lower($8::text))
         order by "p"."id" desc
         limit $9)) m)) as "made";
 
@@ -72,7 +72,7 @@ select keep_made((
           from "link_click_counts" as "c"
           where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
           limit 1) as "k" on true
-        where "l"."program_id" = $1 and lower("l"."code") = $2 and "l"."created_at" = now()
+        where "l"."program_id" = $1 and lower("l"."code") = lower($2::text) and "l"."created_at" = now()
         order by "l"."id" desc
         limit $3)) m)) as "made";
 select "id"

@@ -65,6 +65,7 @@ export function RunState({ run: { paid_on: paidOn, reference } }: { run: Pick<Pa
 }
 
 const missing = 'This program has no such payout run.'
+const runIn = (c: ProgramContext) => idInPath(c, 'runId', missing)
 
 type RunShown = Awaited<ReturnType<typeof readPayoutRunPart>>
 
@@ -72,7 +73,7 @@ const leftOutPart = 'left-out'
 
 payoutRunPage.get('/programs/:programId/payouts/:runId', requireProgram('withdrawal:list'), async (c) => {
   const program = c.get('program')
-  const runId = idInPath(c, 'runId', missing)
+  const runId = runIn(c)
   const address = `${payoutsOf(program.id)}/${runId}`
   const { search } = askedOf(c, {})
   const part = c.req.query('part') === leftOutPart ? leftOutPart : undefined
@@ -251,7 +252,7 @@ function PayRun({ address, open, form: shown }: PayRunProps) {
 
 payoutRunPage.get('/programs/:programId/payouts/:runId/file.csv', requireProgram('withdrawal:pay'), async (c) => {
   const { id: programId } = c.get('program')
-  const payoutRunId = idInPath(c, 'runId', missing)
+  const payoutRunId = runIn(c)
   const file = payoutFileOf(c.req.query())
   const text = await exportPayments(c.get('db'), programId, { payoutRunId }, file)
   return await exportCsv(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}`, text)
@@ -262,10 +263,10 @@ const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 payoutRunPage.post(
   '/programs/:programId/payouts/:runId/pay',
   requireProgram('withdrawal:pay'),
-  form(payForm, (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${c.req.param('runId')}`),
+  form(payForm, (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${runIn(c)}`),
   async (c) => {
     const { id: programId } = c.get('program')
-    const runId = idInPath(c, 'runId', missing)
+    const runId = runIn(c)
     const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
     await sendSoon(c.env, await payPayoutRun(c.get('db'), programId, runId, transfer, amountCents))
     return redirectWith(c, `${payoutsOf(programId)}/${runId}`, 'The run is paid. Its partners are notified.')
