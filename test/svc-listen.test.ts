@@ -23,6 +23,17 @@ describe('svc webhooks', () => {
     expect((await svc(['webhooks', 'deliveries', id])).stdout).toMatch(
       new RegExp(`^${delivery} .*webhook.test .*pending`, 'm'),
     )
+    expect((await svc(['webhooks', 'delivery', id, delivery])).stdout).toMatch(
+      /^webhook\.test: pending\n[^]*\nNo attempts yet\.\n$/,
+    )
+    await stack.sql.query(
+      `insert into webhook_attempts (program_id, endpoint_id, message_id, attempted_at, duration_ms, status, answer)
+      values ($1, $2, $3, '2026-11-22T12:00:00Z', 31, 503, 'Down')`,
+      [sandbox.programId, id, delivery.slice(4)],
+    )
+    expect((await svc(['webhooks', 'delivery', id, delivery])).stdout).toMatch(
+      /2026-11-22T12:00:00.000Z +31 +503 +Down\n$/,
+    )
     expect(await json(['webhooks', 'replay', id, '--delivery-id', delivery, '--json'])).toEqual({
       success: true,
       replayed: 0,

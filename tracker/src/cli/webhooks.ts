@@ -42,6 +42,14 @@ const columns: [title: string, cell: (row: Row<'listWebhookDeliveries'>) => stri
   ['NEXT TRY', ({ next_try_at: at }) => at],
 ]
 
+type Attempt = Answer<'getWebhookDelivery'>['delivery']['attempts'][number]
+const attemptColumns: [title: string, cell: (attempt: Attempt) => string | number | null][] = [
+  ['AT', ({ attempted_at: at }) => at],
+  ['MS', ({ duration_ms: took }) => took],
+  ['STATUS', ({ status }) => status],
+  ['RESPONSE', ({ error, answer }) => error ?? answer?.slice(0, 100) ?? ''],
+]
+
 /** What `svc webhooks` does beside listing. */
 export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Print): void {
   const onOne = (name: string, description: string) =>
@@ -88,7 +96,11 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
     .action(async (id: number, flags: ConnectionFlags) => {
       const sent = { method: 'POST' }
       const answer = await request<Answer<'testWebhookEndpoint'>>(connect(flags), `${path(id)}/test`, sent)
-      print(flags, answer, `${green('✓')} ${answer.delivery_id} is sent. See: svc webhooks deliveries ${id}`)
+      print(
+        flags,
+        answer,
+        `${green('✓')} ${answer.delivery_id} is sent. See: svc webhooks delivery ${id} ${answer.delivery_id}`,
+      )
     })
 
   onOne('replay', 'Send webhooks again: one, or those of a time.')
@@ -107,6 +119,24 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       }
       const answer = await request<Answer<'replayWebhooks'>>(connect(flags), `${path(id)}/replay`, { body })
       print(flags, answer, `${green('✓')} ${answer.replayed} sent again.`)
+    })
+
+  onOne('delivery', 'Show one delivery: what was sent, and how each attempt was answered.')
+    .argument('<delivery_id>', 'Such as evt_1.')
+    .addHelpText('after', '\nExamples:\n  $ svc webhooks delivery 3 evt_1')
+    .action(async (id: number, deliveryId: string, flags: ConnectionFlags) => {
+      const address = `${path(id)}/deliveries/${encodeURIComponent(deliveryId)}`
+      const answer = await request<Answer<'getWebhookDelivery'>>(connect(flags), address)
+      const { type, status, payload, attempts } = answer.delivery
+      const rows = attempts.map((attempt) => attemptColumns.map(([, cell]) => plain(cell(attempt))))
+      const titles = attemptColumns.map(([title]) => title)
+      const lines = [
+        `${plain(type)}: ${status}`,
+        JSON.stringify(payload, null, 2),
+        '',
+        rows.length === 0 ? 'No attempts yet.' : table(titles, rows),
+      ]
+      print(flags, answer, lines.join('\n'))
     })
 
   onOne('deliveries', 'List the deliveries of an endpoint, newest first.')
