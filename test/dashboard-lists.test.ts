@@ -202,6 +202,7 @@ test('a manual commission and a deduction are made on the page of a partner, who
   const refusals: Record<string, string>[] = [
     { amount: '0' },
     { amount: '1.234' },
+    { amount: '-5' },
     { currency: 'US' },
     { transaction_id: 'none' },
     { adjust_note: ' ' },
@@ -214,6 +215,9 @@ test('a manual commission and a deduction are made on the page of a partner, who
     [sandbox.programId],
   )
   expect(rows.map(({ amount_cents: cents }) => Number(cents))).toEqual([1250, -300, 1250, 1250])
+  const asPartner = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
+  const payouts = await (await fetch(`${stack.baseUrl}/partner/withdrawals.csv`, { headers: asPartner })).text()
+  expect(payouts).toMatch(/^id,asked,program,status,currency,amount,requested,decided,reference,paid_on,reason\b/)
   for (const path of ['/partner/adjustments', '/partner/adjustments.csv']) {
     const headers = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
     const text = await (await fetch(stack.baseUrl + path, { headers })).text()

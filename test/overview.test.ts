@@ -480,6 +480,12 @@ test('by mouse, by keyboard and without scripts a value filters the page, and it
   expect(await last.isChecked()).toBe(true)
   expect(await last.evaluate((point) => getComputedStyle(point.nextElementSibling as Element).opacity)).toBe('1')
   expect(await points.count()).toBe(7)
+
+  // Where no script brings the current page into view, all of them are.
+  await page.setViewportSize({ width: 390, height: 844 })
+  expect(await page.locator('nav[aria-label="Main"] ul').evaluate((list) => list.scrollWidth - list.clientWidth)).toBe(
+    0,
+  )
   await context.close()
 })
 

@@ -104,7 +104,7 @@ export async function createDemo(db: Database, env: SessionEnv & { EMAIL_HASH_KE
   // Lists go by the order in which sales were recorded.
   for (const { buy } of journeys) await buy?.()
   await moveBack(db, programId, { weeks, holdDays, journeys })
-  while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
+  await countAll(db)
   await reviewCommissions(byOwner, env.EMAIL_HASH_KEY, programId)
   await approveDueCommissions(db, 500)
   await adjustBalances(byOwner, programId, partnerIds)
@@ -112,7 +112,12 @@ export async function createDemo(db: Database, env: SessionEnv & { EMAIL_HASH_KE
   const refund = { refund_id: null, reason: 'refund' as const, reason_text: 'Did not fit' }
   await refundSale(db, keyHash, 'demo-order-0', { ...refund, amount_cents: 1000 }, crypto.randomUUID())
   await refundSale(db, keyHash, 'demo-order-24', { ...refund, amount_cents: null }, crypto.randomUUID())
+  await countAll(db)
   return { email: owner.email, password, partnerEmail: partnerUser.email, programId, apiKey, partnerCode: 'nora' }
+}
+
+async function countAll(db: Database): Promise<void> {
+  while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
 }
 
 /** A moment of the past weeks for the visitor who comes as one of so many, in the order of their numbers. */
