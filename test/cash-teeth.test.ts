@@ -413,6 +413,7 @@ end`,
   },
   'a code that wins over a click where the program says otherwise': {
     ways: ['coded'],
+    firstSeed: 5,
     says: /partner/,
     functions: [
       {
@@ -429,6 +430,7 @@ end`,
   },
   'a held commission that is paid': {
     ways: ['held', 'approved'],
+    firstSeed: 6,
     says: /balance/,
     functions: [
       {
@@ -440,6 +442,7 @@ end`,
   },
   'a release that is none': {
     ways: ['held', 'approved'],
+    firstSeed: 9,
     says: /balance/,
     functions: [
       {
@@ -463,6 +466,7 @@ end`,
   },
   'somebody who joins into a group and is in none': {
     ways: ['joining', 'ruled'],
+    firstSeed: 33,
     says: /commission left/,
     functions: [
       {
