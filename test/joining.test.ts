@@ -157,7 +157,7 @@ describe('an application', () => {
     const theirs = await makeGroup(db, other.programId, { name: 'Theirs', rules: [] })
     const own = await makeGroup(db, program.programId, { name: 'Own', rules: [] })
     const id = await program.waiting()
-    const refused = { code: 'conflict', details: [{ field: 'group_id', message: expect.any(String) }] }
+    const refused = { code: 'not_found', details: [{ field: 'group_id', message: expect.any(String) }] }
     await expect(approveApplication(program.acting, program.programId, id, theirs.id)).rejects.toMatchObject(refused)
     expect([await program.states(), await program.partners()]).toEqual([['waiting'], []])
     await approveApplication(program.acting, program.programId, id, own.id)
