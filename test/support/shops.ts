@@ -34,7 +34,10 @@ export async function createShops(
       select w.id, 'Shop', 'shop.example.com', $2, $3, 'acct_' || $4 || n from workspace w, generate_series(1, $1::integer) n
       returning id, processor_account_id
     ),
-    partner as (insert into partners (program_id, name) select id, 'Partner' from program, generate_series(1, 2) returning program_id, id),
+    -- They have no address that could be the customer's.
+    partner as (
+      insert into partners (program_id, name, email_hashes) select id, 'Partner', '{}' from program, generate_series(1, 2) returning program_id, id
+    ),
     link as (
       insert into referral_links (code, program_id, partner_id) select $4 || '-' || id, program_id, id from partner
       returning id, program_id, partner_id
