@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { confirmApplication, findApplication } from '../lib/programs/applications.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { refundPath, salePath, times } from './support/api.ts'
@@ -159,7 +159,7 @@ test('the join page is changed by the field, and an application by key is mailed
         [applicant.email.toLowerCase()],
       )
     ).rows
-  await vi.waitFor(async () => expect(await mails()).toHaveLength(1))
+  await expect.poll(mails).toHaveLength(1)
   const { id } = made.body.application
   const address = `/api/v1/applications/${id}`
   expect(await mailing('PATCH', address, { status: 'approved' }, own)).toMatchObject({ status: 409 })
@@ -185,7 +185,7 @@ test('the join page is changed by the field, and an application by key is mailed
   expect((await mailing('PATCH', address, { status: 'approved' }, own)).body).toEqual(approved.body)
   expect(await mailing('PATCH', address, { status: 'rejected' }, own)).toMatchObject({ status: 409 })
   expect((await get(address, own)).body).toEqual(approved.body)
-  await vi.waitFor(async () => expect((await mails()).map(({ subject }) => subject)).toHaveLength(2))
+  await expect.poll(mails).toHaveLength(2)
   expect(
     await get(`/api/v1/applications?email=${encodeURIComponent(applicant.email)}&status=approved`, own),
   ).toMatchObject({

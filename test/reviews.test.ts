@@ -3,7 +3,7 @@ import { findDifferences } from '../lib/commands/audit.ts'
 import { listCommissions } from '../lib/money/commission-list.ts'
 import { approveCommissions, approveDueCommissions } from '../lib/money/commissions.ts'
 import { explainSale } from '../lib/money/explanation.ts'
-import { decideReviews, flagNewCommissions, hashPartnerEmails, listReviews } from '../lib/money/reviews.ts'
+import { decideReviews, listReviews, reviewAndCredit } from '../lib/money/reviews.ts'
 import { applyEvent } from '../lib/stripe/apply-event.ts'
 import { openStripe } from '../lib/stripe/client.ts'
 import { readEvent } from '../lib/stripe/read-event.ts'
@@ -39,11 +39,7 @@ async function begin(settings: { rules?: string[]; holdDays?: number } = {}) {
 }
 
 /** What the scheduled function does. */
-async function run() {
-  await hashPartnerEmails(db, (address) => emailHash(hashSecret, address), 1000)
-  await flagNewCommissions(db, 1000)
-  await approveDueCommissions(db, 1000)
-}
+const run = () => reviewAndCredit(db, hashSecret, 1000)
 
 const everything = ['self_referral', 'one_address', 'no_page_view', 'bot', 'paid_ads']
 

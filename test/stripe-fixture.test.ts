@@ -37,7 +37,7 @@ describe('npm run stripe:fixture', () => {
       await send(of, first?.type ?? '', first?.object ?? {})
     }
     const pass = async (days: number) => {
-      const credited = await passHolds(db, shop.programId, days)
+      const credited = await passHolds(db, 'key', shop.programId, days)
       for (const { shop: of, fixture } of await renewalsIn(db, shop, days)) await send(of, fixture.type, fixture.object)
       return credited
     }

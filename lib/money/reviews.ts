@@ -2,7 +2,8 @@ import { type InferResult, sql } from 'kysely'
 import { call, type Database, retryOnce } from '../database.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
-import { mailboxOf } from '../tracking/customers.ts'
+import { emailHash, mailboxOf } from '../tracking/customers.ts'
+import { approveDueCommissions } from './commissions.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 
 export type CommissionReview = InferResult<ReturnType<typeof reviewsStatement>>[number]
@@ -104,4 +105,19 @@ export async function hashPartnerEmails(
 export async function flagNewCommissions(db: Database, limit: number): Promise<{ flagged: number; more: boolean }> {
   const [row] = await retryOnce(() => db.query(call('flag_new_commissions', { at_most: limit })))
   return { flagged: row?.flagged ?? 0, more: row?.more ?? false }
+}
+
+/**
+ * Holds what a person should look at, and then credits what is due, at most `limit` of each. Until the addresses of a partner are hashed nothing is
+ * credited to them that a known address bought.
+ */
+export async function reviewAndCredit(
+  db: Database,
+  emailHashKey: string,
+  limit: number,
+): Promise<{ credited: number; flagged: number; more: boolean }> {
+  const hashed = await hashPartnerEmails(db, (address) => emailHash(emailHashKey, address), limit)
+  const looked = await flagNewCommissions(db, limit)
+  const { credited, more } = await approveDueCommissions(db, limit)
+  return { credited, flagged: looked.flagged, more: more || looked.more || hashed === limit }
 }

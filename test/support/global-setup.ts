@@ -1,5 +1,5 @@
 import { accessSync, constants, mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
-import { freemem, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { TestProject } from 'vitest/node'
@@ -33,7 +33,7 @@ function placeOfDatabases(): string {
   try {
     accessSync(memory, constants.W_OK)
     const { bavail, bsize } = statfsSync(memory)
-    return Math.min(bavail * bsize, freemem()) > roomWanted ? memory : tmpdir()
+    return Math.min(bavail * bsize, process.availableMemory()) > roomWanted ? memory : tmpdir()
   } catch {
     return tmpdir()
   }
