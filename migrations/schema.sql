@@ -8411,10 +8411,7 @@ AS $function$
     end as outcome
   ) clicked
   cross join lateral (
-    select with_step(with_step(null, 'customer_key', case when is_key_known then 'unverified' else 'unknown' end), 'click_id', outcome)
-      || coalesce((
-        select expired_click(c, now()) from customers c where outcome = 'expired' and c.program_id = of_program_id and c.click_id = of_click_id
-      ), '{}') as tried
+    select with_step(with_step(null, 'customer_key', case when is_key_known then 'unverified' else 'unknown' end), 'click_id', outcome) as tried
   ) steps
 $function$
 ;
@@ -9058,6 +9055,11 @@ begin
         is_bound := given.customer_id is not null;
       end if;
       given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
+      -- Looked for here, because a click that was found would pay for it above.
+      if (given.customer_id is null or is_key_known) and given.resolution @> '{"steps": [["click_id", "expired"]]}' then
+        select given.resolution || expired_click(c, now()) into given.resolution from customers c
+        where c.program_id = given.program_id and c.click_id = of_click_id;
+      end if;
     end if;
     if coupon is not null then
       given.coupon := coupon;
