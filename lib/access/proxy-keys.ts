@@ -1,18 +1,19 @@
+import { hmac } from '../hmac.ts'
+
 /** The variable from which the proxy keys of all programs come. */
 export interface ProxyEnv {
   PROXY_SECRET: string
 }
 
 const utf8 = new TextEncoder()
-const hmac = { name: 'HMAC', hash: 'SHA-256' }
+const algorithm = { name: 'HMAC', hash: 'SHA-256' }
 
 /**
  * The key by which a program's proxy signs what it says of its visitors (tracker/src/proxy.ts): `svc_proxy_<program>_<43 characters>`.
  * It follows from the secret and the program's id, so that a click needs no look into the database to check it.
  */
 export async function proxyKey({ PROXY_SECRET }: ProxyEnv, programId: number): Promise<string> {
-  const secret = await crypto.subtle.importKey('raw', utf8.encode(PROXY_SECRET), hmac, false, ['sign'])
-  const bytes = new Uint8Array(await crypto.subtle.sign(hmac, secret, utf8.encode(`proxy of program ${programId}`)))
+  const bytes = new Uint8Array(await hmac(PROXY_SECRET, `proxy of program ${programId}`))
   const text = btoa(String.fromCharCode(...bytes))
   return `svc_proxy_${programId}_${text.replaceAll('+', '-').replaceAll('/', '_').replace('=', '')}`
 }
@@ -30,10 +31,12 @@ export async function isSignedByProxy(
   const name = `${env.PROXY_SECRET} ${programId}`
   let key = knownKeys.get(name)
   if (!key) {
-    key = await crypto.subtle.importKey('raw', utf8.encode(await proxyKey(env, programId)), hmac, false, ['verify'])
+    key = await crypto.subtle.importKey('raw', utf8.encode(await proxyKey(env, programId)), algorithm, false, [
+      'verify',
+    ])
     if (knownKeys.size >= maxKnownKeys) knownKeys.clear()
     knownKeys.set(name, key)
   }
   const bytes = Uint8Array.from(signature.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16))
-  return await crypto.subtle.verify(hmac, key, bytes, utf8.encode(text))
+  return await crypto.subtle.verify(algorithm, key, bytes, utf8.encode(text))
 }

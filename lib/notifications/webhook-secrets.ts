@@ -1,4 +1,5 @@
 import { Webhook } from 'standardwebhooks'
+import { hmac } from '../hmac.ts'
 
 /** The variable from which the secrets of all webhook endpoints come. */
 export interface WebhookSecretEnv {
@@ -13,9 +14,6 @@ export interface SecretOf {
   has_previous_secret: boolean
 }
 
-const utf8 = new TextEncoder()
-const hmac = { name: 'HMAC', hash: 'SHA-256' }
-
 /**
  * The secret of an endpoint, `whsec_` and 32 bytes in base 64. It follows from the deployment's secret and the endpoint's number, so that a copy of the
  * database signs nothing.
@@ -25,9 +23,8 @@ export async function webhookSecret(
   { program_id, endpoint_id, secret_number }: Omit<SecretOf, 'has_previous_secret'>,
 ): Promise<string> {
   if (!WEBHOOK_SECRET) throw new Error('WEBHOOK_SECRET is not set. Deploy the function with it.')
-  const key = await crypto.subtle.importKey('raw', utf8.encode(WEBHOOK_SECRET), hmac, false, ['sign'])
-  const name = utf8.encode(`secret ${secret_number} of webhook endpoint ${endpoint_id} of program ${program_id}`)
-  const bytes = new Uint8Array(await crypto.subtle.sign(hmac, key, name))
+  const name = `secret ${secret_number} of webhook endpoint ${endpoint_id} of program ${program_id}`
+  const bytes = new Uint8Array(await hmac(WEBHOOK_SECRET, name))
   return `whsec_${btoa(String.fromCharCode(...bytes))}`
 }
 

@@ -1,4 +1,5 @@
 import { retryOnce, violatedConstraint } from '../database.ts'
+import { hmac } from '../hmac.ts'
 
 /**
  * Runs `attempt`, a request that may give a customer key to a customer, as `retryOnce` does, and once more where another call gave
@@ -20,10 +21,7 @@ export async function retryBinding<Result>(attempt: () => Promise<Result>): Prom
  * lower case, NFKC), under the secret EMAIL_HASH_KEY.
  */
 export async function emailHash(secret: string, email: string): Promise<string> {
-  const encoder = new TextEncoder()
-  const algorithm = { name: 'HMAC', hash: 'SHA-256' }
-  const key = await crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign'])
-  const digest = await crypto.subtle.sign('HMAC', key, encoder.encode(normalised(email)))
+  const digest = await hmac(secret, normalised(email))
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 

@@ -1,3 +1,4 @@
+import { hmac } from '../hmac.ts'
 import { type ProxiedVisitor, visitorHeader } from './proxied-visitor.ts'
 
 /** What the edge knows of a visitor's place: `request.cf` on Cloudflare. */
@@ -25,22 +26,13 @@ export function visitorLocation(request: Request & { cf?: EdgeLocation }, visito
   }
 }
 
-let keyOfVisitors: { secret: string; key: Promise<CryptoKey> } | undefined
-
 /**
  * What a click keeps of its visitor's address (counted as in a limit): 48 bits of a hash with a secret key, another each month, so that
  * many signups from one address are seen and no address can be read from it. Null where the address is not counted.
  */
 export async function visitorHash(secret: string | undefined, address: string | undefined): Promise<number | null> {
   if (!secret || !address) return null
-  const encoder = new TextEncoder()
-  const algorithm = { name: 'HMAC', hash: 'SHA-256' }
-  if (keyOfVisitors?.secret !== secret) {
-    keyOfVisitors = { secret, key: crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign']) }
-  }
-  const text = `visitor ${new Date().toISOString().slice(0, 7)} ${address}`
-  const digest = await crypto.subtle.sign('HMAC', await keyOfVisitors.key, encoder.encode(text))
-  const bytes = new DataView(digest)
+  const bytes = new DataView(await hmac(secret, `visitor ${new Date().toISOString().slice(0, 7)} ${address}`))
   return bytes.getUint16(0) * 2 ** 32 + bytes.getUint32(2)
 }
 
