@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type IncomingMessage, request as send } from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -63,8 +63,29 @@ test.each([
   [{ TRUST_PROXY: '0.0.0.0/0' }, 'All addresses cannot be trusted'],
   [{ PORT: 'http' }, 'PORT must be'],
   [{ GEOIP_FILE: '/nowhere.mmdb' }, 'not there'],
+  [{ CLICK_RETENTION_MONTHS: 'banana' }, 'a whole number of months'],
+  [{ CLICK_RETENTION_MONTHS: '0' }, 'a whole number of months'],
+  [{ LOGGED_PART: 'all' }, 'a number from 0 to 1'],
+  [{ LOGGED_PART: '10' }, 'a number from 0 to 1'],
+  [{ MAIL_FROM: 'Partners' }, 'MAIL_FROM must be an address'],
+  [{ MAIL_FROM: 'Partners <partners>' }, 'MAIL_FROM must be an address'],
 ])('%o is refused in a sentence', (given, said) => {
   expect(problemsOf(given)).toEqual([expect.stringContaining(said)])
+})
+
+test('a secret that a variable names holds while it does, and leaves the one that is kept', () => {
+  const data = mkdtempSync(path.join(folder, 'kept-'))
+  const read = (given: Record<string, string | undefined>) =>
+    readSettings({ ...whole, DATABASE_URL: undefined, ...given }, { ...options, embedded: true, data }).settings
+      .environment
+  const made = read({ AUTH_SECRET: undefined })['AUTH_SECRET']
+  expect(made?.length).toBeGreaterThan(40)
+  expect(read({})['AUTH_SECRET']).toBe(givenSecrets['AUTH_SECRET'])
+  expect(read({ AUTH_SECRET: undefined })['AUTH_SECRET']).toBe(made)
+})
+
+test('what a start from a clone keeps is nothing that git would take', () => {
+  expect(readFileSync('.gitignore', 'utf8').split('\n')).toEqual(expect.arrayContaining(['.local/', '/data/']))
 })
 
 test('a database beside secrets that are gone is not opened with others', () => {

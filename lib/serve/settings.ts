@@ -4,6 +4,7 @@ import { BlockList, isIP } from 'node:net'
 import path from 'node:path'
 import * as z from 'zod/mini'
 import { optionalVariables } from '../local/environment.ts'
+import { clickRetentionMonths } from '../tracking/retention.ts'
 
 /** What the operator says, checked. */
 export interface Settings {
@@ -85,6 +86,8 @@ export function readSettings(
   }
   if (mail.MAIL_API_URL && !/^https?:$/.test(URL.parse(mail.MAIL_API_URL)?.protocol ?? ''))
     problems.push('MAIL_API_URL must be an address that begins with https://.')
+  if (mail.MAIL_FROM && !/^[^<>\s]+@[^<>\s]+$|^[^<>]*<[^<>\s]+@[^<>\s]+>$/.test(mail.MAIL_FROM))
+    problems.push("MAIL_FROM must be an address, or a name with one: MAIL_FROM='You <partners@yourdomain.com>'.")
 
   const dataFolder = path.resolve(options.data)
   const kept = options.embedded ? readKept(dataFolder, problems) : {}
@@ -116,6 +119,17 @@ export function readSettings(
   const geoFile = value('GEOIP_FILE')
   if (geoFile !== undefined && !existsSync(geoFile)) problems.push(`GEOIP_FILE names ${geoFile}, which is not there.`)
 
+  const loggedPart = value('LOGGED_PART')
+  if (loggedPart !== undefined && !(Number(loggedPart) >= 0 && Number(loggedPart) <= 1))
+    problems.push(
+      'LOGGED_PART must be a number from 0 to 1: the part of the calls that are logged though nothing failed.',
+    )
+  try {
+    clickRetentionMonths(value('CLICK_RETENTION_MONTHS'))
+  } catch (error) {
+    problems.push(error instanceof Error ? error.message : String(error))
+  }
+
   const optional = [...optionalVariables].flatMap((name) => (value(name) ? [[name, value(name) ?? '']] : []))
   const environment: Record<string, string> = {
     ...Object.fromEntries(optional),
@@ -126,11 +140,12 @@ export function readSettings(
     // Without Stripe's own nothing is signed by it, and no key is taken by it.
     STRIPE_WEBHOOK_SECRET: value('STRIPE_WEBHOOK_SECRET') ?? `whsec_${secret()}`,
     STRIPE_SECRET_KEY: value('STRIPE_SECRET_KEY') ?? 'sk_test_none',
-    ...(value('LOGGED_PART') && { LOGGED_PART: value('LOGGED_PART') ?? '' }),
+    ...(loggedPart !== undefined && { LOGGED_PART: loggedPart }),
   }
   const databasePassword = kept['DATABASE_PASSWORD'] ?? secret()
   if (options.embedded && problems.length === 0)
-    keep(dataFolder, { ...kept, ...secrets, DATABASE_PASSWORD: databasePassword }, problems)
+    // What a variable says holds while it is set, and takes nothing away that the data was made with.
+    keep(dataFolder, { ...secrets, ...kept, DATABASE_PASSWORD: databasePassword }, problems)
   const settings = {
     environment,
     databaseUrl,
