@@ -73,11 +73,13 @@ export async function seedSales(sql: pg.Client, programId: number, key: string, 
 }
 
 /**
- * Every counter row that the program can have in this hour and the next, so that no bench measures their making, and the
+ * Every counter row that the program can have in the hour before, this one and the next, so that no bench measures their making, and the
  * totals of 90 days without events: a table of one page would be read whole.
  */
 export async function seedCounters(sql: pg.Client, programId: number): Promise<void> {
-  const hoursAndBackends = `from unnest(array[now(), now() + interval '1 hour']) at, generate_series(0, 63) backend`
+  // Two of them at least are of today, at whatever hour this runs: by how many there are Postgres chooses its plans.
+  const hours = `array[now() - interval '1 hour', now(), now() + interval '1 hour']`
+  const hoursAndBackends = `from unnest(${hours}) at, generate_series(0, 63) backend`
   await sql.query(
     `insert into daily_totals (program_id, day, slot) select $1, utc_day(at), 64 * hour_of_day(at) + backend ${hoursAndBackends}`,
     [programId],
