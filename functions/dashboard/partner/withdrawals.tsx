@@ -1,5 +1,4 @@
 import * as z from 'zod/mini'
-import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { askWithdrawal, cancelWithdrawal, listWithdrawals, type Withdrawal } from '../../../lib/money/withdrawals.ts'
@@ -18,7 +17,7 @@ import { isolated } from '../parts/format.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
 import type { Column } from '../parts/table.tsx'
 import { amountProblem, smallestUnits } from '../parts/typed-number.ts'
-import { withdrawalColumns, withdrawalRow } from '../parts/withdrawal.tsx'
+import { withdrawalColumns, withdrawalsCsv } from '../parts/withdrawal.tsx'
 import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
 
 /** Asking for withdrawals, where they are paid to, and what became of each. */
@@ -143,21 +142,7 @@ function PayoutAddress({ payoutEmail, form: shown }: { payoutEmail: string | nul
 partnerWithdrawalPages.get(`${address}.csv`, requirePartner, async (c) => {
   const { id: userId } = c.get('viewer').user
   const withdrawals = await listWithdrawals(c.get('db'), { userId }, { limit: csvRows })
-  const rows = withdrawals.map((withdrawal) => ({ ...withdrawalRow(withdrawal), program: withdrawal.program_name }))
-  const columns = [
-    'id',
-    'asked',
-    'program',
-    'status',
-    'currency',
-    'amount',
-    'requested',
-    'decided',
-    'reference',
-    'paid_on',
-    'reason',
-  ] as const
-  return csvResponse(c, 'payouts', toCsv(columns, rows))
+  return csvResponse(c, 'payouts', withdrawalsCsv(withdrawals, ['program']))
 })
 
 const stale = 'Load the page again, then request the payout.'

@@ -1,3 +1,4 @@
+import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import type { Withdrawal, WithdrawalStatus } from '../../../lib/money/withdrawals.ts'
 import { Badge } from './blocks.tsx'
@@ -19,11 +20,20 @@ export const withdrawalColumns = {
   amount: { label: 'Amount', right: true, cell: (withdrawal) => <WithdrawalAmount withdrawal={withdrawal} /> },
 } satisfies Record<string, Column<Withdrawal>>
 
-/** A withdrawal as a row of a CSV file. */
-export function withdrawalRow(withdrawal: Withdrawal) {
+/** Withdrawals as a CSV file. `whose` are the columns that say between whom they are. */
+export function withdrawalsCsv(
+  withdrawals: Withdrawal[],
+  whose: ('program' | 'partner_id' | 'partner' | 'payout_email')[],
+): string {
+  const what = ['status', 'currency', 'amount', 'requested', 'decided', 'reference', 'paid_on', 'reason'] as const
+  return toCsv(['id', 'asked', ...whose, ...what], withdrawals.map(withdrawalRow))
+}
+
+function withdrawalRow(withdrawal: Withdrawal) {
   return {
     id: withdrawal.id,
     asked: withdrawal.created_at,
+    program: withdrawal.program_name,
     partner_id: withdrawal.partner_id,
     partner: withdrawal.partner_name,
     payout_email: withdrawal.payout_email,

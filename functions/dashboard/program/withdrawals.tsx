@@ -1,7 +1,6 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
-import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { countAskedPayments, exportPayments } from '../../../lib/money/payout-files.ts'
 import {
@@ -33,7 +32,7 @@ import {
 } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
-import { Payee, withdrawalColumns, withdrawalRow, withdrawalStates } from '../parts/withdrawal.tsx'
+import { Payee, withdrawalColumns, withdrawalsCsv, withdrawalStates } from '../parts/withdrawal.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
 /** What partners asked to be paid, and what runs pay them. */
@@ -167,22 +166,8 @@ function Decisions({ withdrawal, address, form: shown }: DecisionsProps) {
 withdrawalPages.get('/programs/:programId/withdrawals.csv', requireProgram('withdrawal:list'), async (c) => {
   const { id: programId } = c.get('program')
   const withdrawals = await listWithdrawals(c.get('db'), { programId }, { limit: csvRows, ...askedIn(c) })
-  const columns = [
-    'id',
-    'asked',
-    'partner_id',
-    'partner',
-    'payout_email',
-    'status',
-    'currency',
-    'amount',
-    'requested',
-    'decided',
-    'reference',
-    'paid_on',
-    'reason',
-  ] as const
-  return await exportCsv(c, `payouts-${programId}`, toCsv(columns, withdrawals.map(withdrawalRow)))
+  const text = withdrawalsCsv(withdrawals, ['partner_id', 'partner', 'payout_email'])
+  return await exportCsv(c, `payouts-${programId}`, text)
 })
 
 withdrawalPages.get('/programs/:programId/withdrawals/payouts.csv', requireProgram('withdrawal:pay'), async (c) => {
