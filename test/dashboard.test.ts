@@ -270,13 +270,14 @@ test.each([
 })
 
 test.each([
-  ['withdrawals/1/pay', {}],
-  ['payouts/1/pay', {}],
-  ['payouts/by-hand', { partner_id: '1', currency: 'jpy', request_id: crypto.randomUUID() }],
-])('%s takes no transfer of a day that has not begun', async (path, fields) => {
-  const transfer = { ...fields, amount_cents: '1', reference: 'transfer-1', paid_on: '9999-12-31' }
+  ['withdrawals/1/pay', '9999-12-31', {}],
+  ['withdrawals/1/pay', '0026-11-20', {}],
+  ['payouts/1/pay', '9999-12-31', {}],
+  ['payouts/by-hand', '9999-12-31', { partner_id: '1', currency: 'jpy', request_id: crypto.randomUUID() }],
+])('%s takes no transfer of %s', async (path, day, fields) => {
+  const transfer = { ...fields, amount_cents: '1', reference: 'transfer-1', paid_on: day }
   const { headers } = await post(`/programs/${yen.programId}/${path}`, transfer, yen.dashboardToken)
-  expect(refusalIn(headers)).toContain('Enter the day on which the money left: today or before.')
+  expect(refusalIn(headers)).toContain('Enter the day on which the money left, with four digits of the year: today or')
 })
 
 test('a withdrawal of no amount is of all that is available, and then nothing is', async () => {

@@ -25,7 +25,9 @@ export const payoutDecision = z
     amount_cents: z.optional(z.int().check(z.positive())),
     reference: z.optional(z.string().check(z.trim(), z.minLength(1), z.maxLength(200))),
     paid_on: z.optional(
-      z.iso.date(aDay).check(z.refine((given) => transferDay(given) !== null, 'must be a day that has begun')),
+      z.iso
+        .date(aDay)
+        .check(z.refine((given) => transferDay(given) !== null, 'must be a day that has begun, from 2000 on')),
     ),
     reason: z.optional(z.string().check(z.trim(), z.minLength(1), z.maxLength(1000))),
   })

@@ -25,12 +25,12 @@ export interface Transfer {
 
 /**
  * The day on which money left, of a text such as `2026-01-31`. Null where it names no day, or none that has begun: somewhere one begins 14 hours
- * before it does in UTC.
+ * before it does in UTC. Null before 2000 too: a browser makes the year 26 of two digits the year 0026.
  */
 export function transferDay(text: string): Date | null {
   const day = new Date(`${text}T00:00:00Z`)
   const isDay = !Number.isNaN(day.getTime()) && day.toISOString().startsWith(`${text}T`)
-  return isDay && day.getTime() <= Date.now() + 14 * 60 * 60 * 1000 ? day : null
+  return isDay && text >= '2000' && day.getTime() <= Date.now() + 14 * 60 * 60 * 1000 ? day : null
 }
 
 /**

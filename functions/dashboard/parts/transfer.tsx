@@ -5,7 +5,7 @@ import { type FormState, shortText } from './form.ts'
 
 const stale = 'Load the page again, then mark it as paid.'
 const needsReference = 'Enter the reference of the transfer at your bank, PayPal or Wise.'
-const needsDay = 'Enter the day on which the money left: today or before.'
+const needsDay = 'Enter the day on which the money left, with four digits of the year: today or before.'
 
 /** An amount in minor units that the page showed, so that nothing else is marked as paid. */
 export const shownCents = z.pipe(z.string(stale).check(z.regex(/^(0|[1-9]\d{0,14})$/, stale)), z.transform(Number))
