@@ -270,6 +270,21 @@ test.each([
 })
 
 test.each([
+  ['10.50', 'Amounts in JPY have no decimals.'],
+  ['1e13', 'Enter an amount in digits.'],
+  ['10000000000000', 'Enter ¥9,999,999,999,999 at most.'],
+  ...['-5', '\u22125', ' \u20135'].map((amount): [string, string] => [
+    amount,
+    'Enter the amount without a minus, and choose a deduction to take it from the balance.',
+  ]),
+])('an adjustment by %s yen says which rule it breaks', async (amount, said) => {
+  const typed = { request_id: crypto.randomUUID(), kind: 'commission', amount, currency: 'JPY', adjust_note: 'Bonus' }
+  const path = `/programs/${yen.programId}/partners/${yen.partnerId}/adjust`
+  const { headers } = await post(path, typed, yen.dashboardToken)
+  expect(refusalIn(headers)).toContain(said)
+})
+
+test.each([
   ['withdrawals/1/pay', '9999-12-31', {}],
   ['withdrawals/1/pay', '0026-11-20', {}],
   ['payouts/1/pay', '9999-12-31', {}],

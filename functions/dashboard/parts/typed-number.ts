@@ -7,9 +7,13 @@ export function decimalToInteger(text: string, decimals: number): number {
   return match && fraction.length <= decimals ? Number(whole + fraction.padEnd(decimals, '0')) : Number.NaN
 }
 
-/** Which rule an amount breaks that is none, or is not above zero. */
-export function amountProblem(amount: string, currency: string): string {
-  if (/^\s*[-\u2212\u2013]/.test(amount)) return 'Enter an amount above zero, without a minus.'
+/** Which rule an amount breaks that is none, or is not above zero; `ofMinus` is said of one with a minus before it. */
+export function amountProblem(
+  amount: string,
+  currency: string,
+  ofMinus = 'Enter an amount above zero, without a minus.',
+): string {
+  if (/^\s*[-\u2212\u2013]/.test(amount)) return ofMinus
   const code = currency.toUpperCase()
   const decimals = /^\d+[.,](\d+)$/.exec(amount.trim())?.[1]?.length ?? 0
   const allowed = currencyExponent(currency)

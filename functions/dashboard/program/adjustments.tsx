@@ -160,6 +160,8 @@ const adjustForm = z.object({
   transaction_id: z.pipe(optionalText, z.string().check(shortText(255))),
 })
 
+const withMinus = 'Enter the amount without a minus, and choose a deduction to take it from the balance.'
+
 adjustmentPages.post(
   '/programs/:programId/partners/:partnerId/adjust',
   requireProgram('commission:decide'),
@@ -172,9 +174,7 @@ adjustmentPages.post(
       const isTooMuch = cents > maxAmountCents || /^\s*\d{13}/.test(amount)
       const text = isTooMuch
         ? `Enter ${formatMoney(maxAmountCents, currency)} at most.`
-        : /^\s*-/.test(amount)
-          ? 'Enter the amount without a minus, and choose a deduction to take it from the balance.'
-          : amountProblem(amount, currency)
+        : amountProblem(amount, currency, withMinus)
       return await refuseForm(c, partnerPageOf(c), { errors: { amount: text } })
     }
     const outbox: RelayMessage[] = []
