@@ -1,5 +1,6 @@
-import { format, resolveConfig } from 'prettier'
+import { format } from 'oxfmt'
 import { expect, test } from 'vitest'
+import formatting from '../.oxfmtrc.json' with { type: 'json' }
 import { jsonSchema, openApiDocument } from '../lib/api/openapi.ts'
 import { operations } from '../lib/api/operations.ts'
 import { webhookTypes } from '../lib/notifications/webhook-types.ts'
@@ -85,8 +86,9 @@ test('the types of `svc-tracker/api` are those of the reference', async () => {
 })
 
 async function expectFile(file: string, text: string): Promise<void> {
-  const formatted = await format(text, { ...(await resolveConfig(file)), parser: 'typescript' })
-  await expect(formatted).toMatchFileSnapshot(`../${file}`)
+  const { printWidth, semi, singleQuote } = formatting
+  const { code } = await format(file, text, { printWidth, semi, singleQuote })
+  await expect(code).toMatchFileSnapshot(`../${file}`)
 }
 
 test('the types of `svc-tracker/webhooks` are those of what is sent', async () => {

@@ -22,7 +22,14 @@ export interface WebhookEvent {
 }
 
 export type Fact =
-  Purchase | Reversals | ChargeRefunds | InvoicePayment | CustomerMetadata | Deauthorization | Ownership | Ignored
+  | Purchase
+  | Reversals
+  | ChargeRefunds
+  | InvoicePayment
+  | CustomerMetadata
+  | Deauthorization
+  | Ownership
+  | Ignored
 
 /** A checkout, a payment or an invoice: who bought, and what was paid for it where it was paid. */
 export interface Purchase {

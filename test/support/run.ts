@@ -28,7 +28,7 @@ interface Check {
 const build: Check = { name: 'build and sizes of the tracker', command: 'npm run -s build -w tracker' }
 /** One checker, because several each work out anew what they share: it takes half the CPU time. */
 const checks: Check[] = [
-  { name: 'formatter', command: 'prettier --check --cache .' },
+  { name: 'formatter', command: 'oxfmt --check' },
   { name: 'linter', command: 'oxlint' },
   { name: 'types', command: 'tsc --noEmit --checkers 1' },
   { name: 'types of the tracker', command: 'tsc --noEmit -p tracker' },

@@ -24,7 +24,9 @@ export interface ThreadOptions {
 
 /** What the test asks for; each is answered by `Done`. */
 export type Order = { id: number } & (
-  { what: 'scheduled'; name: string; cron: string | undefined } | { what: 'waiting' } | { what: 'stop' }
+  | { what: 'scheduled'; name: string; cron: string | undefined }
+  | { what: 'waiting' }
+  | { what: 'stop' }
 )
 export interface Done {
   id: number

@@ -24,7 +24,8 @@ export interface SvcError {
 
 /** What every call resolves to. `status` is the HTTP status, or 0 where there was no answer. */
 export type Result<Data> =
-  { ok: true; status: number; error: null; data: Data } | { ok: false; status: number; error: SvcError; data: null }
+  | { ok: true; status: number; error: null; data: Data }
+  | { ok: false; status: number; error: SvcError; data: null }
 
 const failed = (status: number, error: SvcError): Result<never> => ({ ok: false, status, error, data: null })
 
