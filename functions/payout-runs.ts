@@ -2,15 +2,8 @@ import { makeOnce } from '../lib/idempotency.ts'
 import { limitBody, onlyMethods } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
-import {
-  asPayoutRun,
-  asWholePayoutRun,
-  newPayoutRun,
-  nobodyDue,
-  payoutRunPath,
-  payoutRunsQuery,
-} from '../lib/api/payout-runs.ts'
-import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
+import { asPayoutRun, asWholePayoutRun, nobodyDue, payoutRunPath, payoutRunsQuery } from '../lib/api/payout-runs.ts'
+import { createProgramApi, known, withIdempotency, withKey, withoutFields } from '../lib/api/program-key.ts'
 import { ApiError } from '../lib/errors.ts'
 import { listPayoutRuns, openPayoutRun, readPayoutRun } from '../lib/money/payout-runs.ts'
 import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications/outbox.ts'
@@ -26,7 +19,7 @@ app.get(all, withKey('read'), accept('query', payoutRunsQuery, known), async (c)
 })
 
 /** POST /api/v1/payout-runs, scope `manage`, with an Idempotency-Key: 200 `{success, payout_run}`; 409 where nobody is due. */
-app.post(all, limitBody, withKey('manage'), accept('json', newPayoutRun, known), withIdempotency, async (c) => {
+app.post(all, limitBody, withKey('manage'), withoutFields, withIdempotency, async (c) => {
   const requestId = c.get('requestId')
   const outbox: RelayMessage[] = []
   const run = await makeOnce(() => openPayoutRun(c.get('db'), c.get('programId'), requestId, outbox))

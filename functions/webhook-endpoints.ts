@@ -2,7 +2,7 @@ import { makeOnce } from '../lib/idempotency.ts'
 import { limitBody, onlyMethods } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
-import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
+import { createProgramApi, known, withIdempotency, withKey, withoutFields } from '../lib/api/program-key.ts'
 import {
   asDelivery,
   asEndpoint,
@@ -84,7 +84,7 @@ app.all(one, onlyMethods('GET', 'HEAD', 'PATCH', 'DELETE'))
 
 /** POST …/{webhook_endpoint_id}/rotate-secret, scope `manage`, with an Idempotency-Key: 200 `{success, webhook_endpoint}` with its secret; 404. */
 const rotation = `${one}/rotate-secret` as const
-app.post(rotation, limitBody, withKey('manage'), named, withIdempotency, async (c) => {
+app.post(rotation, limitBody, withKey('manage'), named, withoutFields, withIdempotency, async (c) => {
   const id = c.req.valid('param').webhook_endpoint_id
   const rotated = await rotateSecret(c.get('db'), c.env, c.get('programId'), id, makeOnce)
   return c.json({ success: true, webhook_endpoint: asNewEndpoint(rotated) })
@@ -93,7 +93,7 @@ app.all(rotation, onlyMethods('POST'))
 
 /** POST …/{webhook_endpoint_id}/test, scope `manage`: 200 `{success, delivery_id}` of a test event; 404 where it is off. */
 const test = `${one}/test` as const
-app.post(test, withKey('manage'), named, async (c) => {
+app.post(test, limitBody, withKey('manage'), named, withoutFields, async (c) => {
   const [programId, id] = [c.get('programId'), c.req.valid('param').webhook_endpoint_id]
   const messageId = await testEndpoint(c.get('db'), programId, id)
   c.executionCtx.waitUntil(sendSoon(c.env, [{ program_id: programId, due_at: 0 }]))

@@ -29,9 +29,9 @@ test.for(programOperations.map((operation) => [operation.method, operation.path,
 
 test.for(programOperations.map((operation) => [operation.method, operation.path, operation] as const))(
   '%s %s: what it does not know is refused by name, and other methods by Allow',
-  async ([method, path, { body, parameters = [] }]) => {
+  async ([method, path, { parameters = [] }]) => {
     const address = addressOf(path)
-    if (body) {
+    if (method === 'post' || method === 'patch') {
       const answer = await api.call(address, { surprise: 1 }, { method: method.toUpperCase(), ...key })
       expect(answer).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
       expect(answer.body.error.details).toContainEqual({ field: 'surprise', message: 'is not known here' })
@@ -146,10 +146,10 @@ test.for<[path: string, sort: string, by: (row: Sorted) => number | string]>([
   expect([refused.status, refused.body.error.details[0].field]).toEqual([400, 'sort'])
 })
 
-const creations: [path: string, body: (tag: string) => Record<string, unknown>, table: string][] = [
+const creations: [path: string, body: (tag: string) => Record<string, unknown> | undefined, table: string][] = [
   ['/api/v1/partners', (tag) => ({ name: 'Once', email: `${tag}@example.com`, code: tag }), 'partners'],
   ['/api/v1/links', (tag) => ({ partner_id: program.partnerId, code: tag }), 'referral_links'],
-  ['/api/v1/payout-runs', () => ({}), 'payout_runs'],
+  ['/api/v1/payout-runs', () => undefined, 'payout_runs'],
   [
     '/api/v1/webhook-endpoints',
     (tag) => ({ url: 'https://hooks.example.com/b', types: ['sale.created'], description: tag }),

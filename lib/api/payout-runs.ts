@@ -2,14 +2,11 @@ import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
 import { type PayoutRun, payoutRunSorts, type readPayoutRun } from '../money/payout-runs.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { body, bodyErrors, keyErrors, type Operation, refused, serverErrors } from './operation.ts'
+import { bodyErrors, keyErrors, type Operation, refused, serverErrors } from './operation.ts'
 import { cents, count, currency, day, id, success, text, time } from './response-fields.ts'
 
 export const payoutRunsQuery = listQuery({ sort: z.optional(oneOf(payoutRunSorts)) })
 export const payoutRunPath = z.object({ payout_run_id: idIn() })
-
-/** Body of POST /api/v1/payout-runs: who is due is the program's rules' to say. */
-export const newPayoutRun = z.strictObject({})
 
 export const nobodyDue = 'Nobody is due: no partner has as much payable as the program pays at a time.'
 
@@ -100,11 +97,10 @@ export const payoutRunOperations = (): Operation[] => [
     path,
     summary: 'Create a payout run',
     description:
-      'Makes one payout for each partner and currency whose payable amount reaches the program’s minimum. `conflict` where nobody is due; then nothing is made.',
+      'Makes one payout for each partner and currency whose payable amount reaches the program’s minimum: who is due is the program’s rules’ to say, so the call has no fields. `conflict` where nobody is due; then nothing is made.',
     auth: 'key',
     scope: 'manage',
     idempotent: true,
-    body: body(newPayoutRun, {}),
     success: {
       schemas: [z.object({ success: success(), payout_run: z.object(run()) })],
       description: 'The run.',
@@ -115,11 +111,10 @@ export const payoutRunOperations = (): Operation[] => [
       {
         name: 'created',
         summary: 'A run of whoever is due',
-        body: {},
         status: 200,
         response: { success: true, payout_run: example },
       },
-      { name: 'conflict', summary: 'Nobody is due', body: {}, status: 409, response: refused('conflict', nobodyDue) },
+      { name: 'conflict', summary: 'Nobody is due', status: 409, response: refused('conflict', nobodyDue) },
     ],
   },
   {

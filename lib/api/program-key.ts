@@ -1,9 +1,12 @@
+import type { MiddlewareHandler } from 'hono'
 import { createMiddleware } from 'hono/factory'
+import * as z from 'zod/mini'
 import { checkApiKey, type KeyScope } from '../access/api-keys.ts'
 import { type Database, openDatabase } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type KeyedEnv, readApiKey } from './api-key.ts'
 import { createApp } from './app.ts'
+import { accept } from './input.ts'
 import { limitText } from './rate-limits.ts'
 
 interface Keyed {
@@ -62,3 +65,11 @@ export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId
 
 /** The key was read before the input is, so a refused input needs no other word. */
 export const known = () => Promise.resolve()
+
+const emptyObject = accept('json', z.strictObject({}), known)
+
+/** Takes a call that has no fields: without a body, or with `{}`. What else is sent is refused, since nothing would come of it. */
+export const withoutFields: MiddlewareHandler = async (c, next) => {
+  const sent = await c.req.text().catch(() => undefined)
+  return sent === '' ? await next() : await emptyObject(c, next)
+}

@@ -352,14 +352,7 @@ export const webhookEndpointOperations = (): Operation[] => [
       description: 'The endpoint with its new secret.',
       fields: secretField,
     },
-    errors: [
-      'invalid_request',
-      'payload_too_large',
-      'not_found',
-      'idempotency_mismatch',
-      ...keyErrors,
-      ...serverErrors,
-    ],
+    errors: [...bodyErrors, 'not_found', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
     examples: [
       {
         name: 'rotated',
@@ -387,7 +380,7 @@ export const webhookEndpointOperations = (): Operation[] => [
       description: 'What it is called.',
       fields: { delivery_id: 'Its `webhook-id`, by which the delivery is read.' },
     },
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    errors: [...bodyErrors, 'not_found', ...keyErrors, ...serverErrors],
     examples: [
       { name: 'sent', summary: 'A test event', status: 200, response: { success: true, delivery_id: 'evt_1' } },
     ],

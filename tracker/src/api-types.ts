@@ -1239,7 +1239,7 @@ export interface ApiOperations {
   /** Create a payout run. */
   createPayoutRun: {
     query: undefined
-    body: Record<string, never>
+    body: undefined
     answer: {
       success: true
       payout_run: {
