@@ -924,7 +924,7 @@ export interface WebhookDeliveries {
   message_id: Int8;
   next_try_at: Timestamp | null;
   program_id: Int8;
-  status: Generated<'pending' | 'delivered' | 'failed'>;
+  status: Generated<'pending' | 'delivered' | 'failed' | 'to_fetch'>;
   tries: Generated<number>;
 }
 

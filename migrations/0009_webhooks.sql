@@ -51,10 +51,11 @@ create table webhook_deliveries (
   program_id bigint not null,
   endpoint_id bigint not null,
   message_id bigint not null,
-  status text not null default 'pending' check (status in ('pending', 'delivered', 'failed')),
+  -- What an endpoint without an address has stays to_fetch: whether `svc listen` took it is not known here.
+  status text not null default 'pending' check (status in ('pending', 'delivered', 'failed', 'to_fetch')),
   -- Since it was written or sent again.
   tries integer not null default 0,
-  -- Null where nobody tries: it is done, or fetched by `svc listen`.
+  -- Null where nobody tries.
   next_try_at timestamptz,
   -- A consumer is at it until then.
   claimed_until timestamptz,
@@ -63,7 +64,7 @@ create table webhook_deliveries (
   foreign key (program_id, endpoint_id) references webhook_endpoints (program_id, id),
   foreign key (program_id, message_id) references webhook_messages (program_id, id) on delete cascade,
   check (status = 'pending' or next_try_at is null),
-  check ((status = 'pending') = (finished_at is null))
+  check ((status in ('pending', 'to_fetch')) = (finished_at is null))
 );
 create index webhook_deliveries_message_idx on webhook_deliveries (program_id, message_id, endpoint_id);
 -- What people look for first: what failed, and what is not there yet.

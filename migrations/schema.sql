@@ -1340,8 +1340,8 @@ create table webhook_deliveries (
   finished_at timestamp with time zone,
   constraint webhook_deliveries_pkey PRIMARY KEY (program_id, endpoint_id, message_id),
   constraint webhook_deliveries_check CHECK (((status = 'pending'::text) OR (next_try_at IS NULL))),
-  constraint webhook_deliveries_check1 CHECK (((status = 'pending'::text) = (finished_at IS NULL))),
-  constraint webhook_deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text]))),
+  constraint webhook_deliveries_check1 CHECK (((status = ANY (ARRAY['pending'::text, 'to_fetch'::text])) = (finished_at IS NULL))),
+  constraint webhook_deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text, 'to_fetch'::text]))),
   constraint webhook_deliveries_program_id_endpoint_id_fkey FOREIGN KEY (program_id, endpoint_id) REFERENCES webhook_endpoints(program_id, id),
   constraint webhook_deliveries_program_id_message_id_fkey FOREIGN KEY (program_id, message_id) REFERENCES webhook_messages(program_id, id) ON DELETE CASCADE
 );
@@ -8735,8 +8735,9 @@ begin
   end if;
   insert into webhook_messages (program_id, type, data)
   values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
-  insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
-  values (of_program_id, of_endpoint_id, written, case when endpoint.url is not null then now() end);
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
+  values (of_program_id, of_endpoint_id, written, case when endpoint.url is null then 'to_fetch' else 'pending' end,
+    case when endpoint.url is not null then now() end);
   perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
   return written;
 end $function$
@@ -9506,8 +9507,9 @@ begin
     return;
   end if;
   insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
-  insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
-  select e.program_id, e.id, written, case when e.url is not null then now() end from webhook_endpoints e
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
+  select e.program_id, e.id, written, case when e.url is null then 'to_fetch' else 'pending' end, case when e.url is not null then now() end
+  from webhook_endpoints e
   where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
   if found then
     perform set_config('svc.webhooks', 'on', true);

@@ -49,11 +49,18 @@ test('what waits for svc listen is not called pending, since nothing here is to 
   const endpoint = await makeEndpoint(stack.db, stack.environment, id, listener)
   const message = await testEndpoint(stack.db, id, endpoint.id)
   const webhooks = `/programs/${id}/webhooks`
+  const listed = />For svc listen<\/span>/g
   for (const path of ['', `/${endpoint.id}`, '/deliveries', `/${endpoint.id}/deliveries/${message}`]) {
     const { text } = await get(`${webhooks}${path}`, dashboardToken)
-    expect([path, text.match(/For svc listen/g)?.length, text.includes('>Pending</span>')]).toEqual([path, 1, false])
+    expect([path, text.match(listed)?.length, text.includes('>Pending</span>')]).toEqual([path, 1, false])
   }
-  expect((await get(`${webhooks}/deliveries?status=pending`, dashboardToken)).text).not.toContain('For svc listen')
+  for (const [status, count] of [
+    ['pending', undefined],
+    ['to_fetch', 1],
+  ] as const) {
+    const { text } = await get(`${webhooks}/deliveries?status=${status}`, dashboardToken)
+    expect([status, text.match(listed)?.length]).toEqual([status, count])
+  }
 })
 
 test('a withdrawal of more than there can be is refused as input', async () => {

@@ -167,7 +167,12 @@ test('an endpoint without an address keeps what is fetched, and gets no address'
   const made = await listenTo({ url: null })
   const path = `/api/v1/webhook-endpoints/${made.id}`
   const { delivery_id: id } = (await post(`${path}/test`, undefined)).body
-  expect((await get(`${path}/deliveries`)).body.data).toMatchObject([{ id, status: 'pending', next_try_at: null }])
+  expect((await get(`${path}/deliveries`)).body.data).toMatchObject([{ id, status: 'to_fetch', next_try_at: null }])
+  for (const [status, count] of [
+    ['to_fetch', 1],
+    ['pending', 0],
+  ] as const)
+    expect((await get(`${path}/deliveries?status=${status}`)).body.data).toHaveLength(count)
   expect((await patch(path, { url: 'https://hooks.example.com/' })).status).toBe(409)
   expect((await post(`${path}/replay`, { delivery_id: id })).status).toBe(404)
 })

@@ -13,7 +13,7 @@ import { count, id, success, text, time } from './response-fields.ts'
 import { webhookExample } from './webhook-payloads.ts'
 
 const endpointStates = ['active', 'inactive'] as const
-const deliveryStates = ['pending', 'delivered', 'failed'] as const
+const deliveryStates = ['pending', 'delivered', 'failed', 'to_fetch'] as const
 
 export const endpointsQuery = listQuery({})
 export const endpointPath = z.object({ webhook_endpoint_id: idIn() })
@@ -198,7 +198,8 @@ const secretField = {
     'By this the webhooks are signed. It is shown here alone, and again to the same request with its Idempotency-Key.',
 }
 const deliveryFields = {
-  status: '`pending` while it is tried, or waits to be fetched.',
+  status:
+    '`pending` while it is tried. `to_fetch` where the endpoint has no `url`: whether somebody fetched it is not known here.',
   payload: 'The body that is sent.',
 }
 const attemptFields = {

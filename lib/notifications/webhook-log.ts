@@ -34,7 +34,6 @@ function deliveriesIn(programId: number) {
       'd.tries',
       'd.next_try_at',
       'd.finished_at',
-      'e.url',
     ])
     .where('d.program_id', '=', programId)
 }
@@ -66,7 +65,7 @@ export async function listDeliveries(
 export type ProgramDelivery = InferResult<ReturnType<typeof programDeliveries>>[number]
 
 function programDeliveries(programId: number) {
-  return deliveriesIn(programId).select(['d.endpoint_id', 'e.description'])
+  return deliveriesIn(programId).select(['d.endpoint_id', 'e.url', 'e.description'])
 }
 
 interface ProgramDeliveries extends Part<string> {
@@ -89,8 +88,6 @@ export async function listProgramDeliveries(
   if (endpointId !== undefined) query = query.where('d.endpoint_id', '=', endpointId)
   if (type !== undefined) query = query.where('m.type', '=', type)
   if (status !== undefined) query = query.where('d.status', '=', status)
-  // What `svc listen` fetches waits for nobody.
-  if (status === 'pending') query = query.where('e.url', 'is not', null)
   const [message, endpoint] = (after ?? before)?.split('-').map(Number) ?? []
   const part = after === undefined ? { limit, before: endpoint } : { limit, after: endpoint }
   const value = { by: sql.ref('d.message_id'), of: () => sql`${message}` }

@@ -25,8 +25,9 @@ begin
     return;
   end if;
   insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
-  insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
-  select e.program_id, e.id, written, case when e.url is not null then now() end from webhook_endpoints e
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
+  select e.program_id, e.id, written, case when e.url is null then 'to_fetch' else 'pending' end, case when e.url is not null then now() end
+  from webhook_endpoints e
   where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
   if found then
     perform set_config('svc.webhooks', 'on', true);
@@ -320,8 +321,9 @@ begin
   end if;
   insert into webhook_messages (program_id, type, data)
   values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
-  insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
-  values (of_program_id, of_endpoint_id, written, case when endpoint.url is not null then now() end);
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
+  values (of_program_id, of_endpoint_id, written, case when endpoint.url is null then 'to_fetch' else 'pending' end,
+    case when endpoint.url is not null then now() end);
   perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
   return written;
 end $$;

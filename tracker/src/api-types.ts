@@ -1779,7 +1779,7 @@ export interface ApiOperations {
       /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
       cursor?: string | undefined
       /** Only deliveries in this state. */
-      status?: 'pending' | 'delivered' | 'failed' | undefined
+      status?: 'pending' | 'delivered' | 'failed' | 'to_fetch' | undefined
     }
     body: undefined
     answer: {
@@ -1787,7 +1787,7 @@ export interface ApiOperations {
       data: {
         id: string
         type: string
-        status: 'pending' | 'delivered' | 'failed'
+        status: 'pending' | 'delivered' | 'failed' | 'to_fetch'
         tries: number
         next_try_at: string | null
         finished_at: string | null
@@ -1805,7 +1805,7 @@ export interface ApiOperations {
       delivery: {
         id: string
         type: string
-        status: 'pending' | 'delivered' | 'failed'
+        status: 'pending' | 'delivered' | 'failed' | 'to_fetch'
         tries: number
         next_try_at: string | null
         finished_at: string | null

@@ -188,7 +188,7 @@ webhookDeliveryPages.get(
     ])
     const address = deliveryAddress(program.id, path)
     const manages = may(program.roles, 'webhook:manage')
-    const maySend = manages && delivery.status !== 'pending' && endpoint.url !== null && endpoint.disabled_at === null
+    const maySend = manages && delivery.finished_at !== null && endpoint.disabled_at === null
     return renderProgram(c, {
       title: `Webhook ${webhookId(delivery.message_id)}`,
       current: '/webhooks',
@@ -198,7 +198,7 @@ webhookDeliveryPages.get(
             title={delivery.type}
             lead={<Lead address={endpointAddress(program.id, endpoint.id)} endpoint={endpoint} />}
           >
-            {delivery.status === 'pending' && endpoint.url !== null && (
+            {delivery.status === 'pending' && (
               <a class="button" href={address}>
                 Refresh
               </a>

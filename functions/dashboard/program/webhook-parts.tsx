@@ -25,12 +25,7 @@ export const deliveryStates: States<WebhookDelivery['status']> = {
   pending: { name: 'Pending', tone: 'warn' },
   delivered: { name: 'Delivered', tone: 'good' },
   failed: { name: 'Failed', tone: 'bad' },
-}
-
-/** The state of a delivery. Of what `svc listen` fetches nothing is known here. */
-export function StateBadge({ delivery: { status, url } }: { delivery: Pick<WebhookDelivery, 'status' | 'url'> }) {
-  const { name, tone } = deliveryStates[status]
-  return url === null && status === 'pending' ? <Badge>For svc listen</Badge> : <Badge tone={tone}>{name}</Badge>
+  to_fetch: { name: 'For svc listen', tone: 'plain' },
 }
 
 /** The two sides of a program's webhooks: where they go, and what went. */
@@ -50,10 +45,11 @@ export function WebhookViews({ programId, current }: { programId: number; curren
 /** How far a delivery has come: its state, how often it was tried, and when that goes on. */
 export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
   const { status, tries, next_try_at: next, finished_at: finished } = delivery
+  const { name, tone } = deliveryStates[status]
   return (
     <div class="stack tight">
       <span>
-        <StateBadge delivery={delivery} /> {finished && <Time at={finished} />}
+        <Badge tone={tone}>{name}</Badge> {finished && <Time at={finished} />}
       </span>
       {(tries > 1 || (tries > 0 && status !== 'delivered')) && (
         <span class="small muted">

@@ -29,10 +29,10 @@ import { createPages, type ProgramContext, requireProgram } from '../parts/page.
 import { Table } from '../parts/table.tsx'
 import {
   deliveryAddress,
+  deliveryStates,
   DeliveryState,
   endpointAddress,
   missingEndpoint,
-  StateBadge,
   targetOf,
   webhooksOf,
   WebhookViews,
@@ -124,10 +124,10 @@ function Endpoints({ programId, endpoints }: { programId: number; endpoints: End
         { label: 'State', cell: (endpoint) => <State endpoint={endpoint} /> },
         {
           label: 'Last delivery (UTC)',
-          cell: ({ id, url, latest_message_id: messageId, latest_status: status, latest_at: at }) =>
+          cell: ({ id, latest_message_id: messageId, latest_status: status, latest_at: at }) =>
             messageId !== null && status !== null && at !== null ? (
               <a href={deliveryAddress(programId, { endpoint_id: id, message_id: messageId })}>
-                <Time at={at} /> <StateBadge delivery={{ status, url }} />
+                <Time at={at} /> <Badge tone={deliveryStates[status].tone}>{deliveryStates[status].name}</Badge>
               </a>
             ) : (
               'none yet'

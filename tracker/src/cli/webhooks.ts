@@ -134,7 +134,11 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
         `${plain(type)}: ${status}`,
         JSON.stringify(payload, null, 2),
         '',
-        rows.length === 0 ? 'No attempts yet.' : table(titles, rows),
+        rows.length > 0
+          ? table(titles, rows)
+          : status === 'to_fetch'
+            ? 'It is fetched by svc listen.'
+            : 'No attempts yet.',
       ]
       print(flags, answer, lines.join('\n'))
     })
@@ -142,7 +146,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
   onOne('deliveries', 'List the deliveries of an endpoint, newest first.')
     .option('--limit <number>', 'How many at most.', wholeNumber, 25)
     .option('--cursor <cursor>', 'Begin after the `next_cursor` of an earlier answer.')
-    .option('--status <status>', 'Only with this: pending, delivered or failed.')
+    .option('--status <status>', 'Only with this: pending, delivered, failed or to_fetch.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks deliveries 3 --status failed')
     .action(async (id: number, flags: Flags & { limit: number; cursor?: string }) => {
       const list = `webhook-endpoints/${id}/deliveries`
