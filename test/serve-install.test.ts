@@ -153,6 +153,12 @@ async function step(name: string): Promise<string> {
 const placed = (text: string) =>
   Object.entries(places).reduce((replaced, [there, here]) => replaced.replaceAll(there, here), text)
 
+const newConnection = `import { Client } from "pg"
+const client = new Client(process.argv[1])
+await client.connect()
+await client.query("do $$ begin end $$")
+await client.end()`
+
 const scripts = (npm: string) => ({
   // Whoever runs the test stands for root and for the service's user.
   sudo: `case "$1" in
@@ -161,7 +167,14 @@ const scripts = (npm: string) => ({
   install) shift; exec install $(printf '%s\\n' "$@" | sed 's/^svc$/DROP/; s/^-[og]$/DROP/' | grep -v DROP) ;;
 esac
 exec "$@"`,
-  npm: `case "$1" in ci|prune) echo "\${API_HOST:-} npm $*" >> ${folder}/npm.log ;; *) exec ${npm} "$@" ;; esac`,
+  // As npm does, it takes all packages away before it puts others there. What is running meanwhile answers also on a new connection.
+  npm: `case "$1" in
+  ci) echo "\${API_HOST:-} npm $*" >> ${folder}/npm.log; mv node_modules away
+    if [ -e ${data}/database-url ]; then (cd ${root} && node --input-type=module -e '${newConnection}' "$(cat ${data}/database-url)"); fi
+    mv away node_modules ;;
+  prune) ;;
+  *) exec ${npm} "$@" ;;
+esac`,
   systemctl: `start() {
   unit=${folder}/running-$1; sed ${Object.entries(places)
     .map(([there, here]) => `-e 's#${there}#${here}#g'`)
@@ -216,6 +229,8 @@ test('the steps of the page, pasted, install it, back it up, upgrade it and rest
   await query(url(), insert)
   await step('backup')
   const secrets = readFileSync(path.join(data, 'secrets.json'), 'utf8')
+  // The source of the next release.
+  await run('cp', ['-al', image, `${image}-next`])
   await step('upgrade')
   expect(readFileSync(path.join(folder, 'npm.log'), 'utf8')).toContain('partners.yourdomain.com npm ci')
   expect(await step('restore')).toMatch(/is restored[^]*agree/)
