@@ -100,9 +100,9 @@ export function errorResponse(error: ApiError): Response {
 
 /**
  * SQLSTATEs after which a request may be sent again as it is: connection lost (08), resources short (53), server going
- * down or starting (57P), deadlock or serialization failure (40).
+ * down or starting (57P), its disk or one of its files out of reach (58), deadlock or serialization failure (40).
  */
-const transientState = /^(08|53|57P|40)/
+const transientState = /^(08|53|57P|58|40)/
 
 /**
  * True where Postgres did not refuse the statement itself, so that the outcome is unknown or nothing was done. Neon's proxy gives an

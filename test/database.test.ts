@@ -36,9 +36,11 @@ test('an answer that breaks off is a broken try too', async () => {
   expect(await retryOnce(() => db.batch([one]))).toEqual([[{ one: 1 }]])
 })
 
-test('a statement that Postgres refuses is no broken try', async () => {
+test('a statement that Postgres refuses is no broken try, and one is for which a file of the server is out of reach', async () => {
   const refused = new Database(env).query(statement`select no_such_column`)
   await expect(refused).rejects.not.toSatisfy(isTransient)
+  const withoutFile = new Database(env).query(statement`select pg_read_file('none')`)
+  await expect(withoutFile).rejects.toSatisfy(isTransient)
 })
 
 const pool = openPool(env.DATABASE_URL, 4)
