@@ -34,6 +34,7 @@ import { apply, confirmApplication, findApplication } from '../lib/programs/appl
 import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { acceptPartnerInvitation, invitePartner } from '../lib/programs/partner-invitations.ts'
 import { addPartner } from '../lib/programs/partners.ts'
+import { openChannels as openOwnChannels } from '../lib/serve/channels.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import type { ReviewRule } from '../lib/review-rules.ts'
 import { startTrackingApi, times } from './support/api.ts'
@@ -597,6 +598,34 @@ test('an endpoint that hangs is given no second request while the consumer tells
   expect(requestsTo(hanging)).toBe(1)
   answers.resolve()
   expect(await run).toEqual({ delivered: 12, failed: 0 })
+})
+
+test('where the process ends, what is under way is recorded, nothing more is begun, and no lane waits for another', async () => {
+  const listener = await listen('hang', { types: ['sale.created'] })
+  const { program } = listener
+  for (let sales = 0; sales < 6; sales++) await sell(program)
+  const requested: string[] = []
+  const answers = Promise.withResolvers<void>()
+  const outside = async (url: string) => {
+    requested.push(url)
+    await answers.promise
+    return new Response('ok')
+  }
+  const own = openOwnChannels(() => Promise.reject(new Error('nothing is told')))
+  await own.wakes.send([{ program_id: program.programId, due_at: 0 }])
+  const run = deliverWebhooks(
+    { db, channels: own, env: { ...env, OUTSIDE: { fetch: outside } } },
+    { deadline: Date.now() + 60_000, waits: true },
+  )
+  await expect.poll(() => requested.length, { timeout: 60_000 }).toBe(4)
+  own.stop()
+  answers.resolve()
+  expect(await run).toEqual({ delivered: 4, failed: 0 })
+  const left = `select status, count(*)::integer as count from webhook_deliveries where program_id = $1 group by 1 order by 1`
+  expect(await api.rows(left, [program.programId])).toEqual([
+    { status: 'delivered', count: 4 },
+    { status: 'pending', count: 2 },
+  ])
 })
 
 test('what was told goes after 30 days, and a deleted endpoint with it', async () => {

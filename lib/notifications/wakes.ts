@@ -17,6 +17,8 @@ export interface Wakes {
   receive(atMost: number, waitSeconds: number): Promise<Woken[]>
   /** Ends those that were worked off. The others come again where their receiver is gone. */
   remove(woken: Woken[]): Promise<void>
+  /** Whether the process that has them in itself ends: what is under way is finished, and nothing more begun. */
+  isOver?(): boolean
 }
 
 const wakeMessage = z.object({ program_id: z.int().check(z.positive()), due_at: z.number() })

@@ -48,7 +48,10 @@ export interface WebhookConsumer {
   env: AddressEnv & WebhookSecretEnv
 }
 
-/** How long a consumer works: until `deadline` (ms since 1970), and where it does not wait for more, no longer than there is something. */
+/**
+ * How long a consumer works: until `deadline` (ms since 1970) or its process ends, and where it does not wait for more, no longer than
+ * there is something.
+ */
 export interface ConsumerTerm {
   deadline: number
   waits: boolean
@@ -176,7 +179,7 @@ export async function deliverWebhooks(
   for (;;) {
     if (ended.length > 0) start('record', record)
     if (done.length > 0) start('finish', finish)
-    const goesOn = failure === undefined && Date.now() < deadline
+    const goesOn = failure === undefined && Date.now() < deadline && !wakes.isOver?.()
     if (goesOn && waiting.size > 0 && free > 0) start('claim', claim)
     const receives = goesOn && (waits || !isEmpty)
     if (receives && waiting.size === 0 && free > 0) start('receive', receive)

@@ -13,6 +13,7 @@ export interface OwnChannels extends Channels {
   waiting(): number
   /** Resolves once something is due. */
   due(): Promise<void>
+  /** What is under way is finished. What is not begun, another process or the next one finds in the database. */
   stop(): void
 }
 
@@ -23,6 +24,7 @@ export interface OwnChannels extends Channels {
 export function openChannels(consume: Consumer): OwnChannels {
   const tell = gathering(consume)
   const programs = new Map<number, number>()
+  let isOver = false
   let woken = Promise.withResolvers<void>()
   let timer: NodeJS.Timeout | undefined
 
@@ -65,6 +67,7 @@ export function openChannels(consume: Consumer): OwnChannels {
       return takeDue(atMost).map((one) => ({ wake: one }))
     },
     remove: () => Promise.resolve(),
+    isOver: () => isOver,
   }
 
   return {
@@ -74,6 +77,7 @@ export function openChannels(consume: Consumer): OwnChannels {
     waiting: () => programs.size,
     due: () => (programs.size > 0 && untilDue() <= 0 ? Promise.resolve() : woken.promise),
     stop() {
+      isOver = true
       clearTimeout(timer)
       woken.resolve()
     },

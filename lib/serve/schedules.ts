@@ -67,6 +67,7 @@ export function startSchedules(service: Service): Schedules {
     },
     async stop() {
       stopped = true
+      channels.stop()
       for (const job of jobs) job.stop()
       const late = new Promise<void>((resolve) => void setTimeout(resolve, stopWithinMilliseconds).unref())
       await Promise.race([Promise.allSettled(running), late])

@@ -68,7 +68,6 @@ async function start(settings: Settings): Promise<void> {
   const rateLimits = openRateLimits()
   const environment = { ...settings.environment, DATABASE_URL: databaseUrl }
   const service = await loadFunctions({ environment, postgres, rateLimits })
-  running.push({ name: 'the channels', stop: () => service.channels.stop() })
   coordinateSchedules(databaseUrl, service, rateLimits)
   const server = await startServer({
     service,
