@@ -225,6 +225,7 @@ describe('with a database of its own', async () => {
     expect(heard.refusals).toBeGreaterThan(0)
     expect(await withDatabase((sql) => lossesOf(sql, heard))).toEqual([])
     expect(JSON.stringify(third.logs())).toContain('Postgres runs again.')
+    expect(third.logs().filter(({ error }) => error === 'coordinator')).toHaveLength(1)
     expect(third.errors()).toBe('')
   }, 180_000)
 

@@ -27,6 +27,8 @@ export function coordinate(options: {
 }): Coordinator {
   const stopped = new AbortController()
   let isLeader = false
+  /** Whether this outage was told: one of an hour is one problem, and not one a second. */
+  let isTold = false
 
   function lead(leads: boolean): void {
     if (isLeader === leads) return
@@ -70,6 +72,7 @@ export function coordinate(options: {
       const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
       processId = rows[0]?.pid
       await client.query(`listen ${channel}`)
+      isTold = false
       while (!stopped.signal.aborted) {
         await Promise.race([beat(client), broken.promise])
         await Promise.race([pause(), broken.promise])
@@ -88,7 +91,8 @@ export function coordinate(options: {
       try {
         await session()
       } catch (error) {
-        if (!stopped.signal.aborted) options.onProblem(error)
+        if (!stopped.signal.aborted && !isTold) options.onProblem(error)
+        isTold = true
       }
       await pause()
     }
