@@ -405,7 +405,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     ]
     await svc(['rules', 'update', '--group-id', String(group.id), '--rules', JSON.stringify(all)])
     expect((await svc(['groups', 'list'])).stdout).toContain(
-      'every sale: 1200 minor units for 12 months up to 5000 minor units for a customer with 200 minor units for a signup, addon: 10 % and 50 minor units\n',
+      'every sale: USD\u00a012.00 for 12 months up to USD\u00a050.00 for a customer with USD\u00a02.00 for a signup, addon: 10 % and USD\u00a00.50\n',
     )
     expect((await svc(['groups', 'delete', String(group.id)])).stdout).toBe(`✓ Group ${group.id} is removed.\n`)
   })

@@ -65,6 +65,7 @@ export const rule = () =>
     product_id: text(),
     sale_type: text(),
     commission_bp: count(),
+    currency: currency(),
     commission_fixed_cents: cents(),
     lifetime_cap_cents: z.nullable(cents()),
     commission_duration_months: z.nullable(count()),
@@ -81,6 +82,7 @@ const ruleExample = {
   product_id: null,
   sale_type: null,
   commission_bp: 3000,
+  currency: 'usd',
   commission_fixed_cents: 0,
   lifetime_cap_cents: 50000,
   commission_duration_months: 12,
@@ -93,6 +95,7 @@ export const ruleFields = {
   product_id: "For sales of this product or price of Stripe's alone, as their invoice names it.",
   sale_type: 'For sales of this `sale_type` alone.',
   commission_bp: 'Hundredths of a percent of what is paid without tax: 3000 is 30 %.',
+  currency: "The program's: of the amounts of the rule.",
   commission_fixed_cents:
     "For each sale, beside the percentage, in the program's currency. A sale in another currency earns the percentage alone.",
   lifetime_cap_cents:

@@ -177,11 +177,7 @@ export async function previewRules(
 
 /** The statement of `everybodysNow`. */
 export const everybodysStatement = (programId: number) =>
-  rulesStatement(programId)
-    .clearSelect()
-    .select(ruleColumns)
-    .where('c.group_id', 'is', null)
-    .where('c.partner_id', 'is', null)
+  rulesStatement(programId).where('c.group_id', 'is', null).where('c.partner_id', 'is', null)
 
 /** Everybody's rules that hold now. */
 export async function everybodysNow(db: Database, programId: number): Promise<StoredRule[]> {
@@ -206,11 +202,12 @@ const ruleColumns = [
   'c.created_at',
 ] as const
 
-/** Rules that hold now, of a program's groups, partners and everybody; those for every sale first. */
+/** Rules that hold now, of a program's groups, partners and everybody; those for every sale first. Their amounts are in `currency`. */
 function rulesStatement(programId: number) {
   return kysely
     .selectFrom('commission_rules as c')
-    .select([...ruleColumns, 'c.group_id', 'c.partner_id'])
+    .innerJoin('programs', 'programs.id', 'c.program_id')
+    .select([...ruleColumns, 'programs.currency'])
     .where('c.program_id', '=', programId)
     .where('c.ended_at', 'is', null)
     .orderBy(sql`num_nonnulls(c.product_id, c.sale_type)`)
@@ -260,11 +257,13 @@ function termsText(
 }
 
 /** All terms of a rule in words, with what it pays for a signup. */
-export function ruleText(rule: Omit<StoredRule, 'id' | 'created_at'>, currency: string): string {
+export function ruleText(rule: Terms, currency: string): string {
   const lead = rule.lead_commission_cents
   const sales = termsText(rule, currency)
   return lead === null ? sales : `${sales}; ${formatMoney(lead, currency)} for each signup`
 }
+
+const whatOf = (terms: Pick<Terms, 'product_id' | 'sale_type'>) => `${terms.product_id ?? ''} ${terms.sale_type ?? ''}`
 
 /** What a partner is paid now, in words: of what is named first, and of the rest; `rules` as `rulesForPartner` has them. */
 export function termsOfPartner(
@@ -274,12 +273,10 @@ export function termsOfPartner(
     commission_duration_months: number | null
     lead_commission_cents: number
   },
-  rules: Omit<StoredRule, 'created_at'>[],
+  rules: Terms[],
 ): string[] {
   const first = rules.findIndex((rule) => !rule.product_id && !rule.sale_type)
   const asked = first === -1 ? [...rules, { ...program, product_id: null, sale_type: null }] : rules.slice(0, first + 1)
-  const whatOf = (terms: Pick<StoredRule, 'product_id' | 'sale_type'>) =>
-    `${terms.product_id ?? ''} ${terms.sale_type ?? ''}`
   const kinds = asked.map(whatOf)
   const lead =
     rules.find((rule) => rule.lead_commission_cents !== null)?.lead_commission_cents ?? program.lead_commission_cents
@@ -293,6 +290,8 @@ export function termsOfPartner(
 
 /** Column: the rules that hold now of a group or of a partner, as `rulesStatement` orders them. */
 export const rulesOf = (programId: number, holder: 'c.group_id' | 'c.partner_id', id: Expression<number>) =>
-  jsonArrayFrom(rulesStatement(programId).clearSelect().select(ruleColumns).where(holder, '=', id))
+  jsonArrayFrom(rulesStatement(programId).where(holder, '=', id))
 
-export type StoredRule = Omit<InferResult<ReturnType<typeof rulesStatement>>[number], 'group_id' | 'partner_id'>
+export type StoredRule = InferResult<ReturnType<typeof rulesStatement>>[number]
+/** What a rule says. */
+type Terms = Omit<StoredRule, 'id' | 'created_at' | 'currency'>

@@ -23,8 +23,9 @@ select keep_made((
           where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
           select coalesce(json_agg(agg), '[]')
           from (
-            select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
+            select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at", "programs"."currency"
             from "commission_rules" as "c"
+            inner join "programs" on "programs"."id" = "c"."program_id"
             where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
             order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
           select coalesce(json_agg(agg), '[]')
@@ -110,8 +111,9 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
   where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
   select coalesce(json_agg(agg), '[]')
   from (
-    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
+    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at", "programs"."currency"
     from "commission_rules" as "c"
+    inner join "programs" on "programs"."id" = "c"."program_id"
     where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
     order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
   select coalesce(json_agg(agg), '[]')
@@ -155,8 +157,9 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
   where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
   select coalesce(json_agg(agg), '[]')
   from (
-    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
+    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at", "programs"."currency"
     from "commission_rules" as "c"
+    inner join "programs" on "programs"."id" = "c"."program_id"
     where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
     order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
   select coalesce(json_agg(agg), '[]')
@@ -200,8 +203,9 @@ select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."
   where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
   select coalesce(json_agg(agg), '[]')
   from (
-    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at"
+    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at", "programs"."currency"
     from "commission_rules" as "c"
+    inner join "programs" on "programs"."id" = "c"."program_id"
     where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
     order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
   select coalesce(json_agg(agg), '[]')

@@ -34,6 +34,7 @@ export interface ApiOperations {
           product_id: string | null
           sale_type: string | null
           commission_bp: number
+          currency: string
           commission_fixed_cents: number
           lifetime_cap_cents: number | null
           commission_duration_months: number | null
@@ -87,6 +88,7 @@ export interface ApiOperations {
           product_id: string | null
           sale_type: string | null
           commission_bp: number
+          currency: string
           commission_fixed_cents: number
           lifetime_cap_cents: number | null
           commission_duration_months: number | null
@@ -122,6 +124,7 @@ export interface ApiOperations {
           product_id: string | null
           sale_type: string | null
           commission_bp: number
+          currency: string
           commission_fixed_cents: number
           lifetime_cap_cents: number | null
           commission_duration_months: number | null
@@ -181,6 +184,7 @@ export interface ApiOperations {
           product_id: string | null
           sale_type: string | null
           commission_bp: number
+          currency: string
           commission_fixed_cents: number
           lifetime_cap_cents: number | null
           commission_duration_months: number | null
@@ -226,6 +230,7 @@ export interface ApiOperations {
           product_id: string | null
           sale_type: string | null
           commission_bp: number
+          currency: string
           commission_fixed_cents: number
           lifetime_cap_cents: number | null
           commission_duration_months: number | null
@@ -256,6 +261,7 @@ export interface ApiOperations {
           product_id: string | null
           sale_type: string | null
           commission_bp: number
+          currency: string
           commission_fixed_cents: number
           lifetime_cap_cents: number | null
           commission_duration_months: number | null
@@ -282,6 +288,7 @@ export interface ApiOperations {
           product_id: string | null
           sale_type: string | null
           commission_bp: number
+          currency: string
           commission_fixed_cents: number
           lifetime_cap_cents: number | null
           commission_duration_months: number | null
@@ -322,6 +329,7 @@ export interface ApiOperations {
           product_id: string | null
           sale_type: string | null
           commission_bp: number
+          currency: string
           commission_fixed_cents: number
           lifetime_cap_cents: number | null
           commission_duration_months: number | null
@@ -352,6 +360,7 @@ export interface ApiOperations {
         product_id: string | null
         sale_type: string | null
         commission_bp: number
+        currency: string
         commission_fixed_cents: number
         lifetime_cap_cents: number | null
         commission_duration_months: number | null
@@ -382,6 +391,7 @@ export interface ApiOperations {
         product_id: string | null
         sale_type: string | null
         commission_bp: number
+        currency: string
         commission_fixed_cents: number
         lifetime_cap_cents: number | null
         commission_duration_months: number | null

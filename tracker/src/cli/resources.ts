@@ -25,17 +25,16 @@ export function money(cents: number, currency: string): string {
   return format.format(cents / 10 ** (format.resolvedOptions().maximumFractionDigits ?? 2))
 }
 
-const units = (amount: number) => `${amount} minor units`
-
-/** A rule in words. Amounts stay in minor units, since a rule does not say of which currency they are. */
+/** A rule in words. */
 export function ruleInWords(rule: Row<'listGroups'>['rules'][number]): string {
   const { commission_bp: bp, commission_fixed_cents: fixed } = rule
-  const share = [bp > 0 || fixed === 0 ? `${bp / 100} %` : '', fixed > 0 ? units(fixed) : ''].filter(Boolean)
+  const amount = (cents: number) => money(cents, rule.currency)
+  const share = [bp > 0 || fixed === 0 ? `${bp / 100} %` : '', fixed > 0 ? amount(fixed) : ''].filter(Boolean)
   return [
     `${rule.product_id ?? rule.sale_type ?? 'every sale'}: ${share.join(' and ')}`,
     rule.commission_duration_months === null ? '' : `for ${rule.commission_duration_months} months`,
-    rule.lifetime_cap_cents === null ? '' : `up to ${units(rule.lifetime_cap_cents)} for a customer`,
-    rule.lead_commission_cents === null ? '' : `with ${units(rule.lead_commission_cents)} for a signup`,
+    rule.lifetime_cap_cents === null ? '' : `up to ${amount(rule.lifetime_cap_cents)} for a customer`,
+    rule.lead_commission_cents === null ? '' : `with ${amount(rule.lead_commission_cents)} for a signup`,
   ]
     .filter(Boolean)
     .join(' ')
