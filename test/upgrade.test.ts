@@ -16,7 +16,7 @@ import { startNeonEndpoint } from '../lib/local/neon.ts'
 import { startQueue } from '../lib/local/queue.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
 import { type FunctionEntry, readFunctions } from '../lib/local/functions.ts'
-import { bundleFunctions, startWorkers } from '../lib/local/workers.ts'
+import { bundleFunctions, startWorkers, type WorkerModule } from '../lib/local/workers.ts'
 
 /**
  * A version under load while the schema of the next one comes, then the functions of the next one, then its own again. Versions are
@@ -100,7 +100,9 @@ function madeUpNext(): SqlFile[] {
 }
 
 /** The functions of a folder's version, as they are built and routed there. */
-async function functionsOf(folder: string): Promise<{ functions: FunctionEntry[]; scripts: Map<string, string> }> {
+async function functionsOf(
+  folder: string,
+): Promise<{ functions: FunctionEntry[]; modules: Map<string, WorkerModule[]> }> {
   const functions = readFunctions(readFileSync(path.join(folder, 'wrangler.toml'), 'utf8'))
     .filter(({ name }) => underLoad.includes(name) || scheduled.includes(name))
     // Clicks are counted when the load is over, so that the test ends with what it began.
@@ -108,7 +110,7 @@ async function functionsOf(folder: string): Promise<{ functions: FunctionEntry[]
       const { COUNT: _, ...services } = entry.services
       return { ...entry, services, rateLimits: [] }
     })
-  return { functions, scripts: await bundleFunctions(functions, false, folder) }
+  return { functions, modules: await bundleFunctions(functions, { shared: true, folder }) }
 }
 
 async function emptyDatabase(): Promise<{ url: string; sql: Client }> {

@@ -52,11 +52,11 @@ async function start(): Promise<void> {
   const deployed = readFunctions().map((entry) => (limited ? entry : { ...entry, rateLimits: [] }))
   const functions = [...deployed, ...localPages(deployed)]
 
-  const [database, queue, stripe, scripts] = await settled([
+  const [database, queue, stripe, modules] = await settled([
     startDatabase(secrets.DATABASE_PASSWORD),
     externalQueueUrl ? undefined : startLocalQueue(),
     process.env['STRIPE_SECRET_KEY'] ? undefined : openStripe(),
-    bundleFunctions(functions),
+    bundleFunctions(functions, { shared: true }),
   ])
   const addresses: Addresses = {
     baseUrl: `http://127.0.0.1:${port}`,
@@ -80,7 +80,7 @@ async function start(): Promise<void> {
   running.push({ name: 'the log', stop: () => log.close() })
   const workers = await startWorkers({
     functions,
-    scripts,
+    modules,
     environment,
     common: { ...localOnly, ...Object.fromEntries(given.filter(([name]) => optionalVariables.has(name))) },
     port,

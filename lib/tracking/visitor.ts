@@ -79,7 +79,7 @@ function desktopOf(userAgent: string): Device | undefined {
 
 /** `bot` for those, `desktop` where the agent names no device. */
 async function parse(userAgent: string): Promise<Device> {
-  const { UAParser } = await import('ua-parser-js')
+  const { default: UAParser } = await import('ua-parser-js')
   const parser = new UAParser(userAgent)
   const os = parser.getOS().name ?? null
   const browser = parser.getBrowser().name ?? null

@@ -87,11 +87,11 @@ async function startFunctions(): Promise<void> {
     webhookQueueUrl: queue.webhookUrl,
     stripeApiUrl: undefined,
   }
-  const scripts = await bundleFunctions(functions.filter(({ main }) => main !== ''))
+  const modules = await bundleFunctions(functions.filter(({ main }) => main !== ''))
   const start = () =>
     startWorkers({
       functions,
-      scripts: scripts.set('empty', emptyScript),
+      modules: modules.set('empty', [{ path: 'empty.js', contents: emptyScript }]),
       environment: localEnvironment(addresses, options.secrets),
       // As many lines as a deployed one logs.
       common: { ...localOnlyEnvironment(addresses), WEBHOOK_LOOPBACK: 'on', LOGGED_PART: String(loggedPart) },

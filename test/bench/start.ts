@@ -91,7 +91,7 @@ function* endlessly(endpoints: { next: () => Buffer }[]): Generator<Buffer> {
 
 async function bundleSizes(): Promise<Map<string, number>> {
   const sizes = new Map<string, number>()
-  for (const [name, script] of await bundleFunctions(readFunctions(), true))
-    sizes.set(name, kib(gzipSync(script).length))
+  for (const [name, [deployed]] of await bundleFunctions(readFunctions(), { minify: true }))
+    sizes.set(name, kib(gzipSync(deployed?.contents ?? '').length))
   return sizes
 }

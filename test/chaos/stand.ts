@@ -54,7 +54,7 @@ export async function startStand() {
       const environment = localEnvironment(addresses, { ...generateSecrets(), STRIPE_WEBHOOK_SECRET: webhookSecret })
       const workers = await startWorkers({
         functions,
-        scripts: await bundleFunctions(functions),
+        modules: await bundleFunctions(functions, { shared: true }),
         environment,
         common: localOnlyEnvironment(addresses),
         port,

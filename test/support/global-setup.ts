@@ -15,8 +15,10 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** Connection string of the test server's database `postgres`. */
     adminUrl: string
-    /** Folder of the built functions, `<name>.js`. */
+    /** Folder of the built functions' modules. */
     scriptsFolder: string
+    /** The files there that each function has, by its name; the one that is called first. */
+    modulesOf: Record<string, string[]>
     /** False where no test of the run starts a function, so that none is built. */
     withFunctions?: boolean
   }
@@ -77,11 +79,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await migrate(postgres.urlOf('template1'))
     const scriptsFolder = path.join(folder, 'functions')
     mkdirSync(scriptsFolder)
-    for (const [name, script] of await bundleFunctions(withFunctions === false ? [] : readFunctions())) {
-      writeFileSync(path.join(scriptsFolder, `${name}.js`), script)
-    }
+    const bundles = await bundleFunctions(withFunctions === false ? [] : readFunctions(), { shared: true })
+    const written = new Map([...bundles.values()].flat().map((module) => [module.path, module.contents]))
+    for (const [file, contents] of written) writeFileSync(path.join(scriptsFolder, file), contents)
+    const modulesOf = Object.fromEntries(
+      Array.from(bundles, ([name, modules]) => [name, modules.map((module) => module.path)]),
+    )
     project.provide('adminUrl', postgres.urlOf('postgres'))
     project.provide('scriptsFolder', scriptsFolder)
+    project.provide('modulesOf', modulesOf)
     return cleanUp
   } catch (error) {
     await cleanUp()

@@ -191,10 +191,11 @@ async function startInWorkerd(options: StackOptions): Promise<WorkersStack> {
   const { addresses, environment } = surroundings(options, endpoint, { stripe, port, queue })
   const logs: string[] = []
   const functions = await functionsFor(options)
-  const scriptsFolder = inject('scriptsFolder')
+  const [scriptsFolder, modulesOf] = [inject('scriptsFolder'), inject('modulesOf')]
+  const read = (file: string) => ({ path: file, contents: readFileSync(path.join(scriptsFolder, file), 'utf8') })
   const workers = await startWorkers({
     functions,
-    scripts: new Map(functions.map(({ name }) => [name, readFileSync(path.join(scriptsFolder, `${name}.js`), 'utf8')])),
+    modules: new Map(functions.map(({ name }) => [name, (modulesOf[name] ?? []).map(read)])),
     environment,
     common: { ...localOnlyEnvironment(addresses), ...options.common },
     port,
