@@ -96,7 +96,7 @@ export function startCallers(addressOf: () => string, programs: Caller[], count 
 }
 
 /** What was acknowledged and is not there, or is there twice, or was answered wrongly; and what the audit finds. */
-export async function lossesOf(sql: ClientBase | Pool, heard: Heard): Promise<string[]> {
+export async function lossesOf(sql: ClientBase, heard: Heard): Promise<string[]> {
   const lost = async (what: string, ids: string[], query: string) => {
     const { rows } = await sql.query<{ id: string }>(query, [ids])
     const found = rows.map(({ id }) => id)
@@ -113,7 +113,7 @@ export async function lossesOf(sql: ClientBase | Pool, heard: Heard): Promise<st
       heard.refunds,
       'select transaction_id as id from sales where refunded_cents = 250 and transaction_id = any ($1)',
     )),
-    ...(await findDifferences(sql as ClientBase)),
+    ...(await findDifferences(sql)),
   ]
 }
 
@@ -230,7 +230,12 @@ export async function runServeChaos(options: {
   for (const served of running) if (served.errors() !== '') wrong.push(`on standard error: ${served.errors()}`)
   for (const code of codes) if (code !== 0) wrong.push(`a stop ended with ${code}`)
   network.close()
-  wrong.push(...(await lossesOf(sql, heard)))
+  const client = await sql.connect()
+  try {
+    wrong.push(...(await lossesOf(client, heard)))
+  } finally {
+    client.release()
+  }
   const acknowledged = heard.clicks.length + heard.sales.length + heard.refunds.length
   return { wrong, acknowledged, refusals: heard.refusals, strokes: counts }
 }

@@ -58,6 +58,7 @@ from (
   select program_id, grouping_name, metric, currency, day, value, coalesce(f.amount, 0) as found, coalesce(e.amount, 0) as expected
   from found f full join expected e using (program_id, grouping_name, metric, currency, day, value)
 ) x
-where found <> expected and (grouping_name < 'browser' or not exists (
-  select from grouped_quarters t where t.program_id = x.program_id and t.grouping_name = x.grouping_name and t.day = x.day and t.value = ''
-))
+left join (
+  select distinct program_id, grouping_name, day from grouped_quarters where value = '' and ($1::bigint is null or program_id = $1)
+) mixed using (program_id, grouping_name, day)
+where found <> expected and (grouping_name < 'browser' or mixed.program_id is null)
