@@ -4,8 +4,8 @@ import { ApiError } from '../errors.ts'
 import { formatMoney } from '../money.ts'
 import type { DeliveryOfPayment } from '../stripe/webhook-events.ts'
 import { type Campaign, campaignIn } from '../tracking/campaign.ts'
-import { wordsOfRule } from '../review-rules.ts'
 import { type ExplainedSale, readForExplanation, type SaleAsked } from './explanation-read.ts'
+import { day, type Happening, historyOf, iso } from './sale-history.ts'
 
 /**
  * Why a sale has its partner and its commission, or why it has none. All of it is as it was decided: the steps, the click and the terms are
@@ -97,28 +97,6 @@ export interface Click {
   event: { page_url: string | null; referrer_url: string | null; country: string | null; device: string | null } | null
 }
 
-export interface Happening {
-  at: string
-  kind:
-    | 'recorded'
-    | 'commission'
-    | 'correction'
-    | 'refund'
-    | 'chargeback'
-    | 'returned'
-    | 'approved'
-    | 'rejected'
-    | 'paid'
-    | 'adjusted'
-    | 'held'
-    | 'released'
-  text: string
-  /** By how much what is left of the commission changed. */
-  change_cents: number
-  /** The entry that it made in the partner's balance, where the commission was credited. */
-  entry: { number: number; amount_cents: number; balance_cents: number } | null
-}
-
 /**
  * Explains a sale, or a payment that the processor told of and that is no sale. `transaction_id` is the sale's, any of the processor's ids of
  * its payment, or the id of one of its events. A partner is told of their own sales, without what is the customer's. One database request.
@@ -142,17 +120,6 @@ const resolutionSchema = z.object({
   expired_click: z.optional(z.object({ clicked_at: z.string(), came_at: z.string(), at: z.string() })),
 })
 type Resolution = z.output<typeof resolutionSchema>
-
-const correctionsSchema = z.array(
-  z.object({
-    at: z.string(),
-    was_cents: z.number(),
-    amount_cents: z.number(),
-    change_cents: z.number(),
-    base_cents: z.number(),
-    source: z.string(),
-  }),
-)
 
 const resolutionOf = (stored: unknown): Resolution => (stored === null ? { steps: [] } : resolutionSchema.parse(stored))
 
@@ -242,9 +209,6 @@ function stepsOf({ steps }: Resolution): Step[] {
   return steps.map(([step, found]) => ({ step, found, text: ofPayment[step]?.[found] ?? ofCustomer[found] ?? found }))
 }
 
-const iso = (at: Date | string) => new Date(at).toISOString()
-const dateFormat = new Intl.DateTimeFormat('en-US', { dateStyle: 'medium', timeZone: 'UTC' })
-const day = (at: Date | string) => dateFormat.format(new Date(at))
 const percent = (bp: number) => `${bp / 100} %`
 
 function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCustomer: boolean): Explanation {
@@ -576,167 +540,4 @@ function ruleText(sale: ExplainedSale): string {
     ? ` Its fixed amount and cap are in another currency than this sale's, which earns the percentage alone.`
     : ''
   return `${of}${what}.${other}`
-}
-
-/** What was kept of a commission and of the refunds of its sale, if it has one. */
-type CommissionFacts = Pick<
-  ExplainedSale,
-  | 'currency'
-  | 'entries'
-  | 'corrections'
-  | 'commission_made_at'
-  | 'commission_cents'
-  | 'hold_until'
-  | 'review_reason'
-  | 'refunds'
-  | 'flagged_at'
-  | 'flags'
-  | 'decision'
-  | 'decided_at'
-  | 'credited_at'
-  | 'rejected_at'
-  | 'reason'
-  | 'reversed_cents'
-  | 'paid_at'
-  | 'payout_id'
-  | 'reference'
-  | 'paid_on'
->
-
-/** What happened to a sale and its commission, the oldest first. */
-export function historyOf(sale: ExplainedSale): Happening[] {
-  const recorded: Happening = {
-    at: iso(sale.created_at),
-    kind: 'recorded',
-    text: `Recorded. The amount is ${formatMoney(sale.amount_cents, sale.currency)}.`,
-    change_cents: 0,
-    entry: null,
-  }
-  return inOrder([recorded, ...happeningsOf(sale), ...sale.adjustments.map(byHand)])
-}
-
-/** It is in a balance by itself, so it changes nothing of the commission. */
-function byHand({
-  created_at: at,
-  amount_cents: cents,
-  currency,
-  note,
-  name,
-}: ExplainedSale['adjustments'][number]): Happening {
-  const amount = formatMoney(Math.abs(cents), currency)
-  return {
-    at: iso(at),
-    kind: 'adjusted',
-    text: `By hand, ${amount} was ${cents < 0 ? 'deducted from' : 'added to'} the balance of ${name}.${note === null ? '' : ` ${note}`}`,
-    change_cents: 0,
-    entry: null,
-  }
-}
-
-/** The same of a commission. */
-export const commissionHistory = (commission: CommissionFacts) => inOrder(happeningsOf(commission))
-
-/** By their time; at one moment as they stand. */
-function inOrder(history: Happening[]): Happening[] {
-  return history
-    .map((happening, index) => ({ happening, index }))
-    .toSorted((a, b) => a.happening.at.localeCompare(b.happening.at) || a.index - b.index)
-    .map(({ happening }) => happening)
-}
-
-function happeningsOf(sale: CommissionFacts): Happening[] {
-  const { currency, entries } = sale
-  const money = (cents: number) => formatMoney(cents, currency)
-  const corrections = sale.corrections === null ? [] : correctionsSchema.parse(sale.corrections)
-  const entryOf = (fits: (entry: ExplainedSale['entries'][number]) => boolean) => {
-    const entry = entries.find(fits)
-    return entry
-      ? { number: entry.entry_number, amount_cents: entry.amount_cents, balance_cents: entry.balance_after_cents }
-      : null
-  }
-  const history: Happening[] = []
-  const { commission_made_at: madeAt, commission_cents: cents, hold_until: holdUntil } = sale
-  if (madeAt !== null && cents !== null && holdUntil !== null) {
-    const first = corrections[0]?.was_cents ?? cents
-    history.push({
-      at: iso(madeAt),
-      kind: 'commission',
-      text: `A commission of ${money(first)} was created, on hold until ${day(holdUntil)}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser said who the customer is.'}`,
-      change_cents: first,
-      entry: null,
-    })
-  }
-  corrections.forEach((correction, index) => {
-    history.push({
-      at: iso(correction.at),
-      kind: 'correction',
-      text:
-        correction.was_cents === correction.amount_cents
-          ? `Corrected: what is reversed of it, as what was paid changed.`
-          : `Corrected from ${money(correction.was_cents)} to ${money(correction.amount_cents)}: ${money(correction.base_cents)} without tax counts, as the ${correction.source === 'api' ? 'API' : correction.source} says.`,
-      change_cents: correction.change_cents,
-      entry: entryOf((e) => e.cause === 'commission_corrected' && e.correction_number === index + 1),
-    })
-  })
-  for (const refund of sale.refunds) {
-    const isDispute = refund.reason === 'chargeback'
-    const name = isDispute ? 'Chargeback' : 'Refund'
-    const capped = refund.requested_cents !== null && refund.requested_cents > refund.applied_cents
-    history.push({
-      at: iso(refund.created_at),
-      kind: isDispute ? 'chargeback' : 'refund',
-      text: `${name} of ${money(refund.applied_cents)}${capped ? ` (of ${money(refund.requested_cents ?? 0)}: no more was left)` : ''}${isDispute ? ': the buyer disputed the payment' : ''}.${refund.reason_text === null ? '' : ` ${refund.reason_text}`}`,
-      change_cents: 0 - refund.deduction_cents,
-      entry: entryOf((e) => e.cause === 'commission_reversed' && e.refund_id === refund.id),
-    })
-    if (refund.returned_at !== null && refund.applied_cents > 0) {
-      history.push({
-        at: iso(refund.returned_at),
-        kind: 'returned',
-        text: `The ${name.toLowerCase()} of ${money(refund.applied_cents)} was returned: ${isDispute ? 'the disputed money came back' : 'it failed or was canceled'}.`,
-        change_cents: refund.returned_cents,
-        entry: entryOf((e) => e.cause === 'reversal_returned' && e.refund_id === refund.id),
-      })
-    }
-  }
-  if (sale.flagged_at !== null) {
-    const text = `Held for review. ${(sale.flags ?? []).map(wordsOfRule).join(' ')}`
-    history.push({ at: iso(sale.flagged_at), kind: 'held', text, change_cents: 0, entry: null })
-  }
-  if (sale.decided_at !== null && sale.decision === 'released') {
-    const text = 'Reviewed and released.'
-    history.push({ at: iso(sale.decided_at), kind: 'released', text, change_cents: 0, entry: null })
-  }
-  if (sale.credited_at !== null) {
-    const early = holdUntil !== null && sale.credited_at < holdUntil
-    history.push({
-      at: iso(sale.credited_at),
-      kind: 'approved',
-      text: early
-        ? "Approved before its hold ended: in the partner's balance."
-        : "Its hold ended: in the partner's balance.",
-      change_cents: 0,
-      entry: entryOf((e) => e.cause === 'commission_credited'),
-    })
-  }
-  if (sale.rejected_at !== null) {
-    const left = history.reduce((sum, { change_cents: change }) => sum + change, 0)
-    history.push({
-      at: iso(sale.rejected_at),
-      kind: 'rejected',
-      text: `Rejected.${sale.reason === null ? '' : ` ${sale.reason}`}`,
-      change_cents: (cents ?? 0) - (sale.reversed_cents ?? 0) - left,
-      entry: entryOf((e) => e.cause === 'commission_reversed' && e.refund_id === null),
-    })
-  }
-  if (sale.paid_at !== null) {
-    history.push({
-      at: iso(sale.paid_at),
-      kind: 'paid',
-      text: `Paid by payout ${sale.payout_id}, ${sale.reference}, on ${sale.paid_on === null ? '' : day(sale.paid_on)}.`,
-      change_cents: 0,
-      entry: null,
-    })
-  }
-  return history
 }

@@ -6,7 +6,7 @@ import { formatMoney } from '../money.ts'
 import { type Campaign, campaignIn } from '../tracking/campaign.ts'
 import { type ListedEvent, statementOf } from '../tracking/event-list.ts'
 import { flagNames } from './commission-list.ts'
-import { commissionHistory, type Happening, historyOf } from './explanation.ts'
+import { commissionHistory, type Happening, historyOf } from './sale-history.ts'
 import { entriesOf, explainedSales } from './explanation-read.ts'
 
 /** How many clicks, leads and sales a timeline has at most, the newest of each. */
