@@ -117,6 +117,15 @@ test.each(['deliveries?before=a%00b', 'events?before=%00', 'commissions?status=%
   },
 )
 
+test.each([
+  [`/programs/${programId}?utm_source=`, 199, sandbox.dashboardToken],
+  [`/partner/campaigns?sub1=`, 199, sandbox.partnerToken],
+  [`/programs/${programId}/events?partner=`, 99, sandbox.dashboardToken],
+  [`/programs/${programId}/partners?q=`, 99, sandbox.dashboardToken],
+])('%s is cut after a whole character', async (path, length, token) => {
+  expect((await get(`${path}${'x'.repeat(length)}%F0%9F%98%80`, token)).status).toBe(200)
+})
+
 test('an address that nothing answers is a page, or the envelope under /api/', async () => {
   const page = await get('/nothing/here')
   expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=UTF-8'])

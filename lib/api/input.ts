@@ -136,7 +136,7 @@ export function textsOf(sent: unknown): Record<string, string> {
 }
 
 /** A text without what Postgres does not store: NUL and lone surrogates. */
-export const storable = (text: string) => text.replaceAll(/\0|\p{Surrogate}/gu, '')
+const storable = (text: string) => text.replaceAll(/\0|\p{Surrogate}/gu, '')
 
 /** Whether a text is without them. */
 export const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')

@@ -31,6 +31,11 @@ export function tokenInQuery(c: { req: Context['req'] }): string {
   return c.req.query('token') ?? ''
 }
 
+/** The first `length` characters of a text in a query or form. Postgres stores no half of a character, which a cut can leave. */
+export function cut(text: string, length: number): string {
+  return text.slice(0, length).toWellFormed()
+}
+
 /** A positive integer in a query or form, or undefined where it is anything else. */
 export function positiveInteger(text: string | undefined): number | undefined {
   return text !== undefined && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined

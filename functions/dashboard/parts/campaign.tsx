@@ -1,4 +1,3 @@
-import { storable } from '../../../lib/api/input.ts'
 import { type Campaign, campaignNames } from '../../../lib/tracking/campaign.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import {
@@ -7,7 +6,7 @@ import {
   type PartnerCampaigns,
   type PartnerFilters,
 } from '../../../lib/tracking/partner-campaigns.ts'
-import { positiveInteger } from './address.ts'
+import { cut, positiveInteger } from './address.ts'
 import { breakdownTexts, nameOfValue } from './breakdown-names.ts'
 import { formatNumber, formatTime } from './format.tsx'
 import { Table } from './table.tsx'
@@ -82,7 +81,7 @@ export function partnerFiltersIn(query: Record<string, string>): PartnerFilters 
   for (const name of partnerBreakdowns) {
     const given = query[name]
     if (given === undefined) continue
-    const text = storable(given).slice(0, 200)
+    const text = cut(given, 200)
     if (name !== 'link') filters[name] = text === '' ? null : text
     else if (positiveInteger(text) !== undefined) filters[name] = text
   }

@@ -3,7 +3,7 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
 import * as z from 'zod/mini'
 import { accept, textsOf } from '../../../lib/api/input.ts'
 import { ApiError, type ErrorDetail } from '../../../lib/errors.ts'
-import { backTo } from './address.ts'
+import { backTo, cut } from './address.ts'
 
 const texts = z.record(z.string(), z.string())
 const formState = z.object({ values: texts, errors: texts, problem: z.optional(z.string()) })
@@ -92,7 +92,7 @@ export function reasonField(missing: string) {
 
 /** Cuts what people typed to `length` characters at most, without the spaces around it. */
 export function shortText(length: number) {
-  return z.overwrite<string>((text) => text.trim().slice(0, length).toWellFormed())
+  return z.overwrite<string>((text) => cut(text.trim(), length))
 }
 
 /**

@@ -1,9 +1,8 @@
 import type { Context } from 'hono'
 import type { Child, PropsWithChildren } from 'hono/jsx'
 import { noteExport } from '../../../lib/access/audit-log.ts'
-import { storable } from '../../../lib/api/input.ts'
 import type { Part } from '../../../lib/keyset.ts'
-import { addressOf, positiveInteger } from './address.ts'
+import { addressOf, cut, positiveInteger } from './address.ts'
 import { Card, Empty, Heading, Segments, type Tone } from './blocks.tsx'
 import { Field } from './fields.tsx'
 import { emptyForm } from './form.ts'
@@ -136,10 +135,7 @@ export function ExportLink({ href }: { href: string }) {
 }
 
 /** What the query of a list searches for. */
-export const searchIn = (c: Context) =>
-  storable(c.req.query('q') ?? '')
-    .trim()
-    .slice(0, 100) || undefined
+export const searchIn = (c: Context) => cut((c.req.query('q') ?? '').trim(), 100) || undefined
 
 /** What the query of a list asks for: `q`, what to look for, `sort`, one of its orders, and `partner`, the id of one. */
 export function askedOf<Sort extends string>(c: Context, sorts: Record<Sort, string>) {

@@ -9,7 +9,7 @@ import {
   listedEvents,
   positionIn,
 } from '../../../lib/tracking/event-list.ts'
-import { addressOf } from '../parts/address.ts'
+import { addressOf, cut } from '../parts/address.ts'
 import { Heading, Segments } from '../parts/blocks.tsx'
 import { formatDate } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
@@ -79,8 +79,7 @@ function askedIn(c: ProgramContext, mode: Mode): Asked {
   const { search } = askedOf(c, {})
   const days = daysIn(c)
   const eventType = kinds.find(([kind]) => kind !== '' && kind === c.req.query('eventType'))?.[0] || undefined
-  const textOf = (name: string) =>
-    (mode === 'live' && c.req.query(name)?.toWellFormed().trim().slice(0, 100)) || undefined
+  const textOf = (name: string) => (mode === 'live' && cut((c.req.query(name) ?? '').trim(), 100)) || undefined
   const [partner, code, country] = [textOf('partner'), textOf('code'), textOf('country')?.toUpperCase()]
   return {
     mode,

@@ -1,7 +1,6 @@
 import type { Context } from 'hono'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { type Action, may } from '../../../lib/access/roles.ts'
-import { storable } from '../../../lib/api/input.ts'
 import { performanceQuery } from '../../../lib/api/tracking-performance.ts'
 import { isCurrency } from '../../../lib/money.ts'
 import {
@@ -13,7 +12,7 @@ import {
   isNamedById,
   type OverviewQuery,
 } from '../../../lib/tracking/overview.ts'
-import { positiveInteger } from '../parts/address.ts'
+import { cut, positiveInteger } from '../parts/address.ts'
 
 /** What the overview's address asks for. What it asks for and is not there is left out; a range that is none is `refused`. */
 export interface Asked {
@@ -75,7 +74,7 @@ function filterOf(text: string | undefined, name: BreakdownName): string | null 
   // What counts has a partner.
   if (text === '') return name === 'partner' ? undefined : null
   if (isNamedById(name)) return positiveInteger(text)?.toString()
-  return storable(text).slice(0, 200) || undefined
+  return cut(text, 200) || undefined
 }
 
 /** The page with other parameters; undefined takes one away. */

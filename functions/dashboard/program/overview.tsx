@@ -14,6 +14,7 @@ import {
 } from '../../../lib/tracking/overview.ts'
 import { readPerformance } from '../../../lib/tracking/performance.ts'
 import { averageOf, type Performance, ratio, type Trend, trendOf } from '../../../lib/tracking/performance-answer.ts'
+import { cut } from '../parts/address.ts'
 import { Heading, Metric, Segments } from '../parts/blocks.tsx'
 import { breakdownTexts, nameOfValue } from '../parts/breakdown-names.ts'
 import { Chart } from '../parts/chart.tsx'
@@ -67,10 +68,10 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
 /** A code may be named in place of its id. Refuses with `not_found` one that the program does not have. */
 async function withCode(c: ProgramContext, asked: Asked): Promise<Asked> {
   const program = c.get('program')
-  const name = (c.req.query('code') ?? '').replaceAll('\0', '').toWellFormed().trim()
+  const name = cut((c.req.query('code') ?? '').trim(), 100)
   if (name === '' || asked.query.filters.code !== undefined || !breakdownsFor(program).includes('code')) return asked
   const [code] = await listCodes(c.get('db'), program.id, { limit: 1, code: name })
-  if (!code) throw new ApiError('not_found', `This program has no code ${name.slice(0, 64)}.`)
+  if (!code) throw new ApiError('not_found', `This program has no code ${name}.`)
   const id = String(code.id)
   return {
     ...asked,
