@@ -385,7 +385,7 @@ const noteForm = z.object({
   note: z.pipe(
     optionalText,
     z.string().check(
-      z.overwrite((text) => text.replaceAll('\r\n', '\n').replaceAll('\0', '').trim().toWellFormed()),
+      z.overwrite((text) => text.replaceAll('\r\n', '\n').trim()),
       z.maxLength(maxNote, `A note has ${maxNote} characters at most.`),
     ),
   ),
