@@ -106,16 +106,21 @@ test.each([
 })
 
 test.each([
-  ['eve@example.com', 'eve+shop@example.com', true],
-  ['eve+me@example.com', 'EVE@example.com', true],
-  ['eve@example.com', 'adam@example.com', false],
-])('of a partner at %s a buyer of whom Stripe alone says %s is held: %s', async (address, email, isHeld) => {
+  ['connected', 'eve@example.com', 'eve+shop@example.com', true],
+  ['disconnected', 'eve@example.com', 'eve+shop@example.com', true],
+  ['connected', 'eve+me@example.com', 'EVE@example.com', true],
+  ['connected', 'eve@example.com', 'adam@example.com', false],
+])('%s: of a partner at %s a buyer of whom Stripe alone says %s is held: %s', async (state, address, email, isHeld) => {
   const shop = await createShop(sql, { holdDays: 0 })
   await sql.query('update partners set email = $2 where id = $1', [shop.partnerId, address])
   const session = checkoutSession({ ...shop, email }, { id: `cs_${shop.programId}`, total: 5000 })
   const event = stripeEvent(shop, `evt_${shop.programId}`, 'checkout.session.completed', session)
   const read = await readEvent(event, (one) => emailHash(hashSecret, one))
   await applyEvent(db, openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' }), read)
+  if (state === 'disconnected') {
+    const left = 'processor_account_id = null, processor_former_account_id = processor_account_id'
+    await sql.query(`update programs set ${left}, processor_connected_at = null where id = $1`, [shop.programId])
+  }
   // Nothing is credited before it is known who the partner is.
   await approveDueCommissions(db, 1000)
   await run()
