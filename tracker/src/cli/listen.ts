@@ -2,8 +2,10 @@ import { createHmac } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
-import { create, type Flags, green, plain, red, type Row, type Subcommand, wholeNumber } from './resources.ts'
+import { create, type Flags, type Subcommand, wholeNumber } from './flags.ts'
+import type { Row } from './lists.ts'
 import { CommandError, connect, type Connection, request } from './service.ts'
+import { green, plain, red } from './text.ts'
 import { aboutOf, typesOf, typesOption } from './webhooks.ts'
 
 type Delivery = Row<'listWebhookDeliveries'>

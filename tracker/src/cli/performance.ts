@@ -1,7 +1,8 @@
 import type { Command } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
-import { given, money, plain, type Print, type Subcommand, table } from './resources.ts'
+import { given, type Print, type Subcommand } from './flags.ts'
 import { connect, type ConnectionFlags, request } from './service.ts'
+import { money, plain, table } from './text.ts'
 
 type Answer = ApiOperations['performanceByGroup']['answer']
 

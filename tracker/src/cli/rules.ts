@@ -1,16 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import {
-  type Flags,
-  green,
-  money,
-  plain,
-  type Print,
-  ruleInWords,
-  type Subcommand,
-  table,
-  wholeNumber,
-} from './resources.ts'
+import { type Flags, type Print, type Subcommand, wholeNumber } from './flags.ts'
+import { ruleInWords } from './lists.ts'
 import { connect, request } from './service.ts'
+import { green, money, plain, table } from './text.ts'
 import type { ApiOperations } from '../api-types.ts'
 
 /** `svc rules list`, `preview` and `update`. */

@@ -1,20 +1,10 @@
 import { type Command, Option } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
 import { webhookTypes } from '../webhook-types.ts'
+import { create, type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
+import { readList, type Row } from './lists.ts'
 import { connect, type ConnectionFlags, request } from './service.ts'
-import {
-  create,
-  type Flags,
-  given,
-  green,
-  plain,
-  type Print,
-  readList,
-  type Row,
-  type Subcommand,
-  table,
-  wholeNumber,
-} from './resources.ts'
+import { green, plain, table } from './text.ts'
 
 type Answer<Id extends keyof ApiOperations> = ApiOperations[Id]['answer']
 

@@ -1,0 +1,98 @@
+import type { Command } from 'commander'
+import type { ApiOperations } from '../api-types.ts'
+import { eachWholeNumber, type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
+import { connect, request } from './service.ts'
+import { day, green, plain, style } from './text.ts'
+
+const named = (parent: Command) => parent.argument('<id>', 'Of the application.', wholeNumber)
+
+/** `svc applications show`, `approve`, `reject` and `delete`. */
+export function decideApplications(applications: Command, subcommand: Subcommand, print: Print): void {
+  type Answer = ApiOperations['getApplication']['answer']
+  named(subcommand(applications, 'show', 'Show an application with its answers.'))
+    .addHelpText('after', '\nExamples:\n  $ svc applications show 7')
+    .action(async (id: number, flags: Flags) => {
+      const answer = await request<Answer>(connect(flags), `/api/v1/applications/${id}`)
+      const { name, email, status, applied_at: at, answers, terms_version: terms } = answer.application
+      const lines = [
+        `${plain(name)}, ${plain(email)}: ${status}, applied ${day(at)}${terms === null ? '' : `, accepted version ${terms} of the terms`}`,
+        ...answers.map(({ question, answer: said }) => `\n${style('bold', plain(question))}\n${plain(said)}`),
+      ]
+      print(flags, answer, lines.join('\n'))
+    })
+  const decide = async (id: number, flags: Flags, body: object) => {
+    const answer = await request<Answer>(connect(flags), `/api/v1/applications/${id}`, { method: 'PATCH', body })
+    const { name, status, partner_id: partner } = answer.application
+    const became = partner === null ? '' : `, partner ${partner}`
+    print(flags, answer, `${green('✓')} Application ${id} of ${plain(name)} is ${status}${became}`)
+  }
+  named(subcommand(applications, 'approve', 'Approve an application: the person is a partner and is mailed.'))
+    .option('--group-id <id>', 'The group that they come into.', wholeNumber)
+    .addHelpText('after', '\nExamples:\n  $ svc applications approve 7 --group-id 2')
+    .action((id: number, flags: Flags & { groupId?: number }) =>
+      decide(id, flags, { status: 'approved', group_id: flags.groupId }),
+    )
+  named(subcommand(applications, 'reject', 'Reject an application. Nobody is mailed, unless you say so.'))
+    .option('--note <text>', 'Why, for yourself.')
+    .option('--notify', 'Mail the person.')
+    .addHelpText('after', '\nExamples:\n  $ svc applications reject 7 --note "A site of coupons" --notify')
+    .action((id: number, flags: Flags & { notify?: boolean }) =>
+      decide(id, flags, { status: 'rejected', ...given(flags, ['note']), notify: flags.notify }),
+    )
+  named(subcommand(applications, 'delete', 'Delete an application that was rejected or never confirmed.'))
+    .addHelpText('after', '\nExamples:\n  $ svc applications delete 7')
+    .action(async (id: number, flags: Flags) => {
+      const answer = await request<ApiOperations['deleteApplication']['answer']>(
+        connect(flags),
+        `/api/v1/applications/${id}`,
+        { method: 'DELETE' },
+      )
+      print(flags, answer, `${green('✓')} Application ${id} is deleted.`)
+    })
+}
+
+/** `svc reviews release` and `reject`. */
+export function decideReviews(reviews: Command, subcommand: Subcommand, print: Print): void {
+  for (const [verb, decision, what] of [
+    ['release', 'released', 'Release held commissions, to be credited when their hold ends.'],
+    ['reject', 'rejected', 'Reject held commissions permanently.'],
+  ] as const) {
+    subcommand(reviews, verb, what)
+      .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
+      .requiredOption('--note <text>', 'Why. It is kept; the partner reads that of a rejection.')
+      .addHelpText('after', `\nExamples:\n  $ svc reviews ${verb} 12 13 --note "Looked at the orders"`)
+      .action(async (ids: number[], flags: Flags) => {
+        const body = { commission_ids: ids, decision, note: flags['note'] }
+        const input = { body, method: 'PATCH' }
+        const answer = await request<ApiOperations['decideReviews']['answer']>(connect(flags), '/api/v1/reviews', input)
+        const left = ids.length - answer.changed
+        print(flags, answer, `${green('✓')} ${answer.changed} ${decision}${left === 0 ? '' : `; ${left} are not held`}`)
+      })
+  }
+}
+
+/** `svc commissions approve` and `reject`. */
+export function decideCommissions(commissions: Command, subcommand: Subcommand, print: Print): void {
+  const decide = async (flags: Flags, ids: number[], body: object, word: string) => {
+    const input = { body: { ids, ...body }, method: 'PATCH' }
+    const answer = await request<ApiOperations['decideCommissions']['answer']>(
+      connect(flags),
+      '/api/v1/commissions',
+      input,
+    )
+    const left = ids.length - answer.changed
+    const rest = left === 0 ? '' : `; ${left} had been decided or reversed already, or are not the program's`
+    print(flags, answer, `${green('✓')} ${answer.changed} ${word}${rest}`)
+  }
+  subcommand(commissions, 'approve', 'Credit commissions before their hold ends.')
+    .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
+    .addHelpText('after', '\nExamples:\n  $ svc commissions approve 12 13 14')
+    .action((ids: number[], flags: Flags) => decide(flags, ids, { status: 'approved' }, 'approved'))
+  subcommand(commissions, 'reject', 'Reject commissions permanently.')
+    .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
+    .requiredOption('--reason <text>', 'Why. The partners read it.')
+    .addHelpText('after', '\nExamples:\n  $ svc commissions reject 12 13 --reason "Orders were never shipped"')
+    .action((ids: number[], flags: Flags) =>
+      decide(flags, ids, { status: 'rejected', reason: flags['reason'] }, 'rejected'),
+    )
+}

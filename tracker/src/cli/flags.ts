@@ -1,0 +1,39 @@
+import { type Command, InvalidArgumentError } from 'commander'
+import { connect, type ConnectionFlags, request } from './service.ts'
+
+export function wholeNumber(text: string): number {
+  const number = Number(text)
+  if (!Number.isSafeInteger(number) || number <= 0) throw new InvalidArgumentError('It is a positive whole number.')
+  return number
+}
+
+/** One more of several ids. */
+export const eachWholeNumber = (text: string, before: number[] = []) => [...before, wholeNumber(text)]
+
+/** A percentage as hundredths of a percent. */
+export function hundredths(text: string): number {
+  const number = Math.round(Number(text) * 100)
+  if (!/^\d{1,3}(\.\d{1,2})?$/.test(text) || number > 10_000)
+    throw new InvalidArgumentError('It is a percentage from 0 to 100 with two decimals at most.')
+  return number
+}
+
+export type Flags = ConnectionFlags & Record<string, unknown>
+export type Print = (flags: ConnectionFlags, data: object, text: string) => void
+export type Subcommand = (parent: Command, name: string, description: string) => Command
+
+const camel = (option: string) => option.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
+/** What of these options was given as text, by the names of the API. */
+export const given = (flags: Flags, options: string[]) =>
+  Object.fromEntries(
+    options.flatMap((option) => {
+      const value = flags[camel(option)]
+      return typeof value === 'string' ? [[option.replaceAll('-', '_'), value]] : []
+    }),
+  )
+
+/** What a POST makes: once for each --idempotency-key. */
+export async function create<Answer>(flags: Flags, path: string, body: object): Promise<Answer> {
+  const key = typeof flags['idempotencyKey'] === 'string' ? flags['idempotencyKey'] : crypto.randomUUID()
+  return await request<Answer>(connect(flags), `/api/v1/${path}`, { body, headers: { 'idempotency-key': key } })
+}

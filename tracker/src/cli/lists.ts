@@ -1,0 +1,272 @@
+import type { Command } from 'commander'
+import type { ApiOperations } from '../api-types.ts'
+import { webhookTypes } from '../webhook-types.ts'
+import { type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
+import { type Connection, connect, request } from './service.ts'
+import { day, money, plain, style, table } from './text.ts'
+
+export type Row<Id extends keyof ApiOperations> = ApiOperations[Id]['answer'] extends { data: (infer Of)[] }
+  ? Of
+  : never
+type Column<Of> = [title: string, cell: (row: Of) => string | number | null]
+
+/** What `svc … list` shows of one kind of thing. */
+export interface List<Of> {
+  noun: string
+  path: string
+  /** Filters of the list, by their option. */
+  filters: Record<string, string>
+  /** Its orders, where it has several. */
+  sorts?: string
+  columns: Column<Of>[]
+}
+
+/** A rule in words. */
+export function ruleInWords(rule: Row<'listGroups'>['rules'][number]): string {
+  const { commission_bp: bp, commission_fixed_cents: fixed } = rule
+  const amount = (cents: number) => money(cents, rule.currency)
+  const share = [bp > 0 || fixed === 0 ? `${bp / 100} %` : '', fixed > 0 ? amount(fixed) : ''].filter(Boolean)
+  return [
+    `${rule.product_id ?? rule.sale_type ?? 'every sale'}: ${share.join(' and ')}`,
+    rule.commission_duration_months === null ? '' : `for ${rule.commission_duration_months} months`,
+    rule.lifetime_cap_cents === null ? '' : `up to ${amount(rule.lifetime_cap_cents)} for a customer`,
+    rule.lead_commission_cents === null ? '' : `with ${amount(rule.lead_commission_cents)} for a signup`,
+  ]
+    .filter(Boolean)
+    .join(' ')
+}
+
+export type Partner = Row<'listPartners'>
+export const codesOf = ({ links, has_more_links: more }: Partner) =>
+  [...links.map(({ code }) => code), ...(more ? ['…'] : [])].join(', ')
+export const balancesOf = ({ balances }: Partner) =>
+  balances.map(({ balance_cents: cents, currency }) => money(cents, currency)).join(', ')
+
+const kinds = <Of>(list: List<Of>) => list
+
+export const lists = [
+  kinds<Row<'listPartners'>>({
+    noun: 'partners',
+    path: 'partners',
+    filters: {
+      status: 'active, inactive or ended',
+      email: 'address',
+      'external-id': 'id of yours',
+      'group-id': 'id of the group',
+      search: 'text in name, address or code',
+    },
+    sorts: 'newest, oldest, name, clicks, sales or balance',
+    columns: [
+      ['ID', ({ id }) => id],
+      ['NAME', ({ name }) => name],
+      ['E-MAIL', ({ email }) => email],
+      ['CODES', codesOf],
+      ['STATUS', ({ status }) => status],
+      ['SALES', ({ sales }) => sales],
+      ['BALANCE', balancesOf],
+    ],
+  }),
+  kinds<Row<'listGroups'>>({
+    noun: 'groups',
+    path: 'groups',
+    filters: {},
+    columns: [
+      ['ID', ({ id }) => id],
+      ['NAME', ({ name }) => name],
+      ['PARTNERS', ({ partners }) => partners],
+      ['RULES', ({ rules }) => rules.map(ruleInWords).join(', ')],
+    ],
+  }),
+  kinds<Row<'listApplications'>>({
+    noun: 'applications',
+    path: 'applications',
+    filters: { status: 'unverified, waiting, approved or rejected', email: 'address' },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['APPLIED', ({ applied_at: at }) => day(at)],
+      ['NAME', ({ name }) => name],
+      ['E-MAIL', ({ email }) => email],
+      ['STATUS', ({ status }) => status],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+    ],
+  }),
+  kinds<Row<'listCodes'>>({
+    noun: 'codes',
+    path: 'codes',
+    filters: { 'partner-id': "a partner's id", code: 'a code', status: 'active or revoked' },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['CODE', ({ code }) => code],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['STATUS', ({ status }) => status],
+      ['STRIPE', ({ promotion_code_id: promotion }) => promotion],
+    ],
+  }),
+  kinds<Row<'listLinks'>>({
+    noun: 'links',
+    path: 'links',
+    filters: {
+      status: 'active or inactive',
+      'partner-id': 'id of the partner',
+      'external-id': 'id of yours',
+      search: 'text in code or page',
+    },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['ADDRESS', ({ url }) => url],
+      ['STATUS', ({ status }) => status],
+      ['CLICKS', ({ clicks }) => clicks],
+      ['LAST CLICK', ({ last_clicked_at: at }) => day(at)],
+    ],
+  }),
+  kinds<Row<'listSales'>>({
+    noun: 'sales',
+    path: 'sales',
+    filters: { 'customer-key': 'id of the customer', 'click-id': 'click id', test: 'true for test sales' },
+    columns: [
+      ['DATE', ({ sale_date: date }) => day(date)],
+      ['TRANSACTION', ({ transaction_id: id }) => id],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
+      ['REFUNDED', ({ refunded_cents: cents, currency }) => (cents === 0 ? '' : money(cents, currency))],
+      ['COMMISSION', ({ commission, currency }) => commission && money(commission.amount_cents, currency)],
+      ['STATUS', ({ commission }) => commission && commission.status],
+    ],
+  }),
+  kinds<Row<'listCommissions'>>({
+    noun: 'commissions',
+    path: 'commissions',
+    filters: {
+      status: 'pending, approved, paid, refunded or reversed',
+      'partner-id': 'id of the partner',
+      'transaction-id': 'the sale',
+    },
+    sorts: 'newest, oldest, amount or hold',
+    columns: [
+      ['ID', ({ id }) => id],
+      ['MADE', ({ created_at: at }) => day(at)],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['TRANSACTION', ({ transaction_id: id, kind }) => id ?? kind],
+      ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
+      ['REVERSED', ({ reversed_cents: cents, currency }) => (cents === 0 ? '' : money(cents, currency))],
+      ['STATUS', ({ status }) => status],
+    ],
+  }),
+  kinds<Row<'listReviews'>>({
+    noun: 'reviews',
+    path: 'reviews',
+    filters: { state: 'waiting or decided', 'partner-id': 'id of the partner' },
+    columns: [
+      ['COMMISSION', ({ commission_id: id }) => id],
+      ['HELD', ({ flagged_at: at }) => day(at)],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['TRANSACTION', ({ transaction_id: id, kind }) => id ?? kind],
+      ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
+      ['FOUND', ({ flags }) => flags.map(({ rule }) => rule).join(', ')],
+      ['DECISION', ({ decision }) => decision],
+    ],
+  }),
+  kinds<Row<'listAdjustments'>>({
+    noun: 'adjustments',
+    path: 'adjustments',
+    filters: { 'partner-id': 'id of the partner', 'external-id': 'id of yours' },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['MADE', ({ created_at: at }) => day(at)],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
+      ['SALE', ({ transaction_id: id }) => id],
+      ['PAID', ({ paid_at: at }) => day(at)],
+      ['NOTE', ({ note }) => note],
+    ],
+  }),
+  kinds<Row<'listPayouts'>>({
+    noun: 'payouts',
+    path: 'payouts',
+    filters: {
+      status: 'requested, paid, refused or cancelled',
+      'partner-id': 'id of the partner',
+      'payout-run-id': 'id of the run',
+    },
+    sorts: 'newest, oldest or amount',
+    columns: [
+      ['ID', ({ id }) => id],
+      ['MADE', ({ created_at: at }) => day(at)],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
+      ['TO', ({ payout_address: address }) => address],
+      ['RUN', ({ payout_run_id: run }) => run],
+      ['STATUS', ({ status }) => status],
+      ['PAID', ({ paid_on: paid }) => paid],
+    ],
+  }),
+  kinds<Row<'listWebhookEndpoints'>>({
+    noun: 'webhooks',
+    path: 'webhook-endpoints',
+    filters: {},
+    columns: [
+      ['ID', ({ id }) => id],
+      ['ADDRESS', ({ url }) => url ?? 'svc listen'],
+      ['TYPES', ({ types }) => (webhookTypes.every((type) => types.includes(type)) ? 'all' : types.join(', '))],
+      ['STATUS', ({ status }) => status],
+      ['FAILING SINCE', ({ failing_since: at }) => at],
+      ['NOTE', ({ description }) => description],
+    ],
+  }),
+]
+
+interface Page<Of> {
+  data: Of[]
+  next_cursor: string | null
+}
+
+/** Up to `limit` rows of a list, page after page. */
+export async function readList<Of>(
+  connection: Connection,
+  path: string,
+  filters: Record<string, string>,
+  limit: number,
+  cursor?: string,
+): Promise<Page<Of>> {
+  const page: Page<Of> = { data: [], next_cursor: cursor ?? null }
+  do {
+    const search = new URLSearchParams({
+      ...filters,
+      limit: String(Math.min(limit - page.data.length, 100)),
+      ...(page.next_cursor && { cursor: page.next_cursor }),
+    })
+    const next = await request<Page<Of>>(connection, `/api/v1/${path}?${search}`)
+    page.data.push(...next.data)
+    page.next_cursor = next.next_cursor
+  } while (page.next_cursor !== null && page.data.length < limit)
+  return page
+}
+
+/** Adds the command `list` of one kind of thing. */
+export function addList<Of>(parent: Command, list: List<Of>, subcommand: Subcommand, print: Print): void {
+  const { noun, path, filters, sorts, columns } = list
+  const command = subcommand(parent, 'list', `List ${noun}, the newest first.`)
+    .option('--limit <number>', 'How many at most.', wholeNumber, 25)
+    .option('--cursor <cursor>', 'Begin after the `next_cursor` of an earlier answer.')
+  for (const [option, what] of Object.entries(filters))
+    command.option(`--${option} <${option}>`, `Only with this: ${what}.`)
+  if (sorts) command.option('--sort <sort>', `In this order: ${sorts}.`)
+  command
+    .addHelpText('after', `\nExamples:\n  $ svc ${noun} list --limit 50\n  $ svc ${noun} list --json`)
+    .action(async (flags: Flags & { limit: number; cursor?: string }) => {
+      const wanted = given(flags, [...Object.keys(filters), 'sort'])
+      const page = await readList<Of>(connect(flags), path, wanted, flags.limit, flags.cursor)
+      const rows = page.data.map((row) => columns.map(([, cell]) => plain(cell(row))))
+      const text =
+        rows.length === 0
+          ? `No ${noun}.`
+          : table(
+              columns.map(([title]) => title),
+              rows,
+            )
+      const more =
+        page.next_cursor && `\n${style('dim', `More: --limit ${flags.limit * 2}, or --cursor ${page.next_cursor}`)}`
+      print(flags, page, text + (more ?? ''))
+    })
+}
