@@ -1,12 +1,5 @@
 import { Hono } from 'hono/tiny'
 import type { Child, PropsWithChildren } from 'hono/jsx'
-import type { Viewer } from '../access/viewer.ts'
-import type { Explanation } from '../money/explanation.ts'
-import type { Happening } from '../money/sale-history.ts'
-import type { ListedCommission } from '../money/commission-list.ts'
-import type { Withdrawal } from '../money/withdrawals.ts'
-import type { ListedNotification } from '../notifications/notification-list.ts'
-import type { LinkFigures } from '../programs/links.ts'
 import { actorOf, detailsOf, wordsOf } from '../../functions/dashboard/parts/audit-entry.ts'
 import {
   Badge,
@@ -20,7 +13,7 @@ import {
 } from '../../functions/dashboard/parts/blocks.tsx'
 import { Chart, type ChartPoint } from '../../functions/dashboard/parts/chart.tsx'
 import { CampaignTables, CampaignText } from '../../functions/dashboard/parts/campaign.tsx'
-import { causeColumn, commissionColumns, commissionStates } from '../../functions/dashboard/parts/commission.tsx'
+import { causeColumn, commissionColumns } from '../../functions/dashboard/parts/commission.tsx'
 import { CountingHelp } from '../../functions/dashboard/parts/counting.tsx'
 import { DateRange } from '../../functions/dashboard/parts/date-range.tsx'
 import { ExplanationPage } from '../../functions/dashboard/parts/explanation.tsx'
@@ -60,309 +53,26 @@ import {
 } from '../../functions/dashboard/parts/withdrawal.tsx'
 import { formatMoney } from '../money.ts'
 import { campaignNames } from '../tracking/campaign.ts'
-import type { PartnerCampaigns } from '../tracking/partner-campaigns.ts'
+import {
+  at,
+  later,
+  longName,
+  rtlName,
+  viewer,
+  commissions,
+  withdrawal,
+  withdrawals,
+  notifications,
+  campaigns,
+  links,
+  explanation,
+  unexplained,
+} from './parts-rows.ts'
 
 /** Where the local stack shows this. A Worker exports its handlers alone, so it is written in lib/local/start.ts too. */
 const partsPath = '/parts'
 
 const here = `${partsPath}#main`
-const at = new Date('2026-03-14T09:26:00Z')
-const later = new Date('2126-03-15T09:26:00Z')
-const longName = 'A partner of a name as long as a name may be, which is eighty characters, no more'
-const rtlName = 'שותפים בע״מ'
-
-const viewer: Viewer = {
-  user: { id: 'u', name: 'Ada', email: 'ada@example.com', emailVerified: false, twoFactor: false },
-  sessionId: 's',
-  partner: {
-    name: 'Ada',
-    payoutEmail: null,
-    unread: 3,
-    closed: [
-      { name: 'Paused shop', hasEnded: false },
-      { name: rtlName, hasEnded: true },
-    ],
-  },
-  invitations: 1,
-  workspaces: [{ id: 'w', name: 'Acme', role: 'owner', requiresTwoFactor: false }],
-  locked: [],
-  programs: [
-    {
-      id: 1,
-      name: longName,
-      domain: 'shop.example.com',
-      currency: 'usd',
-      workspaceId: 'w',
-      createdAt: '2026-01-01T00:00:00Z',
-      roles: ['owner'],
-      unread: 2,
-    },
-  ],
-}
-
-const commission: ListedCommission = {
-  program_id: 1,
-  id: 1,
-  kind: 'sale',
-  partner_id: 1,
-  customer_id: 1,
-  partner_name: 'Grace',
-  status: 'pending',
-  currency: 'usd',
-  amount_cents: 2500,
-  reversed_cents: 0,
-  reason: null,
-  review_reason: null,
-  held_at: null,
-  review_decision: null,
-  flags: null,
-  transaction_id: 'order-1',
-  sale_cents: 10_000,
-  hold_until: later,
-  credited_at: null,
-  rejected_at: null,
-  created_at: at,
-  refunds: [],
-}
-const refund: ListedCommission['refunds'][number] = {
-  amount_cents: 1000,
-  reason: 'refund',
-  reason_text: 'Arrived broken',
-  at: at.toISOString(),
-  returned: false,
-}
-const commissions: ListedCommission[] = [
-  ...Object.keys(commissionStates).flatMap((status) =>
-    isCommissionStatus(status) ? [{ ...commission, status, reversed_cents: status === 'reversed' ? 2500 : 0 }] : [],
-  ),
-  { ...commission, held_at: at, flags: ['self_referral', 'one_address'] },
-  { ...commission, status: 'reversed', reversed_cents: 2500, rejected_at: at, reason: 'Own order' },
-  {
-    ...commission,
-    status: 'refunded',
-    reversed_cents: 1250,
-    refunds: [refund, { ...refund, reason: 'chargeback', returned: true }],
-  },
-  {
-    ...commission,
-    kind: 'lead',
-    transaction_id: null,
-    sale_cents: null,
-    amount_cents: 99_999_999_999_99,
-    currency: 'krw',
-  },
-]
-
-function isCommissionStatus(text: string): text is ListedCommission['status'] {
-  return Object.hasOwn(commissionStates, text)
-}
-
-const withdrawal: Withdrawal = {
-  program_id: 1,
-  program_name: 'Acme',
-  id: 1,
-  partner_id: 1,
-  partner_name: 'Grace',
-  payout_email: 'grace@example.com',
-  payout_waits_until: null,
-  payout_address: null,
-  currency: 'usd',
-  requested_cents: 5000,
-  amount_cents: 5000,
-  status: 'requested',
-  reason: null,
-  payout_run_id: null,
-  reference: null,
-  paid_on: null,
-  created_at: at,
-  decided_at: null,
-}
-const withdrawals: Withdrawal[] = [
-  withdrawal,
-  { ...withdrawal, amount_cents: 3000 },
-  { ...withdrawal, status: 'paid', decided_at: at, reference: 'SEPA 2026-11', paid_on: at },
-  { ...withdrawal, status: 'refused', decided_at: at, reason: 'The address is not yours.' },
-  { ...withdrawal, status: 'cancelled', decided_at: at },
-]
-
-const payload = {
-  amount_cents: 2500,
-  reduced_by_cents: 500,
-  currency: 'usd',
-  transaction_id: 'order-1',
-  url: 'https://example.com/hook',
-}
-const kinds = [
-  'commission_reversed',
-  'commission_refunded',
-  'commission_corrected',
-  'withdrawal_reduced',
-  'withdrawal_paid',
-  'withdrawal_refused',
-  'commission_flagged',
-  'adjustment_added',
-  'adjustment_deducted',
-  'refund_not_converted',
-  'payment_ignored',
-  'balance_negative',
-  'paid_commission_reversed',
-  'dispute_reinstated',
-  'processor_disconnected',
-  'webhook_turned_off',
-]
-const notifications: ListedNotification[] = kinds.map((kind, index) => ({
-  program_id: 1,
-  id: index + 1,
-  kind,
-  payload,
-  created_at: at,
-  program_name: 'Acme',
-  partner_name: index % 2 === 0 ? 'Grace' : rtlName,
-  read: index > 3,
-}))
-
-const link: LinkFigures = {
-  id: 1,
-  code: 'grace',
-  page_url: null,
-  is_active: true,
-  clicks: 12_345,
-  bot_clicks: 0,
-  leads: 12,
-  sales: 3,
-  commission_cents: 7500,
-}
-const campaigns: PartnerCampaigns = {
-  total: { clicks: 18, leads: 3, sales: 2, commission_cents: 2500 },
-  readFrom: at,
-  linkLabel: undefined,
-  breakdowns: [
-    {
-      name: 'sub1',
-      count: 40,
-      rows: [
-        { value: 'footer', label: null, clicks: 12, leads: 3, sales: 2, commission_cents: 2500 },
-        { value: null, label: null, clicks: 6, leads: 0, sales: 0, commission_cents: 0 },
-      ],
-    },
-  ],
-}
-
-const links: LinkFigures[] = [
-  link,
-  { ...link, code: 'x'.repeat(64), page_url: 'https://shop.example.com/a/page/of/the/site', bot_clicks: 3 },
-  { ...link, code: 'old', is_active: false, clicks: 0, leads: 0, sales: 0, commission_cents: 0 },
-]
-
-const happenings: Happening['kind'][] = [
-  'recorded',
-  'commission',
-  'correction',
-  'refund',
-  'chargeback',
-  'returned',
-  'approved',
-  'rejected',
-  'paid',
-  'adjusted',
-  'held',
-  'released',
-]
-const explanation: Explanation = {
-  transaction_id: 'order-1',
-  is_test: true,
-  attributed: true,
-  summary: 'Grace referred the buyer.',
-  sale: {
-    sale_date: at.toISOString(),
-    amount_cents: 10_000,
-    tax_cents: 1900,
-    commission_base_cents: 8100,
-    refunded_cents: 1000,
-    currency: 'usd',
-    source: 'api',
-  },
-  partner: { id: 1, name: 'Grace' },
-  link: { id: 1, code: 'grace' },
-  code: null,
-  customer: { click_id: 'cust_1', customer_key: 'user-1' },
-  steps: [
-    { step: 'customer_key', found: 'none', text: 'No customer of the program has it.' },
-    { step: 'click_id', found: 'found', text: 'Found the customer.' },
-  ],
-  click: {
-    first_at: at.toISOString(),
-    latest_at: at.toISOString(),
-    decided_at: at.toISOString(),
-    age_seconds: 60,
-    window_days: 30,
-    within_window: true,
-    attribution_model: 'last_click',
-    text: 'The latest click was a minute before and the window was 30 days.',
-    campaign: { utm_source: 'newsletter', sub1: 'footer' },
-    event: {
-      page_url: 'https://shop.example.com/',
-      referrer_url: 'https://blog.example.org/',
-      country: 'US',
-      device: null,
-    },
-  },
-  rule: {
-    id: null,
-    text: "The program's own terms.",
-    fixed_cents: 0,
-    cap_cents: null,
-    commission_bp: 2500,
-    commission_percent: 25,
-    duration_months: 12,
-    first_purchase_date: at.toISOString(),
-    hold_days: 30,
-  },
-  commission: {
-    id: 1,
-    status: 'approved',
-    exact: '2025',
-    amount_cents: 2025,
-    reversed_cents: 250,
-    left_cents: 1775,
-    currency: 'usd',
-    text: '25 % of $81.00 is $20.25.',
-  },
-  lead_commission: {
-    id: 2,
-    amount_cents: 100,
-    reversed_cents: 0,
-    currency: 'usd',
-    text: 'The signup on Jan 1, 2026 earned $1.00 by itself.',
-  },
-  payout: { id: 3, payout_run_id: 2 },
-  history: happenings.map((kind, index) => ({
-    at: at.toISOString(),
-    kind,
-    text: `The sale is ${kind}.`,
-    change_cents: index % 2 === 0 ? 0 : -100,
-    entry: index % 3 === 0 ? null : { number: index, amount_cents: -100, balance_cents: 1775 },
-  })),
-  deliveries: [],
-}
-/** A payment that is no sale. */
-const unexplained: Explanation = {
-  ...explanation,
-  is_test: false,
-  attributed: false,
-  summary: 'This payment is no sale of the program.',
-  sale: null,
-  partner: null,
-  link: null,
-  customer: null,
-  steps: [],
-  click: null,
-  rule: null,
-  commission: null,
-  lead_commission: null,
-  history: [],
-}
-
 const tones: Tone[] = ['good', 'warn', 'bad', 'accent', 'plain']
 const looks = ['', 'primary', 'danger', 'compact', 'compact primary', 'compact danger']
 const refused: FormState = {
