@@ -397,6 +397,9 @@ test('what is held is told as earned on the day on which it is released, and nev
   await sql.query("update commissions set created_at = created_at - interval '80 days' where program_id = $1", [
     program.programId,
   ])
+  // One moment for all of it, which midnight may not part.
+  const begun = Date.now()
+  const inDays = (days: number) => new Date(begun + days * 86_400_000)
   const hold = (id: number) =>
     sql.query(
       `with held as (insert into commission_reviews (program_id, commission_id, flags) values ($1, $2, '[]') returning *)
@@ -405,13 +408,13 @@ test('what is held is told as earned on the day on which it is released, and nev
     )
   const release = async (...ids: number[]) => {
     await decideReviews(db, program.programId, ids, 'released', 'Known to us')
-    await sql.query(
-      "update commission_reviews set decided_at = now() + interval '11 days' where program_id = $1 and decided_at <= now()",
-      [program.programId],
-    )
+    await sql.query('update commission_reviews set decided_at = $2 where program_id = $1 and decided_at <= now()', [
+      program.programId,
+      inDays(11),
+    ])
   }
   const earnedIn = async (days: number) => {
-    for (const { outbox_id: id } of await dailyNotices(new Date(Date.now() + days * 86_400_000))) {
+    for (const { outbox_id: id } of await dailyNotices(inDays(days))) {
       const { rows } = await sql.query<{ amount: number }>(
         "select (payload->>'amount_cents')::integer as amount from outbox where program_id = $1 and id = $2 and kind = 'commission_earned'",
         [program.programId, id],
@@ -424,10 +427,11 @@ test('what is held is told as earned on the day on which it is released, and nev
   const { commissionId: held } = await program.soldBy(0, 2000)
   const { commissionId: kept } = await program.soldBy(0, 4000)
   // On a day that nothing was told of yet.
-  await sql.query(
-    "update commissions set created_at = now() + interval '10 days' where program_id = $1 and id = any ($2)",
-    [program.programId, [toldBefore, held, kept]],
-  )
+  await sql.query('update commissions set created_at = $3 where program_id = $1 and id = any ($2)', [
+    program.programId,
+    [toldBefore, held, kept],
+    inDays(10),
+  ])
   await hold(held)
   await hold(kept)
   expect(await earnedIn(11)).toBe(200)
