@@ -6,9 +6,11 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -127,6 +129,29 @@ test.each(['migrate', 'audit', 'backup', 'erase', 'replay', 'own-account', 'back
     expect(stdout).toContain('npm run')
   },
 )
+
+test('the nightly backup that fails says so and leaves the old ones, and one that is made takes their place', async () => {
+  const { databaseUrl } = await createDatabase()
+  const [backups, stubs] = [path.join(folder, 'nightly'), path.join(folder, 'stubs')]
+  for (const made of [backups, stubs]) mkdirSync(made)
+  // The first night comes at once, and before the second the script ends.
+  writeFileSync(path.join(stubs, 'sleep'), '#!/bin/sh\nmkdir "$NIGHT"\n', { mode: 0o755 })
+  const old = path.join(backups, 'svc-2026-01-01.sql.gz')
+  writeFileSync(old, '')
+  utimesSync(old, 0, 0)
+  const PATH = `${stubs}:${path.dirname(process.execPath)}:${process.env['PATH']}`
+  const night = async (DATABASE_URL: string, name: string) => {
+    const env = { PATH, DATABASE_URL, NIGHT: path.join(folder, name) }
+    return await run('sh', ['lib/serve/backup.sh', backups, 'nightly'], { cwd: root, env }).catch(
+      (error: unknown) => error,
+    )
+  }
+  const failed = expect.stringContaining('{"level":"error","error":"backup"}')
+  expect(await night(databaseUrl.replace(/[^/]+$/, 'nowhere'), 'first')).toMatchObject({ stdout: failed })
+  expect(readdirSync(backups)).toEqual([path.basename(old)])
+  expect(await night(databaseUrl, 'second')).toMatchObject({ stdout: expect.not.stringContaining('error') })
+  expect(readdirSync(backups)).toEqual([expect.stringMatching(/^svc-(?!2026-01-01)[\d-]{10}\.sql\.gz$/)])
+})
 
 const readme = readFileSync(path.join(root, 'lib/serve/README.md'), 'utf8')
 const places: Record<string, string> = {

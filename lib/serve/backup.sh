@@ -6,9 +6,14 @@ umask 077
 folder=$1
 
 backup() {
+  if [ -z "${DATABASE_URL:-}" ] && [ ! -e "${DATA:-data}/database-url" ]; then
+    echo "Nothing runs on the folder ${DATA:-data}. Start the service, then this again." >&2
+    return 1
+  fi
   url=${DATABASE_URL:-$(cat "${DATA:-data}/database-url")}
-  DATABASE_URL=$url node lib/commands/backup.ts backup "$folder/svc-$(date -u +%F).sql.gz"
-  find "$folder" -name 'svc-*.sql.gz' -mtime +14 -delete
+  # Old ones go for a new one alone. What is called with `||` goes on after a failure, whatever `set -e` says.
+  DATABASE_URL=$url node lib/commands/backup.ts backup "$folder/svc-$(date -u +%F).sql.gz" &&
+    find "$folder" -name 'svc-*.sql.gz*' -mtime +14 -delete
 }
 
 if [ "${2:-}" != nightly ]; then
@@ -17,6 +22,6 @@ if [ "${2:-}" != nightly ]; then
 fi
 while :; do
   now=$(date -u +%s)
-  sleep $(((now / 86400 + 1) * 86400 + 8100 - now))
+  sleep $((((now - 8100) / 86400 + 1) * 86400 + 8100 - now))
   backup || echo '{"level":"error","error":"backup"}'
 done
