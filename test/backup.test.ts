@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -81,9 +81,11 @@ test.each([
   expect((await target.sql.query('select from users union all (select from programs)')).rows).toEqual([])
 })
 
-test('a backup that breaks off leaves the one that was there', async () => {
+test('a backup that breaks off, as where the disk is full, leaves the one that was there and nothing of itself', async () => {
   const before = readFileSync(file)
   await expect(backup(source.databaseUrl.replace(/[^/]+$/, 'nowhere'), file)).rejects.toThrow('does not exist')
+  symlinkSync('/dev/full', `${file}.part`)
+  await expect(backup(source.databaseUrl, file)).rejects.toThrow('no space left')
   expect(readFileSync(file)).toEqual(before)
   expect(readdirSync(folder).filter((name) => name.endsWith('.part'))).toEqual([])
 })

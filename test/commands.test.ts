@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -17,6 +19,10 @@ const port = await freePort()
 const withPath = (url: string, pathname: string) => Object.assign(new URL(url), { pathname }).href
 const nowhere = `postgresql://svc:secret@127.0.0.1:${port}/svc`
 const empty = inject('adminUrl')
+const closes = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
+await once(closes, 'listening')
+afterAll(() => closes.close())
+const closing = nowhere.replace(`:${port}`, `:${(closes.address() as AddressInfo).port}`)
 const aws = { AWS_REGION: 'eu-central-1', AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b' }
 const queue = {
   ...aws,
@@ -46,6 +52,8 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
     { DATABASE_URL: databaseUrl.replace(/:[^:@]+@/, ':wrong@') },
     /password authentication failed.*\. See that DATABASE_URL has the right user/,
   ],
+  ['audit where the connection breaks', ['commands/audit.ts'], { DATABASE_URL: closing }, /The connection broke\. Run/],
+  ['restore of a folder', ['commands/backup.ts', 'restore', folder], { DATABASE_URL: databaseUrl }, /Name a file, not/],
   [
     'backup into no folder',
     ['commands/backup.ts', 'backup', `${folder}/none/a.gz`],

@@ -1,4 +1,4 @@
-import { createReadStream, createWriteStream, renameSync } from 'node:fs'
+import { createReadStream, createWriteStream, renameSync, rmSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
@@ -49,7 +49,11 @@ async function appliedMigrations(client: Client): Promise<string> {
 /** Writes all rows of a database, of one moment, to `file`, and returns how many tables that were. */
 export async function backup(databaseUrl: string, file: string): Promise<number> {
   const client = new Client({ connectionString: databaseUrl, application_name: 'svc-backup' })
+  // One that breaks fails its statement, which says so.
+  client.on('error', () => {})
   await client.connect()
+  // Under another name until it is whole, so that a backup that broke off takes no other's place.
+  const part = `${file}.part`
   try {
     await client.query('begin isolation level repeatable read read only')
     const { rows: tables } = await client.query<{ name: string; columns: string }>(tablesQuery)
@@ -67,12 +71,12 @@ export async function backup(databaseUrl: string, file: string): Promise<number>
       const { rows: sequences } = await client.query<{ statement: string }>(sequencesQuery)
       for (const { statement } of sequences) yield `${statement};\n`
     }
-    // Under another name until it is whole, so that a backup that broke off takes no other's place.
-    const part = `${file}.part`
-    await pipeline(Readable.from(lines()), createGzip(), createWriteStream(part, { mode: 0o600 }))
+    await pipeline(Readable.from(lines()), createGzip(), createWriteStream(part, { mode: 0o600, flush: true }))
     renameSync(part, file)
     return tables.length
   } finally {
+    // Also no room, where the disk was full.
+    rmSync(part, { force: true })
     await client.end()
   }
 }
@@ -115,6 +119,7 @@ async function* linesOf(file: string): AsyncGenerator<string, undefined> {
 export async function restore(databaseUrl: string, file: string): Promise<void> {
   await migrate(databaseUrl)
   const client = new Client({ connectionString: databaseUrl, application_name: 'svc-restore' })
+  client.on('error', () => {})
   await client.connect()
   try {
     const { rows } = await client.query('select from users union all (select from programs) limit 1')

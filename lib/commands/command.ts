@@ -87,6 +87,7 @@ const advices: Record<string, string> = {
   ECONNRESET: 'The connection broke. Run this again.',
   ERR_INVALID_URL: 'See that DATABASE_URL is a connection string: postgresql://user:password@host/database.',
   ENOENT: 'See that the path is right.',
+  EISDIR: 'Name a file, not a folder.',
   EACCES: 'See that you may read and write there.',
   ENOSPC: 'The disk is full. Make room, then run this again.',
   QueueDoesNotExist: 'See that QUEUE_URL and AWS_REGION are those of the queue.',
@@ -95,6 +96,12 @@ const advices: Record<string, string> = {
   SignatureDoesNotMatch: 'See that AWS_SECRET_ACCESS_KEY belongs to AWS_ACCESS_KEY_ID.',
   AccessDenied: 'Give the user the policy in lib/commands/aws/queue-policy.json.',
   AccessDeniedException: 'Give the user the policy in lib/commands/aws/queue-policy.json.',
+}
+
+/** What `pg` says without a code, by the code of the same. */
+const withoutCode: Record<string, string> = {
+  'timeout expired': 'ETIMEDOUT',
+  'Connection terminated unexpectedly': 'ECONNRESET',
 }
 
 /** An error in a sentence or two: what was wrong, and what to do. */
@@ -110,8 +117,6 @@ export function explain(error: unknown, usage = ''): string {
   }
   // Its message may hold the address with the password.
   if (error.name === 'NeonDbError') return `The database cannot be asked. ${addressOfNeon}`
-  // What `pg` says without a code.
-  const isLate = error.message === 'timeout expired'
-  const advice = isLate ? advices['ETIMEDOUT'] : (advices[code] ?? advices[error.name])
+  const advice = advices[withoutCode[error.message] ?? code] ?? advices[error.name]
   return advice ? `${error.message || code}. ${advice}` : (error.stack ?? error.message)
 }
