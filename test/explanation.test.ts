@@ -219,6 +219,11 @@ test.for([
   const explained = await explain(shop)
   expect(explained.partner?.id).toBe(shop[partner])
   expect(explained.click).toMatchObject({ attribution_model: model, text: expect.stringMatching(text) })
+  // The partner is not told by whose link it was.
+  const asked = { programId: shop.programId, transaction_id: 'order-1', test: false, withCustomer: false }
+  const toPartner = (await explainSale(db, asked)).click?.text
+  if (model === 'first_click') expect(toPartner).toContain('That click came by another link, and the customer stayed')
+  else expect(toPartner).toBe(text)
 })
 
 const keyless = { clickId: null, email: null, customer: null, customerKey: null }

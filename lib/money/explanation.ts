@@ -423,7 +423,7 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
       latestText(timing),
       timing.within_window ? '' : 'A customer who signed up or bought stays known, so the window no longer counted.',
       click?.code && code && click.code !== code
-        ? `That click came by ${click.code}, and the customer stayed with ${code}: ${model === 'first_click' ? 'the first click decides in this program.' : 'they had signed up or bought by then.'}`
+        ? `That click came by ${withCustomer ? click.code : 'another link'}, and the customer stayed with ${code}: ${model === 'first_click' ? 'the first click decides in this program.' : 'they had signed up or bought by then.'}`
         : '',
     ]
       .filter(Boolean)
