@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { Pool } from 'pg'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { makeCode, revokeCode } from '../lib/programs/codes.ts'
@@ -8,11 +7,10 @@ import { saveRules } from '../lib/programs/commission-rules.ts'
 import { updatePartner } from '../lib/programs/partners.ts'
 import { readGroups } from '../lib/tracking/groupings.ts'
 import { createLedgerProgram } from './support/ledger.ts'
-import { startEndpoint } from './support/stack.ts'
+import { openConnections, startEndpoint } from './support/stack.ts'
 
 const { db, sql, databaseUrl } = await startEndpoint()
-const pool = new Pool({ connectionString: databaseUrl, max: 12 })
-afterAll(() => pool.end())
+const pool = openConnections(databaseUrl, 12)
 
 type World = Awaited<ReturnType<typeof createWorld>>
 

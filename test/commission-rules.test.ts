@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { Pool } from 'pg'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import {
   changeRule,
@@ -13,11 +12,10 @@ import {
 import { makeGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
-import { startEndpoint } from './support/stack.ts'
+import { openConnections, startEndpoint } from './support/stack.ts'
 
 const { db, sql, databaseUrl } = await startEndpoint()
-const pool = new Pool({ connectionString: databaseUrl, max: 8 })
-afterAll(() => pool.end())
+const pool = openConnections(databaseUrl, 8)
 
 /** A program of 20 %, whose first partner is in a group; `brings` is what a sale of a customer of that partner earns. */
 async function createWorld(settings: Parameters<typeof createLedgerProgram>[2] = {}) {

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import * as fc from 'fast-check'
-import { Pool } from 'pg'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { makeAdjustment } from '../lib/money/adjustments.ts'
 import {
@@ -30,13 +29,10 @@ import {
   storedMoney,
   untouched,
 } from './support/money-model.ts'
-import { startEndpoint } from './support/stack.ts'
+import { openConnections, startEndpoint } from './support/stack.ts'
 
 const { db, sql, databaseUrl } = await startEndpoint()
-const pool = new Pool({ connectionString: databaseUrl, max: 4 })
-// The database may go before the last connection has said that it closed.
-pool.on('connect', (client) => client.on('error', () => {}))
-afterAll(() => pool.end())
+const pool = openConnections(databaseUrl, 4)
 
 const currencies = ['usd', 'jpy', 'kwd'] as const
 const stepsPerHistory = 40

@@ -1,14 +1,10 @@
 import { readFileSync } from 'node:fs'
-import { Pool } from 'pg'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { checkMonth } from './months/check.ts'
-import { startEndpoint } from './support/stack.ts'
+import { openConnections, startEndpoint } from './support/stack.ts'
 
 const { db, sql, databaseUrl } = await startEndpoint()
-const pool = new Pool({ connectionString: databaseUrl, max: 4 })
-// The database may go before the last connection has said that it closed.
-pool.on('connect', (client) => client.on('error', () => {}))
-afterAll(() => pool.end())
+const pool = openConnections(databaseUrl, 4)
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 

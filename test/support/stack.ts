@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { Client } from 'pg'
+import { Client, Pool } from 'pg'
 import { afterAll, expect, inject, vi } from 'vitest'
 import { Database, type Postgres } from '../../lib/database.ts'
 import { type Addresses, generateSecrets, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
@@ -49,6 +49,16 @@ export async function createDatabase(): Promise<TestDatabase> {
     await admin.end()
   })
   return { databaseUrl: url.href, sql }
+}
+
+/** `max` plain connections at once to a database of the test file's own, for looking and for what happens at the same moment. */
+export function openConnections(databaseUrl: string, max: number): Pool {
+  const pool = new Pool({ connectionString: databaseUrl, max })
+  // The database may go before the last connection has said that it closed; an error that nobody listens to would end the process.
+  pool.on('error', () => {})
+  pool.on('connect', (client) => client.on('error', () => {}))
+  afterAll(() => pool.end())
+  return pool
 }
 
 export interface TestEndpoint extends TestDatabase {
