@@ -439,6 +439,19 @@ describe('a payment of Stripe says how its buyer was looked for', () => {
   })
 })
 
+test('a sale is found by its payment and by its event, also where the program has left Stripe since', async () => {
+  const shop = await createShop(sql)
+  const event = `evt_left${shop.programId}`
+  await send(shop, 'checkout.session.completed', oneTime({ ...shop, ...keyless, clickId: shop.clickId }), event)
+  const found = async () => (await Promise.all(['pi_1', event].map((id) => explain(shop, id)))).map(({ sale }) => sale)
+  const connected = await found()
+  expect(connected).toEqual([connected[0], connected[0]])
+  expect((await explain(shop, event)).attributed).toBe(true)
+  await disconnectProcessor(db, env, shop.programId)
+  expect(await found()).toEqual(connected)
+  expect((await explain(shop, event)).attributed).toBe(true)
+})
+
 describe('a payment that is no sale says why not', () => {
   test('an event without metadata of an unknown customer, by its payment and by its own id', async () => {
     const shop = await createShop(sql)

@@ -186,20 +186,37 @@ export function explainedSales(programId: number) {
     .where('s.program_id', '=', programId)
 }
 
-/** The id of the sale of a payment, by one of the processor's ids of it or by the id of an event that tells of it. */
+/**
+ * The id of the sale of a payment, by one of the processor's ids of it or by the id of an event that tells of it, also where the program is
+ * not connected any more.
+ */
 function saleOfProcessor(programId: number, processorId: string, test: boolean) {
+  const account = sql`coalesce(a.processor_account_id, a.processor_former_account_id)`
   const ids = isEventId(processorId)
     ? sql`(
         select array(select jsonb_array_elements_text(e.fact->'payment_ids'))
           || array_remove(array[e.fact->>'payment_intent_id', e.fact->>'charge_id', e.fact->>'invoice_id'], null)
         from processor_events e
-        where e.account_id = a.processor_account_id and e.event_id = ${processorId}
+        where e.account_id = ${account} and e.event_id = ${processorId}
       )`
     : sql`array[${processorId}::text]`
-  return kysely
+  const all = kysely
     .selectFrom('programs as a')
-    .select(sql<number>`(sale_of_payments(a.processor_account_id, ${sql.lit(test)}, ${ids})).id`.as('id'))
+    .select(sql<string>`unnest(ids_of_payment(${account}, ${ids}))`.as('id'))
     .where('a.id', '=', programId)
     .where(sql<boolean>`${processorId}::text ~ '^(in|pi|ch|py|cs|evt|backfill)_'`)
-    .$asScalar()
+  return (
+    kysely
+      .selectFrom('sales as paid')
+      .select('paid.id')
+      .where('paid.program_id', '=', programId)
+      .where('paid.is_test', '=', sql.lit(test))
+      .where('paid.transaction_id', '=', sql<string>`any (array(${all}))`)
+      // One that turned out to be of the same payment as another brings nothing any more.
+      .orderBy((eb) => eb('paid.amount_cents', '=', eb.lit(0)))
+      .orderBy((eb) => eb('paid.processor_event_id', 'is', null))
+      .orderBy('paid.id')
+      .limit(sql.lit(1))
+      .$asScalar()
+  )
 }
