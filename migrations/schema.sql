@@ -4686,6 +4686,7 @@ begin
       and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
     order by c.program_id, c.id for no key update of c
   ) locked;
+  if open_ids is null then return 0; end if;
   for flagged in
     insert into commission_reviews (program_id, commission_id, flags)
     select f.program_id, f.commission_id, jsonb_agg(jsonb_build_object('rule', f.rule, 'evidence', f.evidence) order by f.rule)
@@ -4735,6 +4736,7 @@ CREATE OR REPLACE FUNCTION public.flags_of(program_ids bigint[], commission_ids 
  RETURNS TABLE(program_id bigint, commission_id bigint, rule text, evidence jsonb)
  LANGUAGE plpgsql
  STABLE
+ SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 #variable_conflict use_column
 begin
