@@ -157,7 +157,14 @@ export async function runServeChaos(options: {
   killPostgres: () => Promise<void>
   random: Random
   rounds: number
-}): Promise<{ wrong: string[]; acknowledged: number; refusals: number; strokes: Record<string, number> }> {
+}): Promise<{
+  wrong: string[]
+  acknowledged: number
+  refusals: number
+  strokes: Record<string, number>
+  /** How long looking for what was lost took, which is mostly the audit. */
+  audit_ms: number
+}> {
   const { sql, programs, killPostgres, random, rounds } = options
   const wrong: string[] = []
   const counts: Record<string, number> = {}
@@ -231,11 +238,13 @@ export async function runServeChaos(options: {
   for (const code of codes) if (code !== 0) wrong.push(`a stop ended with ${code}`)
   network.close()
   const client = await sql.connect()
+  const started = performance.now()
   try {
     wrong.push(...(await lossesOf(client, heard)))
   } finally {
     client.release()
   }
   const acknowledged = heard.clicks.length + heard.sales.length + heard.refunds.length
-  return { wrong, acknowledged, refusals: heard.refusals, strokes: counts }
+  const audit_ms = performance.now() - started
+  return { wrong, acknowledged, refusals: heard.refusals, strokes: counts, audit_ms }
 }
