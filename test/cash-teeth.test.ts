@@ -387,6 +387,7 @@ const planted: Record<string, Mistake> = {
   },
   'a new rule that is applied to what waits': {
     ways: ['ruled'],
+    firstSeed: 2,
     says: /commission left/,
     functions: [
       {
@@ -403,11 +404,13 @@ end`,
   },
   'a fixed amount that a correction leaves out': {
     ways: ['ruled', 'balance', 'subscription'],
+    firstSeed: 2,
     says: /commission left/,
     functions: [{ name: 'correct_commission', from: 'sale.commission_fixed_cents', to: 'null::bigint' }],
   },
   'a cap that does not count what the buyer brought before': {
     ways: ['ruled', 'subscription'],
+    firstSeed: 2,
     says: /commission left/,
     functions: [{ name: 'left_under_cap', from: 'sum(c.amount_cents)', to: '0' }],
   },
@@ -454,11 +457,13 @@ end`,
   },
   'a rejection that releases': {
     ways: ['held'],
+    firstSeed: 2,
     says: /expected 0/,
     functions: [{ name: 'decide_reviews', from: `if of_decision = 'rejected' then`, to: 'if false then' }],
   },
   'a deduction that is added': {
     ways: ['adjusted'],
+    firstSeed: 2,
     says: /balance/,
     functions: [
       { name: 'make_adjustment', from: 'entry.amount_cents := of_cents;', to: 'entry.amount_cents := abs(of_cents);' },
@@ -477,6 +482,8 @@ end`,
     ],
   },
 }
+
+const unplanted = await loadService()
 
 /** Plants in functions of the database; the result takes them out again. */
 async function plantInFunctions(functions: FunctionPlant[]): Promise<() => Promise<void>> {
@@ -507,7 +514,8 @@ test.each(Object.entries(planted))(
     const takeOut = await plantInFunctions(functions)
     const found: string[] = []
     try {
-      const desk = openDesk(await loadService(plants), sql, stripe, env, 1)
+      const service = plants.length === 0 ? unplanted : await loadService(plants)
+      const desk = openDesk(service, sql, stripe, env, 1)
       for (let seed = firstSeed; seed < firstSeed + 64 && !found.some((line) => says.test(line)); seed++)
         found.push(...(await checkPlan(desk, drawPlan(seed, ways))))
     } finally {
