@@ -37,6 +37,7 @@ const correctionsSchema = z.array(
   }),
 )
 
+/** A time as answers have it, ISO 8601 in UTC. */
 export const iso = (at: Date | string) => new Date(at).toISOString()
 const dateFormat = new Intl.DateTimeFormat('en-US', { dateStyle: 'medium', timeZone: 'UTC' })
 /** A day as the texts have it: `Jan 1, 2026`, in UTC. */

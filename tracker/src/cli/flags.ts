@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { connect, type ConnectionFlags, request } from './service.ts'
 
+/** A whole number above zero, as ids, counts and amounts are. */
 export function wholeNumber(text: string): number {
   const number = Number(text)
   if (!Number.isSafeInteger(number) || number <= 0) throw new InvalidArgumentError('It is a positive whole number.')
@@ -18,8 +19,11 @@ export function hundredths(text: string): number {
   return number
 }
 
+/** What was given as options, by their names in camel case. */
 export type Flags = ConnectionFlags & Record<string, unknown>
+/** Prints `data` where --json asks for it, and `text` otherwise. */
 export type Print = (flags: ConnectionFlags, data: object, text: string) => void
+/** Adds a command with the options that each has. */
 export type Subcommand = (parent: Command, name: string, description: string) => Command
 
 const camel = (option: string) => option.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())

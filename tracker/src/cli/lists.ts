@@ -5,6 +5,7 @@ import { type Flags, given, type Print, type Subcommand, wholeNumber } from './f
 import { type Connection, connect, request } from './service.ts'
 import { day, money, plain, style, table } from './text.ts'
 
+/** One thing of a list of the API. */
 export type Row<Id extends keyof ApiOperations> = ApiOperations[Id]['answer'] extends { data: (infer Of)[] }
   ? Of
   : never

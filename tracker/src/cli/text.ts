@@ -51,6 +51,7 @@ export function table(titles: string[], rows: string[][]): string {
   ].join('\n')
 }
 
+/** What is shown of one thing; a field without a value is left out. */
 export type Fields = [name: string, value: string | number | null][]
 
 /** One thing, a line for each field that it has. */
