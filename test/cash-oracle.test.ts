@@ -38,9 +38,9 @@ function play(plan: Plan): History {
   return playPlan(plan, { account: 'acct_1', tag: 'x', programId: 1, clickIds, start: 1_790_000_000 })
 }
 
-test(`what the events tell of 3,000 histories of every kind is what the ledger holds (SEED=${seed})`, () => {
+test(`what the events tell of 1,000 histories of every kind is what the ledger holds (SEED=${seed})`, () => {
   // The first pays a debt with an invoice for nothing.
-  for (const drawn of [72_139_915, ...Array.from({ length: 3000 }, (_, at) => seed + at)]) {
+  for (const drawn of [72_139_915, ...Array.from({ length: 1000 }, (_, at) => seed + at)]) {
     const plan = drawPlan(drawn, allWays)
     const { account, calls, partnerOf } = play(plan)
     const terms = {
