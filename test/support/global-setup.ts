@@ -65,6 +65,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const place = placeOfDatabases()
   removeLeftovers(place)
   const folder = mkdtempSync(path.join(place, `svc-test-${process.pid}-`))
+  const bundling = bundleFunctions(withFunctions === false ? [] : readFunctions(), { shared: true })
+  // It is waited for when the database is there.
+  bundling.catch(() => {})
   const postgres = await startPostgres({
     dataFolder: path.join(folder, 'postgres'),
     password: 'test',
@@ -79,7 +82,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await migrate(postgres.urlOf('template1'))
     const scriptsFolder = path.join(folder, 'functions')
     mkdirSync(scriptsFolder)
-    const bundles = await bundleFunctions(withFunctions === false ? [] : readFunctions(), { shared: true })
+    const bundles = await bundling
     const written = new Map([...bundles.values()].flat().map((module) => [module.path, module.contents]))
     for (const [file, contents] of written) writeFileSync(path.join(scriptsFolder, file), contents)
     const modulesOf = Object.fromEntries(
