@@ -4736,7 +4736,7 @@ CREATE OR REPLACE FUNCTION public.flags_of(program_ids bigint[], commission_ids 
  RETURNS TABLE(program_id bigint, commission_id bigint, rule text, evidence jsonb)
  LANGUAGE plpgsql
  STABLE
- SET plan_cache_mode TO 'force_generic_plan'
+ SET plan_cache_mode TO 'force_custom_plan'
 AS $function$
 #variable_conflict use_column
 begin
