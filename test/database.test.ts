@@ -110,6 +110,20 @@ describe('over connections that are held', () => {
     expect(await new Database(held).query(one)).toEqual([{ one: 1 }])
   })
 
+  test('tries that wait for a lock longer than they may leave no connection behind', async () => {
+    const few = openPool(env.DATABASE_URL, 2)
+    const db = new Database({ ...held, POSTGRES: few }, 300)
+    const key = 7_350_163
+    await sql.query('select pg_advisory_lock($1)', [key])
+    const waiting = raw('select pg_advisory_lock($1)', key)
+    for (const ended of await Promise.allSettled(Array.from({ length: 6 }, () => retryOnce(() => db.query(waiting)))))
+      expect(ended).toMatchObject({ status: 'rejected', reason: expect.toSatisfy(isTransient) })
+    const left = `select from pg_locks where locktype = 'advisory' and objid = $1 and not granted`
+    await vi.waitFor(async () => expect((await sql.query(left, [key])).rowCount).toBe(0), 60_000)
+    await sql.query('select pg_advisory_unlock($1)', [key])
+    await few.end()
+  })
+
   test('a database that is not reached is a broken try', async () => {
     const nowhere = openPool('postgresql://postgres@127.0.0.1:9/postgres')
     await expect(new Database({ ...held, POSTGRES: nowhere }).query(one)).rejects.toSatisfy(isTransient)

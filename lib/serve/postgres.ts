@@ -6,7 +6,7 @@ import { before, type Postgres, type SentStatement, type StatementResult } from 
 const maxNamedStatements = 500
 /** Sessions speak UTC as Neon's do, and one whose process is gone gives its locks back soon, also where the network says nothing. */
 export const sessionOptions =
-  '-c TimeZone=UTC -c client_connection_check_interval=5s -c tcp_keepalives_idle=15 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3'
+  '-c TimeZone=UTC -c client_connection_check_interval=1s -c tcp_keepalives_idle=15 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3'
 
 export interface PostgresPool extends Postgres {
   /** Ends the connections, each when its statements have been answered. */
@@ -83,8 +83,11 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
       return results
     } catch (error) {
       isOver = true
-      // A connection that did more than refuse a statement is not given to the next.
-      client?.release(!(error instanceof DatabaseError && error.severity === 'ERROR'))
+      // A connection that did more than refuse a statement is not given to the next. It is cut: `pg` would wait for the answer to what
+      // it has under way, and so would Postgres, with its locks.
+      const isBroken = !(error instanceof DatabaseError && error.severity === 'ERROR')
+      if (isBroken) client?.connection.stream.destroy()
+      client?.release(isBroken)
       throw error
     }
   }
