@@ -107,7 +107,8 @@ begin
     select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
     from seen s where s.visitor is not null group by 1, 2
   ),
-  signups as (
+  -- Read once, and not for each commission.
+  signups as materialized (
     select n.program_id, n.partner_id, u.id, coalesce(u.signup_date, u.first_purchase_date) as at, e.visitor
     from spans n
     join customers u on u.program_id = n.program_id and u.partner_id = n.partner_id
@@ -134,14 +135,11 @@ begin
     from seen s join tagged t on t.program_id = s.program_id and t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
     where s.is_bare
     union all
-    select s.program_id, s.id, s.customer_id, 'one_address', jsonb_build_object('signups', g.signups, 'first_at', g.first_at, 'last_at', g.last_at)
+    select s.program_id, s.id, s.customer_id, 'one_address', jsonb_build_object('signups', count(*), 'first_at', min(g.at), 'last_at', max(g.at))
     from seen s
-    cross join lateral (
-      select count(*) as signups, min(g.at) as first_at, max(g.at) as last_at from signups g
-      where g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
-        and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
-    ) g
-    where g.signups >= signups_of_one_address()
+    join signups g on g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
+      and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
+    group by 1, 2, 3 having count(*) >= signups_of_one_address()
   )
   select f.program_id, f.id, f.rule, f.evidence
   from found f join seen s on s.program_id = f.program_id and s.id = f.id and f.rule = any (s.review_rules)

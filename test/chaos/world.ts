@@ -229,7 +229,7 @@ export async function patiently<Result>(look: () => Promise<Result>): Promise<Re
     try {
       return await look()
     } catch (error) {
-      if (attempt >= 100) throw error
+      if (attempt >= 600) throw error
       await new Promise((resolve) => setTimeout(resolve, 100))
     }
   }
