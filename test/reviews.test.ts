@@ -144,6 +144,37 @@ test('five signups of one partner from one address are held, four are not; and c
   expect(review?.flags[0]?.evidence).toMatchObject({ signups: 5 })
 })
 
+test("a partner's signups are read once for all commissions that are looked at", async () => {
+  const program = await begin()
+  const visits = await Promise.all(Array.from({ length: 8 }, (_, n) => visit(program, { address: `home ${n}` })))
+  const copied = await sql.query(
+    `with customer as (
+      insert into customers (program_id, click_id, customer_key, link_id, partner_id, customer_status, last_click_at, signup_date, lead_event_id)
+      select u.program_id, 'cust_1790000000000_' || lpad(n::text, 20, '0') || u.program_id, 'copy-' || n, u.link_id, u.partner_id, 'lead',
+        u.last_click_at + n * interval '1 microsecond', now(), n
+      from (select * from customers where program_id = $1 limit 1) u, generate_series(1, 500) n
+      returning *
+    )
+    insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id, visitor)
+    select program_id, last_click_at, lead_event_id, id, click_id, link_id, id from customer`,
+    [program.programId],
+  )
+  expect(copied.rowCount).toBe(500)
+  const pagesOf = async (ids: number[]) => {
+    const explained = await sql.query(
+      'explain (analyze, buffers, format json) select from flags_of(array_fill($1::bigint, array[cardinality($2::bigint[])]), $2)',
+      [program.programId, ids],
+    )
+    const [{ Plan }] = explained.rows[0]['QUERY PLAN']
+    return Plan['Shared Hit Blocks'] + Plan['Shared Read Blocks']
+  }
+  const ids = visits.map(({ commissionId }) => commissionId)
+  await pagesOf(ids)
+  const one = await pagesOf(ids.slice(0, 1))
+  expect(one).toBeGreaterThan(1000)
+  expect(await pagesOf(ids)).toBeLessThan(2 * one)
+})
+
 test('of ten people who decide at once one does, and what is released is credited and held for the same no more', async () => {
   for (const decision of ['released', 'rejected'] as const) {
     const program = await begin()
