@@ -184,6 +184,8 @@ export async function runServeChaos(options: {
     })
   }
   let running: Served[] = await Promise.all([start(), start()])
+  // Where this run breaks off, they do not stay.
+  process.once('exit', () => running.forEach((served) => served.process.kill('SIGKILL')))
   const replace = (old: Served, by: Served) => (running = running.map((one) => (one === old ? by : one)))
   const callers = startCallers(() => random.pick(running)?.baseUrl ?? '', programs)
 
