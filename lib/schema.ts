@@ -818,6 +818,12 @@ export interface Sales {
   transaction_id: string;
 }
 
+export interface SecretFingerprints {
+  fingerprint: Uint8Array;
+  name: string;
+  noted_at: Generated<Timestamp>;
+}
+
 export interface Sessions {
   by_first_factor: Generated<boolean>;
   created_at: Generated<Timestamp>;
@@ -1066,6 +1072,7 @@ export interface DB {
   refused_addresses: RefusedAddresses;
   refused_calls: RefusedCalls;
   sales: Sales;
+  secret_fingerprints: SecretFingerprints;
   sessions: Sessions;
   sign_in_attempts: SignInAttempts;
   two_factors: TwoFactors;

@@ -97,6 +97,14 @@ create table workspaces (
   deleted_at timestamptz
 );
 
+-- The secrets that a service on one box uses this database with, as HMACs by which none can be found (lib/serve/secrets.ts): what is stored was
+-- made with them.
+create table secret_fingerprints (
+  name text primary key,
+  fingerprint bytea not null check (length(fingerprint) = 32),
+  noted_at timestamptz not null default now()
+);
+
 -- A removed member keeps the row, so that what they did still has a name; every query for a right asks removed_at IS NULL.
 -- What a role may do is the table in lib/access/roles.ts.
 create table workspace_members (

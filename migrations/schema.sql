@@ -1205,6 +1205,14 @@ CREATE INDEX sales_subscription_idx ON public.sales USING btree (program_id, sub
 CREATE INDEX sales_test_idx ON public.sales USING btree (program_id, id) WHERE is_test;
 CREATE TRIGGER sales_sound AFTER INSERT OR UPDATE ON public.sales FOR EACH ROW EXECUTE FUNCTION refuse_unsound_sale();
 
+create table secret_fingerprints (
+  name text not null,
+  fingerprint bytea not null,
+  noted_at timestamp with time zone not null default now(),
+  constraint secret_fingerprints_pkey PRIMARY KEY (name),
+  constraint secret_fingerprints_fingerprint_check CHECK ((length(fingerprint) = 32))
+);
+
 create table sessions (
   id text not null,
   user_id text not null,

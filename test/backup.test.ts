@@ -6,6 +6,8 @@ import { afterAll, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { backup, restore } from '../lib/commands/backup.ts'
 import { createDemo } from '../lib/local/demo.ts'
+import { checkSecrets } from '../lib/serve/secrets.ts'
+import { givenSecrets } from './support/serve-process.ts'
 import { createDatabase, startEndpoint } from './support/stack.ts'
 
 const source = await startEndpoint()
@@ -33,8 +35,11 @@ test('a backup, restored into an empty database, is the same to the row, passes 
   await createDemo(source.db, { AUTH_SECRET: 'test', EMAIL_HASH_KEY: 'test' })
   // Text that a careless dump breaks.
   await source.sql.query(`update referral_links set page_url = E'tab\\t newline\\n back\\\\slash \\\\. é \u2028'`)
+  await checkSecrets(source.databaseUrl, givenSecrets, undefined)
   await backup(source.databaseUrl, file)
   const target = await createDatabase()
+  // As by a service that runs on it.
+  await checkSecrets(target.databaseUrl, givenSecrets, undefined)
   await restore(target.databaseUrl, file)
 
   // Its queries are planned by what is in it from the first on.
@@ -51,6 +56,16 @@ test('a backup, restored into an empty database, is the same to the row, passes 
 
 test('a database that has rows takes no backup', async () => {
   await expect(restore(source.databaseUrl, file)).rejects.toThrow('This database has rows.')
+})
+
+test('a backup of other secrets than those of the service that runs is refused, with nothing loaded, unless they are new on purpose', async () => {
+  const target = await createDatabase()
+  await checkSecrets(target.databaseUrl, { ...givenSecrets, EMAIL_HASH_KEY: 'y'.repeat(32) }, undefined)
+  const refused = String(await restore(target.databaseUrl, file).catch((error: unknown) => error))
+  expect(refused).toContain('was made with another EMAIL_HASH_KEY. Put back')
+  expect((await target.sql.query('select from users union all (select from programs)')).rows).toEqual([])
+  await restore(target.databaseUrl, file, /REPLACED_SECRETS=(\S+)\.$/.exec(refused)?.[1])
+  expect((await contents(target))['secret_fingerprints']).toBe((await contents(source))['secret_fingerprints'])
 })
 
 test('a backup of other migrations is refused, with nothing loaded', async () => {

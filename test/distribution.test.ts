@@ -45,6 +45,7 @@ const referenceTables: Record<string, string> = {
   audit_log: 'of workspaces, kept for their owners',
   used_forms: 'people, short-lived',
   clicks_kept: 'a single row',
+  secret_fingerprints: 'four rows of the service itself',
   api_keys: 'read before the program is known, hardly ever written',
   referral_links: 'read before the program is known, seldom written',
 }

@@ -13,6 +13,7 @@ import { fetchOutside } from '../lib/serve/outside.ts'
 import { openGeoFile } from '../lib/serve/geo.ts'
 import { openPool } from '../lib/serve/postgres.ts'
 import { openRateLimits } from '../lib/serve/rate-limits.ts'
+import { checkSecrets } from '../lib/serve/secrets.ts'
 import { startServer } from '../lib/serve/server.ts'
 import { readSettings, readTrusted } from '../lib/serve/settings.ts'
 import { visitorAddress } from '../lib/serve/visitor-address.ts'
@@ -21,6 +22,7 @@ import { meter } from './support/meter.ts'
 import { mmdb } from './support/mmdb.ts'
 import { givenSecrets } from './support/serve-process.ts'
 import { serveFunctions, startThread } from './support/served.ts'
+import { createDatabase } from './support/stack.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-serve-parts-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -103,6 +105,37 @@ test('secrets that another process makes in the same moment are not written over
   expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true, data })).toEqual([
     expect.stringContaining('is in use by another process'),
   ])
+})
+
+test('a database is used with the secrets that it was first used with, until one is said to be new on purpose', async () => {
+  const { databaseUrl } = await createDatabase()
+  const other = { ...givenSecrets, EMAIL_HASH_KEY: 'y'.repeat(32), WEBHOOK_SECRET: 'z'.repeat(32) }
+  const start = (secrets: Record<string, string>, replaced?: string) => checkSecrets(databaseUrl, secrets, replaced)
+  await Promise.all([start(givenSecrets), start(givenSecrets)])
+  await start({ ...givenSecrets, METRICS_TOKEN: 'another' })
+  const refused: unknown = await start(other).catch((error: unknown) => error)
+  expect(refused).toMatchObject({
+    message: expect.stringMatching(
+      /^What this database holds was made with another EMAIL_HASH_KEY and another WEBHOOK_SECRET\. Put back .+ set REPLACED_SECRETS=\S+\.$/,
+    ),
+  })
+  const [, replaced = ''] = /REPLACED_SECRETS=(\S+)\.$/.exec(String(refused)) ?? []
+  await expect(start(other, replaced.split(',')[0])).rejects.toThrow('WEBHOOK_SECRET')
+  await start(givenSecrets, replaced)
+  await start(other, replaced)
+  await start(other)
+  // What was said once lets no third secret in, nor the first one.
+  await expect(start({ ...other, EMAIL_HASH_KEY: 'w'.repeat(32) }, replaced)).rejects.toThrow('another EMAIL_HASH_KEY.')
+  await expect(start(givenSecrets, replaced)).rejects.toThrow('EMAIL_HASH_KEY and another WEBHOOK_SECRET')
+})
+
+test('of two processes with different secrets that start at once on an empty database, one is refused', async () => {
+  const { databaseUrl } = await createDatabase()
+  const starts = ['x', 'y'].map((letter) =>
+    checkSecrets(databaseUrl, { ...givenSecrets, AUTH_SECRET: letter.repeat(32) }, undefined),
+  )
+  const outcomes = await Promise.allSettled(starts)
+  expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
 })
 
 const { trusted } = readTrusted('127.0.0.1 10.0.0.0/8 fd00::/8')

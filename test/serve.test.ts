@@ -17,6 +17,7 @@ import { freePort } from '../lib/local/postgres.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { makeEndpoint } from '../lib/notifications/webhook-endpoints.ts'
 import { openPool } from '../lib/serve/postgres.ts'
+import { checkSecrets } from '../lib/serve/secrets.ts'
 import { lossesOf, startCallers } from './chaos/serve.ts'
 import { launchBrowser } from './support/browser.ts'
 import { mmdb } from './support/mmdb.ts'
@@ -330,6 +331,7 @@ describe('where it cannot run it says in a sentence what to do', async () => {
   const { databaseUrl } = await createDatabase()
   const port = await freePort()
   const taken = Number(new URL(mailApi.url).port)
+  await checkSecrets(databaseUrl, givenSecrets, undefined)
   const other = (change: Partial<URL>) => Object.assign(new URL(databaseUrl), change).href
 
   test.each<[what: string, changed: Record<string, string>, said: RegExp, args?: string[]]>([
@@ -357,6 +359,11 @@ describe('where it cannot run it says in a sentence what to do', async () => {
       { DATABASE_URL: inject('adminUrl') },
       /^The database has not the schema of this version: 0001_\w+\.sql is not applied\. Run `npm run migrate`/,
       ['--no-migrate'],
+    ],
+    [
+      'a secret is not that which the database was used with',
+      { WEBHOOK_SECRET: 'y'.repeat(32) },
+      /^What this database holds was made with another WEBHOOK_SECRET\. Put back/,
     ],
   ])('%s', async (_, changed, said, args = []) => {
     const environment = { ...bareEnvironment, ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl }

@@ -8,6 +8,7 @@ import copyStreams from 'pg-copy-streams'
 import color from 'picocolors'
 import { LocalStackError } from '../local/postgres.ts'
 import { readState } from '../local/state.ts'
+import { readFingerprints, refuseOthers } from '../serve/secrets.ts'
 import { runCommand } from './command.ts'
 import { migrate } from './migrate.ts'
 
@@ -114,9 +115,10 @@ async function* linesOf(file: string): AsyncGenerator<string, undefined> {
 
 /**
  * Loads a backup into an empty database, as one transaction: it is there whole or not at all. Makes the schema first. Refuses a
- * database that has rows, and a backup that other migrations were applied to.
+ * database that has rows, a backup that other migrations were applied to, and one made with other secrets than those of the service
+ * that runs on the database, unless `replacedSecrets` names them.
  */
-export async function restore(databaseUrl: string, file: string): Promise<void> {
+export async function restore(databaseUrl: string, file: string, replacedSecrets?: string): Promise<void> {
   await migrate(databaseUrl)
   const client = new Client({ connectionString: databaseUrl, application_name: 'svc-restore' })
   client.on('error', () => {})
@@ -139,12 +141,15 @@ export async function restore(databaseUrl: string, file: string): Promise<void> 
     await client.query('begin')
     // The backup holds the audit log of its own rows.
     await client.query("select set_config('svc.restoring', 'on', true)")
+    const running = await readFingerprints(client)
+    await client.query('delete from secret_fingerprints')
     for (let line = await source.next(); !line.done; line = await source.next()) {
       const statement = line.value.replace(/;$/, '')
       if (statement.endsWith('from stdin'))
         await pipeline(Readable.from(blockRows()), client.query(copyStreams.from(statement)))
       else await client.query(statement)
     }
+    refuseOthers(await readFingerprints(client), running, replacedSecrets)
     await client.query('commit')
     // Without statistics an audit of it plans joins of whole tables as nested loops, and takes hours where it takes seconds.
     await client.query('analyze')
@@ -164,11 +169,11 @@ npm run restore -- FILE    loads FILE into the empty database of DATABASE_URL, a
 
 async function main(): Promise<void> {
   const [command, file] = parseArgs({ allowPositionals: true }).positionals
-  const { DATABASE_URL } = process.env
+  const { DATABASE_URL, REPLACED_SECRETS } = process.env
   if (!file) throw new LocalStackError(`Name the file:\n\n${usage}`)
   if (command === 'restore') {
     if (!DATABASE_URL) throw new LocalStackError('Set DATABASE_URL to the empty database that takes the backup.')
-    await restore(DATABASE_URL, file)
+    await restore(DATABASE_URL, file, REPLACED_SECRETS)
     console.log(`${color.green('✓')} ${file} is restored. Now prove it: npm run audit`)
   } else {
     const tables = await backup(DATABASE_URL ?? readState().environment.DATABASE_URL, file)

@@ -83,7 +83,10 @@ export async function requireSchema(databaseUrl: string): Promise<void> {
 }
 
 /** A connection to a server that is new enough. */
-async function withClient<Result>(databaseUrl: string, work: (client: Client) => Promise<Result>): Promise<Result> {
+export async function withClient<Result>(
+  databaseUrl: string,
+  work: (client: Client) => Promise<Result>,
+): Promise<Result> {
   const client = new Client({
     connectionString: databaseUrl,
     application_name: 'svc-migrate',

@@ -12,6 +12,7 @@ import { logAsJson } from './log.ts'
 import { openPool } from './postgres.ts'
 import { openRateLimits, type RateLimits } from './rate-limits.ts'
 import { startSchedules } from './schedules.ts'
+import { checkSecrets } from './secrets.ts'
 import { logFailure, startServer } from './server.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { shareClicks } from './shared-clicks.ts'
@@ -63,6 +64,7 @@ async function start(settings: Settings): Promise<void> {
   const databaseUrl = settings.databaseUrl ?? (await startOwnPostgres(settings))
   if (settings.migrates) console.log(JSON.stringify({ applied: await migrate(databaseUrl) }))
   else await requireSchema(databaseUrl)
+  await checkSecrets(databaseUrl, settings.environment, settings.replacedSecrets)
   const postgres = shareClicks(openPool(databaseUrl))
   running.push({ name: 'the connections', stop: () => postgres.end() })
   const rateLimits = openRateLimits()

@@ -21,6 +21,8 @@ export interface Settings {
   /** Whose X-Forwarded-For is believed. */
   trusted: BlockList
   geoFile: string | undefined
+  /** Which secrets are others than before on purpose, as the refusal of them says it. */
+  replacedSecrets: string | undefined
 }
 
 export interface Options {
@@ -156,6 +158,7 @@ export function readSettings(
     port,
     trusted,
     geoFile,
+    replacedSecrets: value('REPLACED_SECRETS'),
   }
   return { settings, problems }
 }
