@@ -12,7 +12,7 @@ const app = createApp<Env>()
 
 /**
  * `/api/auth/*`: these of better-auth's endpoints; its others are not reachable. `POST sign-up/email` `{name, email, password}` answers alike whether the
- * address has an account, which its mail says. `POST sign-in/email` `{email, password}` answers `{token, user}` and sets the session
+ * address has an account, which its mail says; 503 where that mail could not be sent, the account being there. `POST sign-in/email` `{email, password}` answers `{token, user}` and sets the session
  * cookie; `token` is what `Authorization: Bearer` takes. Where the account has two-factor codes it answers `{twoFactorRedirect: true}` and a cookie, with which `POST
  * two-factor/verify-totp` and `POST two-factor/verify-backup-code` `{code}` answer what sign-in does. `POST sign-out`, `GET get-session`, `POST change-password` `{currentPassword, newPassword, revokeOtherSessions}`, `POST
  * request-password-reset` `{email}`, `POST reset-password` `{token, newPassword}`, and for OAuth `POST sign-in/social`

@@ -3,8 +3,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { json } from 'node:stream/consumers'
 import { afterAll, expect, test, vi } from 'vitest'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
+import { signUpUnmailed } from '../lib/access/sign-in.ts'
+import auth from '../functions/auth.ts'
 import dashboard from '../functions/dashboard.tsx'
 import { pageOfText, sendMail } from '../lib/mail.ts'
+import { newEmail, password } from './support/people.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv } = await startEndpoint()
@@ -27,6 +30,8 @@ const env = {
   MAIL_FROM: 'Partner Tracking <mail@example.com>',
 }
 
+const context = { waitUntil: () => undefined, passThroughOnException: () => undefined, props: {} }
+
 test('mail goes to the mail API where one is configured, and is kept nowhere else', async () => {
   await sendMail(db, env, mail)
   const body = { from: env.MAIL_FROM, to: [mail.to], subject: mail.subject, text: mail.text }
@@ -40,6 +45,37 @@ test.each([
 ])('a mail API that %s is an error to try again after', async (_what, answer, configuration) => {
   status = answer
   await expect(sendMail(db, configuration, mail)).rejects.toMatchObject({ code: 'unavailable' })
+})
+
+test('a sign-up whose mail the mail API does not take says so, whether the address has an account, which signs in', async () => {
+  status = 500
+  const environment = { ...databaseEnv, ...env, AUTH_SECRET: 'x'.repeat(32), BASE_URL: 'https://api.example.com' }
+  const post = async (
+    app: Pick<typeof auth | typeof dashboard, 'request'>,
+    path: string,
+    body: BodyInit,
+    type = {},
+  ) => {
+    const form = { method: 'POST', headers: { origin: environment.BASE_URL, ...type }, body }
+    const response = await app.request(path, form, environment, context)
+    const cookies = decodeURIComponent(response.headers.getSetCookie().join())
+    return [response.status, response.headers.get('location'), cookies, await response.text()]
+  }
+  const ada = { name: 'Ada', email: newEmail(), password }
+  const onPage = async () => await post(dashboard, '/sign-up', new URLSearchParams(ada))
+  const byApi = async (path: string, body: object) =>
+    await post(auth, `/api/auth/${path}`, JSON.stringify(body), { 'content-type': 'application/json' })
+  const madeOnPage = await onPage()
+  expect(madeOnPage).toEqual([303, '/sign-in', expect.stringContaining(signUpUnmailed), ''])
+  const [knownOnPage, known, unknown] = await Promise.all([
+    onPage(),
+    byApi('sign-up/email', ada),
+    byApi('sign-up/email', { ...ada, email: newEmail() }),
+  ])
+  expect(knownOnPage).toEqual(madeOnPage)
+  expect(unknown).toEqual([503, null, '', expect.stringContaining(signUpUnmailed)])
+  expect(known).toEqual(unknown)
+  expect((await byApi('sign-in/email', ada))[0]).toBe(200)
 })
 
 test('mail without a mail API is refused, and nothing of it is printed or stored', async () => {
@@ -58,7 +94,6 @@ test('where mail is not set up, the pages say so, and no link is made or printed
     MAIL_API_URL: '',
   }
   const missing = 'This service cannot send mail yet.'
-  const context = { waitUntil: () => undefined, passThroughOnException: () => undefined, props: {} }
   const post = async (path: string, fields: Record<string, string>) => {
     const headers = { origin: environment.BASE_URL }
     const form = { method: 'POST', headers, body: new URLSearchParams({ email: 'ada@example.com', ...fields }) }

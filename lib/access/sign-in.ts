@@ -8,7 +8,7 @@ import type { SessionEnv } from './sessions.ts'
 import { connect, type DatabaseEnv, openDatabase } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { isName } from '../names.ts'
-import { canMail, mailIsMissing, type MailEnv, sendMail } from '../mail.ts'
+import { canMail, type Mail, mailIsMissing, type MailEnv, sendMail } from '../mail.ts'
 import type { DB } from '../schema.ts'
 import { countAttempts, delayAfter } from './attempts.ts'
 import { countedAddress } from './counted-address.ts'
@@ -59,6 +59,10 @@ const mailedPaths: ReadonlySet<string> = new Set(['/request-password-reset', '/s
 /** What makes a session before a code is asked for, and ends it where one is. */
 const firstFactorPaths: ReadonlySet<string> = new Set(['/sign-in/email', '/callback/:id'])
 
+/** A sign-up whose mail the mail API did not take, with the status 503. The account is there all the same, of this person or as it was before. */
+export const signUpUnmailed =
+  'The mail that confirms this address could not be sent. Sign in, and have it sent again in a minute.'
+
 /** A call, with its environment and what goes on after its answer. */
 interface AuthContext {
   env: AuthEnv
@@ -74,6 +78,14 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
   const db = openDatabase(env)
   const startedAt = Date.now()
   let mayMail = true
+  let isSignUp = false
+  let signUpMail: Promise<void> | undefined
+  /** The answer to a sign-up waits for its mail, which every one sends: begun at the same moment, it tells nothing of the account. */
+  async function sendInTurn(mail: Mail): Promise<void> {
+    if (!isSignUp) return await sendMail(db, env, mail)
+    signUpMail = sleep(startedAt + leastAnswerMs - Date.now()).then(() => sendMail(db, env, mail))
+    return await signUpMail
+  }
   return betterAuth({
     appName: 'Affiliate tracking',
     baseURL: env.BASE_URL,
@@ -112,7 +124,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       },
       onExistingUserSignUp: async ({ user }) => {
         if (!mayMail) return
-        await sendMail(db, env, {
+        await sendInTurn({
           to: user.email,
           subject: 'You have an account already',
           text: [
@@ -140,7 +152,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       sendOnSignUp: confirmsAddress,
       expiresIn: confirmationSeconds,
       sendVerificationEmail: async ({ user, token }) => {
-        await sendMail(db, env, {
+        await sendInTurn({
           to: user.email,
           subject: 'Confirm your e-mail address',
           text: [
@@ -169,6 +181,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           return new APIError('BAD_REQUEST', { message: 'Enter a name of 1 to 80 characters, without line breaks.' })
         const kind = guardedPaths.get(ctx.path)
         if (kind === undefined) return undefined
+        isSignUp = kind === 'sign-up'
         if (mailedPaths.has(ctx.path) && !canMail(env))
           return new APIError('SERVICE_UNAVAILABLE', { message: mailIsMissing })
         const email: unknown = ctx.body?.email
@@ -201,6 +214,11 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         const isRefusedSignIn = path === '/sign-in/email' && context.returned instanceof APIError
         const isSilent = isRefusedSignIn || path === '/sign-up/email' || path === '/request-password-reset'
         if (isSilent) await sleep(startedAt + leastAnswerMs - Date.now())
+        const isUnmailed = await signUpMail?.then(
+          () => false,
+          () => true,
+        )
+        if (isUnmailed && canMail(env)) return new APIError('SERVICE_UNAVAILABLE', { message: signUpUnmailed })
         // A code signs in once: who saw it typed is not let in by it. One that sets the codes up comes with a session.
         if (path !== '/two-factor/verify-totp' || !context.newSession || context.session) return undefined
         const { user, session } = context.newSession
@@ -218,7 +236,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       disableOriginCheck: false,
       disableCSRFCheck: false,
       ipAddress: { disableIpTracking: true },
-      // Mail goes out after the answer, whose time would tell of it.
+      // A mail for a new password goes out after the answer, whose time would tell of it.
       backgroundTasks: { handler: (work) => executionCtx.waitUntil(work) },
     },
     rateLimit: { enabled: false },

@@ -52,7 +52,7 @@ passwordPages.post(
     })
     const problem = passOn(c, response)
     if (problem) return await refuseForm(c, '/forgot-password', { problem })
-    const text = `Check your mail: if ${email} has an account here, a link to choose a new password is on its way.`
+    const text = `Check your mail: if ${email} has an account here, a link to choose a new password is on its way. Nothing there within a few minutes? Ask again.`
     return redirectWith(c, '/forgot-password', text)
   },
 )

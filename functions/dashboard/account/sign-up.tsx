@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { openAuth } from '../../../lib/access/sign-in.ts'
+import { openAuth, signUpUnmailed } from '../../../lib/access/sign-in.ts'
 import { findInvitation } from '../../../lib/programs/invitations.ts'
 import { findPartnerInvitation } from '../../../lib/programs/partner-invitations.ts'
 import { nameField } from '../../../lib/names.ts'
@@ -83,14 +83,15 @@ signUpPages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  const problem = passOn(c, response)
+  const isUnmailed = response.status === 503
+  const problem = isUnmailed ? undefined : passOn(c, response)
   if (problem) return await refuseForm(c, signUpPage(c), { problem })
-  if (isInvited) {
-    return redirectWith(c, withNext('/sign-in', nextOf(c)), 'Sign in, then accept the invitation.')
-  }
+  const signIn = withNext('/sign-in', nextOf(c))
+  if (isInvited) return redirectWith(c, signIn, 'Sign in, then accept the invitation.')
+  if (isUnmailed) return redirectWith(c, signIn, signUpUnmailed, 'bad')
   const sent = canMail(c.env)
     ? `Check your mail: the link that was sent to ${email} confirms that the address is yours.`
     : mailIsMissing
   const text = `${sent} You can sign in before that and look around; only inviting others waits for it.`
-  return redirectWith(c, withNext('/sign-in', nextOf(c)), text)
+  return redirectWith(c, signIn, text)
 })
