@@ -352,7 +352,7 @@ describe('where it cannot run it says in a sentence what to do', async () => {
     [
       'the password is wrong',
       { DATABASE_URL: other({ password: 'wrong' }) },
-      /See that DATABASE_URL has the right user/,
+      /See that DATABASE_URL has the right user .*--embedded, put back the secrets\.json/,
     ],
     [
       'the schema is to be left alone, and there is none',

@@ -65,7 +65,10 @@ const isOfOptions = (error: unknown) =>
 
 /** What to do about an error of Postgres, by the beginning of its code. */
 const databaseErrors: [state: RegExp, advice: string][] = [
-  [/^28/, 'See that DATABASE_URL has the right user and password.'],
+  [
+    /^28/,
+    'See that DATABASE_URL has the right user and password; with --embedded, put back the secrets.json that the database was made with.',
+  ],
   [/^3D000/, 'Create the database, or see that DATABASE_URL names the right one.'],
   [/^42(P01|883|703)/, 'The schema is of another version. Run `npm run migrate` with this DATABASE_URL.'],
   [/^42501/, 'Use the role that owns the tables, which is the one that ran `npm run migrate`.'],
