@@ -455,6 +455,7 @@ test('where the thread of the functions dies, what was asked of it and its end a
     {
       functions: [{ ...entry, name: 'dies', main, services: {}, rateLimits: [] }],
       databaseUrl: whole.DATABASE_URL,
+      connections: 1,
       environment: {},
       common: {},
       baseUrl: `http://127.0.0.1:${port}`,

@@ -16,6 +16,7 @@ import { meter, type SharedFault } from './meter.ts'
 export interface ThreadOptions {
   functions: FunctionEntry[]
   databaseUrl: string
+  connections: number
   environment: Record<string, string>
   common: Record<string, string>
   baseUrl: string
@@ -86,10 +87,10 @@ function countedPostgres(pool: Postgres, { faults, seen }: Ports): Postgres {
 }
 
 async function open(options: ThreadOptions, ports: Ports): Promise<void> {
-  const { functions, databaseUrl, environment, common, baseUrl, port } = options
+  const { functions, databaseUrl, connections, environment, common, baseUrl, port } = options
   const { orders } = ports
   seenBy = ports.seen
-  const pool = shareClicks(openPool(databaseUrl))
+  const pool = shareClicks(openPool(databaseUrl, connections))
   const loaded = {
     functions,
     environment,

@@ -22,6 +22,12 @@ export type RunOn = 'workers' | 'serve'
 /** How this run of the tests runs the service, where a test does not say: the environment variable `RUN_ON`, `serve` unless set. */
 export const runOn: RunOn = process.env['RUN_ON'] === 'workers' ? 'workers' : 'serve'
 
+/**
+ * Connections that a test's functions have at once, and its own calls of lib/. Each is a process of Postgres that plans anew what it is asked, so
+ * that more of them cost more than what most tests ask; races have these, and callers that wait for one.
+ */
+export const connectionsOfTests = 8
+
 export interface TestDatabase {
   databaseUrl: string
   /** A plain Postgres connection, for looking at what the service did. */
@@ -93,7 +99,7 @@ export async function startEndpoint(on: RunOn = runOn): Promise<TestEndpoint> {
   afterAll(() => neon.close())
   const env: TestEndpoint['env'] = { DATABASE_URL: databaseUrl, NEON_ENDPOINT: neon.url }
   if (on === 'workers') return { ...database, neon, env, db: new Database(env) }
-  const pool = openPool(databaseUrl)
+  const pool = openPool(databaseUrl, connectionsOfTests)
   const hashAsElsewhere = hashPasswordsCheaply()
   afterAll(async () => {
     hashAsElsewhere()
@@ -159,6 +165,7 @@ async function startServed(options: StackOptions): Promise<TestStack> {
   const thread = {
     functions: await functionsFor(options, ['deliver-notifications']),
     databaseUrl: endpoint.databaseUrl,
+    connections: connectionsOfTests,
     environment,
     common: { ...localOnlyEnvironment(addresses), ...options.common },
     baseUrl: addresses.baseUrl,
