@@ -92,15 +92,20 @@ export async function runHistory(world: World, seed: number, steps: number): Pro
     }
     await takeWave()
     const stored = await patiently(() => storedMoney(world.pool, world.db, programId, partnerIds))
-    const expected = history.model.expected()
-    for (const part of ['sales', 'commissions', 'withdrawals', 'told', 'balances'] as const)
-      history.expect(part, stored[part], JSON.parse(JSON.stringify(expected[part])))
+    const expected: typeof stored = JSON.parse(JSON.stringify(history.model.expected()))
+    for (const part of ['sales', 'commissions', 'withdrawals', 'balances'] as const)
+      history.expect(part, stored[part], expected[part])
+    const [told, toBeTold] = [stored, expected].map((money) => (money.told ?? []).filter(isOfAnyOrder))
+    history.expect('told', told, toBeTold)
     history.wrong.push(...(await patiently(() => differences(world, programId))))
   } catch (error) {
     history.wrong.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
   }
   return history.wrong.map((line) => `seed ${seed}: ${line}`)
 }
+
+/** How many refunds found a balance below zero depends on which of two at the same moment came first; the money does not. */
+const isOfAnyOrder = (told: unknown) => !(Array.isArray(told) && told[0] === 'balance_negative')
 
 /** What the audit finds, in one program or in all. */
 export async function differences(world: World, programId?: number): Promise<string[]> {
