@@ -2,6 +2,7 @@ import { expect, test, vi } from 'vitest'
 import dashboard from '../functions/dashboard.tsx'
 import { findAccess } from '../lib/access/program-access.ts'
 import { delayAfter } from '../lib/access/attempts.ts'
+import { openAuth } from '../lib/access/sign-in.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { invitePartner } from '../lib/programs/partner-invitations.ts'
@@ -34,6 +35,24 @@ test('sign-up makes an account, and sign-in a session in a cookie that only this
   expect(await isSignedIn(answer.token ?? '')).toBe(true)
   const fromCookie = new Headers({ cookie: cookie.split(';')[0] ?? '' })
   await expect(findAccess(stack.db, env, fromCookie, undefined)).resolves.toMatchObject({ access: { user: { email } } })
+})
+
+test('a sign-in asks the database four times, and not what tables it has: better-auth finds there what it writes', async () => {
+  const { email } = await signUp()
+  const before = stack.neon.requests
+  expect((await call('sign-in/email', { email, password })).status).toBe(200)
+  expect(stack.neon.requests - before).toBe(4)
+
+  const compareTables = async () => {
+    const { explicitSchemaCheck } = await openAuth({ env: { ...stack.environment, ...env }, executionCtx: inNoWorker })
+      .$context
+    if (!explicitSchemaCheck) throw new Error('better-auth compares nothing.')
+    await explicitSchemaCheck()
+  }
+  await compareTables()
+  await stack.sql.query('alter table sessions rename column token to another')
+  await expect(compareTables()).rejects.toThrow('token')
+  await stack.sql.query('alter table sessions rename column another to token')
 })
 
 test('a copy of the database signs nobody in: stored tokens lack their signature, passwords are hashed', async () => {
