@@ -4608,6 +4608,15 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.first_delivery(of_url text)
+ RETURNS TABLE(status text, next_try_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE ROWS 1
+AS $function$
+  select case when of_url is null then 'to_fetch' else 'pending' end, case when of_url is not null then now() end
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.first_with_prefix(ids text[], prefix text)
  RETURNS text
  LANGUAGE sql
@@ -8744,8 +8753,7 @@ begin
   insert into webhook_messages (program_id, type, data)
   values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
-  values (of_program_id, of_endpoint_id, written, case when endpoint.url is null then 'to_fetch' else 'pending' end,
-    case when endpoint.url is not null then now() end);
+  select of_program_id, of_endpoint_id, written, d.status, d.next_try_at from first_delivery(endpoint.url) d;
   perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
   return written;
 end $function$
@@ -9516,8 +9524,7 @@ begin
   end if;
   insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
-  select e.program_id, e.id, written, case when e.url is null then 'to_fetch' else 'pending' end, case when e.url is not null then now() end
-  from webhook_endpoints e
+  select e.program_id, e.id, written, d.status, d.next_try_at from webhook_endpoints e cross join lateral first_delivery(e.url) d
   where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
   if found then
     perform set_config('svc.webhooks', 'on', true);

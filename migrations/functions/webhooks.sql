@@ -16,6 +16,11 @@ end $$;
 create or replace trigger webhook_endpoints_types after insert or update of types, disabled_at, deleted_at on webhook_endpoints
   for each row execute function note_webhook_types();
 
+-- How a delivery to an endpoint begins: it is due at once, or waits for `svc listen` where the endpoint has no address.
+create or replace function first_delivery(of_url text) returns table (status text, next_try_at timestamptz) language sql stable rows 1 as $$
+  select case when of_url is null then 'to_fetch' else 'pending' end, case when of_url is not null then now() end
+$$;
+
 -- Writes a message for the endpoints that want its type; the caller has seen that there is one. A restored backup brings its own.
 create or replace function write_webhook(of_program_id bigint, of_type text, of_data jsonb) returns void language plpgsql as $$
 declare
@@ -26,8 +31,7 @@ begin
   end if;
   insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
-  select e.program_id, e.id, written, case when e.url is null then 'to_fetch' else 'pending' end, case when e.url is not null then now() end
-  from webhook_endpoints e
+  select e.program_id, e.id, written, d.status, d.next_try_at from webhook_endpoints e cross join lateral first_delivery(e.url) d
   where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
   if found then
     perform set_config('svc.webhooks', 'on', true);
@@ -322,8 +326,7 @@ begin
   insert into webhook_messages (program_id, type, data)
   values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
-  values (of_program_id, of_endpoint_id, written, case when endpoint.url is null then 'to_fetch' else 'pending' end,
-    case when endpoint.url is not null then now() end);
+  select of_program_id, of_endpoint_id, written, d.status, d.next_try_at from first_delivery(endpoint.url) d;
   perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
   return written;
 end $$;
