@@ -5,7 +5,9 @@ import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, expect, inject, test } from 'vitest'
+import { afterAll, expect, inject, test, vi } from 'vitest'
+import { explain } from '../lib/commands/command.ts'
+import { withClient } from '../lib/commands/migrate.ts'
 import { freePort } from '../lib/local/postgres.ts'
 import { bareEnvironment } from './support/spawned.ts'
 import { createDatabase } from './support/stack.ts'
@@ -14,7 +16,7 @@ import { createDatabase } from './support/stack.ts'
 const run = promisify(execFile)
 const folder = mkdtempSync(path.join(tmpdir(), 'commands-'))
 afterAll(() => rmSync(folder, { recursive: true }))
-const { databaseUrl } = await createDatabase()
+const { databaseUrl, sql } = await createDatabase()
 const port = await freePort()
 const withPath = (url: string, pathname: string) => Object.assign(new URL(url), { pathname }).href
 const nowhere = `postgresql://svc:secret@127.0.0.1:${port}/svc`
@@ -130,6 +132,38 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
   })
   await expect(failed).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(message) })
   await expect(failed).rejects.toMatchObject({ stderr: expect.not.stringMatching(/^\s+at /m) })
+})
+
+test('a command whose connection is ended in a statement says so, and what to do', async () => {
+  await sql.query('begin')
+  await sql.query('lock table schema_functions, users, programs in access exclusive mode')
+  const commands = ['commands/migrate.ts', 'commands/audit.ts', 'commands/backup.ts']
+  const stopped = Promise.all(
+    commands.map((file) =>
+      run(process.execPath, [`lib/${file}`, ...(file.endsWith('backup.ts') ? ['backup', `${folder}/b.gz`] : [])], {
+        env: { ...bareEnvironment, NO_COLOR: '1', LOCAL_DATA_FOLDER: folder, DATABASE_URL: databaseUrl },
+      }).catch((error: unknown) => error),
+    ),
+  )
+  const waiting = `from pg_locks join pg_database d on d.oid = database where datname = current_database() and not granted`
+  await vi.waitFor(async () => expect((await sql.query(`select 1 ${waiting}`)).rowCount).toBe(commands.length), 60_000)
+  await sql.query(`select pg_terminate_backend(pid) ${waiting}`)
+  for (const failed of await stopped) {
+    const stderr = expect.stringMatching(/terminating connection.*\. The database is going down or starting/)
+    expect(failed).toMatchObject({ code: 1, stderr })
+    expect(failed).toMatchObject({ stderr: expect.not.stringMatching(/^\s+at /m) })
+  }
+  await sql.query('rollback')
+})
+
+test('a connection that breaks between two statements fails the next one, and not the process', async () => {
+  const failed = withClient(databaseUrl, 'svc-test', async (client) => {
+    const ended = new Promise((resolve) => client.once('end', resolve))
+    await sql.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'svc-test'`)
+    await ended
+    return await client.query('select 1')
+  })
+  expect(explain(await failed.catch((error: unknown) => error))).toMatch(/\. The connection broke\. Run this again\.$/)
 })
 
 /** The commands of `npm run`, as Node is called for each. */

@@ -1,10 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { Client, type ClientBase } from 'pg'
+import type { ClientBase } from 'pg'
 import color from 'picocolors'
 import { readState } from '../local/state.ts'
 import { foreignKeys } from './audit/foreign-keys.ts'
 import { runCommand } from './command.ts'
+import { withClient } from './migrate.ts'
 
 /** One thing that is not as it should be. `found` and `expected` are as the check's query wrote them. */
 export interface Finding {
@@ -85,7 +86,8 @@ export async function audit(client: ClientBase, programId?: number): Promise<Che
     }
     return results
   } finally {
-    await client.query('rollback')
+    // Where the connection broke, why it did is what is told.
+    await client.query('rollback').catch(() => {})
   }
 }
 
@@ -98,23 +100,15 @@ export async function findDifferences(client: ClientBase, programId?: number): P
 }
 
 async function main(databaseUrl: string): Promise<void> {
-  const client = new Client({ connectionString: databaseUrl, application_name: 'svc-audit' })
-  // One that breaks fails its statement, which says so.
-  client.on('error', () => {})
-  await client.connect()
-  try {
-    const results = await audit(client)
-    for (const { check, total, findings, duration_ms } of results) {
-      const mark = total === 0 ? color.green('✓') : color.red('✗')
-      console.log(`${mark} ${check} ${color.dim(`${total === 0 ? '' : `${total} off, `}${duration_ms} ms`)}`)
-      if (total > 0) console.table(findings)
-    }
-    const failed = results.filter(({ total }) => total > 0).length
-    console.log(failed === 0 ? color.green('Everything agrees.') : color.red(`${failed} checks failed.`))
-    if (failed > 0) process.exitCode = 1
-  } finally {
-    await client.end()
+  const results = await withClient(databaseUrl, 'svc-audit', (client) => audit(client))
+  for (const { check, total, findings, duration_ms } of results) {
+    const mark = total === 0 ? color.green('✓') : color.red('✗')
+    console.log(`${mark} ${check} ${color.dim(`${total === 0 ? '' : `${total} off, `}${duration_ms} ms`)}`)
+    if (total > 0) console.table(findings)
   }
+  const failed = results.filter(({ total }) => total > 0).length
+  console.log(failed === 0 ? color.green('Everything agrees.') : color.red(`${failed} checks failed.`))
+  if (failed > 0) process.exitCode = 1
 }
 
 const usage = `npm run audit    compares every sum with the rows it is made of, in the database of DATABASE_URL or of the running local

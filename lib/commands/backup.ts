@@ -3,14 +3,14 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
 import { createGunzip, createGzip } from 'node:zlib'
-import { Client, DatabaseError } from 'pg'
+import { type Client, DatabaseError } from 'pg'
 import copyStreams from 'pg-copy-streams'
 import color from 'picocolors'
 import { LocalStackError } from '../local/postgres.ts'
 import { readState } from '../local/state.ts'
 import { readFingerprints, refuseOthers } from '../serve/secrets.ts'
 import { runCommand } from './command.ts'
-import { migrate } from './migrate.ts'
+import { migrate, withClient } from './migrate.ts'
 
 /**
  * A backup is gzipped SQL, `copy … from stdin` blocks as pg_dump writes them, of one snapshot of all rows. The schema is not in
@@ -49,13 +49,7 @@ async function appliedMigrations(client: Client): Promise<string> {
 
 /** Writes all rows of a database, of one moment, to `file`, and returns how many tables that were. */
 export async function backup(databaseUrl: string, file: string): Promise<number> {
-  const client = new Client({ connectionString: databaseUrl, application_name: 'svc-backup' })
-  // One that breaks fails its statement, which says so.
-  client.on('error', () => {})
-  await client.connect()
-  // Under another name until it is whole, so that a backup that broke off takes no other's place.
-  const part = `${file}.part`
-  try {
+  return await withClient(databaseUrl, 'svc-backup', async (client) => {
     await client.query('begin isolation level repeatable read read only')
     const { rows: tables } = await client.query<{ name: string; columns: string }>(tablesQuery)
     const { rows: partitions } = await client.query<{ statement: string }>(partitionsQuery)
@@ -72,14 +66,17 @@ export async function backup(databaseUrl: string, file: string): Promise<number>
       const { rows: sequences } = await client.query<{ statement: string }>(sequencesQuery)
       for (const { statement } of sequences) yield `${statement};\n`
     }
-    await pipeline(Readable.from(lines()), createGzip(), createWriteStream(part, { mode: 0o600, flush: true }))
-    renameSync(part, file)
+    // Under another name until it is whole, so that a backup that broke off takes no other's place.
+    const part = `${file}.part`
+    try {
+      await pipeline(Readable.from(lines()), createGzip(), createWriteStream(part, { mode: 0o600, flush: true }))
+      renameSync(part, file)
+    } finally {
+      // Also no room, where the disk was full.
+      rmSync(part, { force: true })
+    }
     return tables.length
-  } finally {
-    // Also no room, where the disk was full.
-    rmSync(part, { force: true })
-    await client.end()
-  }
+  })
 }
 
 function damagedText(file: string, code: string): string {
@@ -120,48 +117,47 @@ async function* linesOf(file: string): AsyncGenerator<string, undefined> {
  */
 export async function restore(databaseUrl: string, file: string, replacedSecrets?: string): Promise<void> {
   await migrate(databaseUrl)
-  const client = new Client({ connectionString: databaseUrl, application_name: 'svc-restore' })
-  client.on('error', () => {})
-  await client.connect()
   try {
-    const { rows } = await client.query('select from users union all (select from programs) limit 1')
-    if (rows.length > 0) throw new LocalStackError('This database has rows. Restore into an empty one.')
-    const source = linesOf(file)
-    const first = String((await source.next()).value)
-    const migrations = await appliedMigrations(client)
-    if (first !== header + migrations) {
-      throw new LocalStackError(
-        'The backup was made with other migrations. Restore it with the version that made it, then migrate.',
-      )
-    }
-    async function* blockRows() {
-      for (let line = await source.next(); !line.done && line.value !== '\\.'; line = await source.next())
-        yield `${line.value}\n`
-    }
-    await client.query('begin')
-    // The backup holds the audit log of its own rows.
-    await client.query("select set_config('svc.restoring', 'on', true)")
-    const running = await readFingerprints(client)
-    await client.query('delete from secret_fingerprints')
-    for (let line = await source.next(); !line.done; line = await source.next()) {
-      const statement = line.value.replace(/;$/, '')
-      if (statement.endsWith('from stdin'))
-        await pipeline(Readable.from(blockRows()), client.query(copyStreams.from(statement)))
-      else await client.query(statement)
-    }
-    refuseOthers(await readFingerprints(client), running, replacedSecrets)
-    await client.query('commit')
-    // Without statistics an audit of it plans joins of whole tables as nested loops, and takes hours where it takes seconds.
-    await client.query('analyze')
+    await withClient(databaseUrl, 'svc-restore', (client) => load(client, file, replacedSecrets))
   } catch (error) {
     // What a damaged file unpacks to can be no row, or one that is not allowed, or no statement, before its checksum is read.
     if (error instanceof DatabaseError && /^(22|23|42)/.test(error.code ?? '')) {
       throw new LocalStackError(damagedText(file, String(error.code)))
     }
     throw error
-  } finally {
-    await client.end()
   }
+}
+
+async function load(client: Client, file: string, replacedSecrets: string | undefined): Promise<void> {
+  const { rows } = await client.query('select from users union all (select from programs) limit 1')
+  if (rows.length > 0) throw new LocalStackError('This database has rows. Restore into an empty one.')
+  const source = linesOf(file)
+  const first = String((await source.next()).value)
+  const migrations = await appliedMigrations(client)
+  if (first !== header + migrations) {
+    throw new LocalStackError(
+      'The backup was made with other migrations. Restore it with the version that made it, then migrate.',
+    )
+  }
+  async function* blockRows() {
+    for (let line = await source.next(); !line.done && line.value !== '\\.'; line = await source.next())
+      yield `${line.value}\n`
+  }
+  await client.query('begin')
+  // The backup holds the audit log of its own rows.
+  await client.query("select set_config('svc.restoring', 'on', true)")
+  const running = await readFingerprints(client)
+  await client.query('delete from secret_fingerprints')
+  for (let line = await source.next(); !line.done; line = await source.next()) {
+    const statement = line.value.replace(/;$/, '')
+    if (statement.endsWith('from stdin'))
+      await pipeline(Readable.from(blockRows()), client.query(copyStreams.from(statement)))
+    else await client.query(statement)
+  }
+  refuseOthers(await readFingerprints(client), running, replacedSecrets)
+  await client.query('commit')
+  // Without statistics an audit of it plans joins of whole tables as nested loops, and takes hours where it takes seconds.
+  await client.query('analyze')
 }
 
 const usage = `npm run backup -- FILE     writes all rows of DATABASE_URL, or of the running local stack, to FILE (gzip)

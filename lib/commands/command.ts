@@ -105,6 +105,7 @@ const advices: Record<string, string> = {
 const withoutCode: Record<string, string> = {
   'timeout expired': 'ETIMEDOUT',
   'Connection terminated unexpectedly': 'ECONNRESET',
+  'Client has encountered a connection error and is not queryable': 'ECONNRESET',
 }
 
 /** An error in a sentence or two: what was wrong, and what to do. */

@@ -51,7 +51,7 @@ const isOfFunctions = ({ name }: SqlFile) => name.startsWith('functions/')
  * after it was applied, or is older than one applied already; where a function has two signatures.
  */
 export async function migrate(databaseUrl: string, files = readSqlFiles()): Promise<string[]> {
-  return await withClient(databaseUrl, async (client) => {
+  return await withClient(databaseUrl, 'svc-migrate', async (client) => {
     const numbered = files.filter((file) => !isOfFunctions(file))
     const applied: string[] = []
     for (const migration of numbered) {
@@ -66,7 +66,7 @@ export async function migrate(databaseUrl: string, files = readSqlFiles()): Prom
  * @throws where the server is too old, or a numbered file is not applied.
  */
 export async function requireSchema(databaseUrl: string): Promise<void> {
-  await withClient(databaseUrl, async (client) => {
+  await withClient(databaseUrl, 'svc-migrate', async (client) => {
     const { rows } = await client.query<{ is_there: boolean }>(
       `select to_regclass('schema_migrations') is not null as is_there`,
     )
@@ -82,16 +82,19 @@ export async function requireSchema(databaseUrl: string): Promise<void> {
   })
 }
 
-/** A connection to a server that is new enough. */
+/** A connection to a server that is new enough, under a name that the server shows. One that breaks fails the statement under way, and each after it. */
 export async function withClient<Result>(
   databaseUrl: string,
+  applicationName: string,
   work: (client: Client) => Promise<Result>,
 ): Promise<Result> {
   const client = new Client({
     connectionString: databaseUrl,
-    application_name: 'svc-migrate',
+    application_name: applicationName,
     connectionTimeoutMillis: 20_000,
   })
+  // Without a listener this event would end the process.
+  client.on('error', () => {})
   await client.connect()
   try {
     await refuseOldServer(client)
@@ -123,7 +126,8 @@ async function inTransaction<Result>(client: Client, work: () => Promise<Result>
     await client.query('commit')
     return result
   } catch (error) {
-    await client.query('rollback')
+    // Where the connection broke, why it did is what is told.
+    await client.query('rollback').catch(() => {})
     if (triesLeft > 1 && isDeadlock(error)) return await inTransaction(client, work, triesLeft - 1)
     throw error
   }

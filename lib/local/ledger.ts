@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
-import { Client, types } from 'pg'
+import { types } from 'pg'
 import { runCommand } from '../commands/command.ts'
+import { withClient } from '../commands/migrate.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
 import { LocalStackError } from './postgres.ts'
 import { readState } from './state.ts'
@@ -36,23 +37,16 @@ const shownRows = 50
  */
 async function printLedger(programId: number, json: boolean): Promise<void> {
   if (!Number.isSafeInteger(programId)) throw new LocalStackError('Give the id of a program: npm run ledger -- 1')
-  const client = new Client({
-    connectionString: process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL,
-    types: {
-      getTypeParser: (oid, format) => (oid === types.builtins.INT8 ? Number : types.getTypeParser(oid, format)),
-    },
-  })
-  await client.connect()
-  try {
+  const databaseUrl = process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL
+  await withClient(databaseUrl, 'svc-ledger', async (client) => {
+    client.setTypeParser(types.builtins.INT8, Number)
     const ledger: Record<string, Record<string, unknown>[]> = {}
     for (const [name, query] of Object.entries(parts)) {
       ledger[name] = (await client.query<Record<string, unknown>>(query, [programId])).rows
     }
     if (json) console.log(JSON.stringify(ledger, null, 2))
     else for (const [name, rows] of Object.entries(ledger)) printTable(name, rows)
-  } finally {
-    await client.end()
-  }
+  })
 }
 
 function printTable(name: string, rows: Record<string, unknown>[]): void {

@@ -3,9 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Client } from 'pg'
 import { readOptions } from '../commands/command.ts'
-import { migrate, readSqlFiles } from '../commands/migrate.ts'
+import { migrate, readSqlFiles, withClient } from '../commands/migrate.ts'
 import { startPostgres } from './postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -65,17 +64,14 @@ select 5, proname, case prokind
   from pg_proc left join pg_aggregate on aggfnoid = oid where pronamespace = 'public'::regnamespace
 order by kind, name, text`
 
+const read = <Row extends object>(databaseUrl: string, query: string) =>
+  withClient(databaseUrl, 'svc-schema', (client) => client.query<Row>(query))
+
 /** What the migrations make, as SQL to read: every table with its columns, keys, checks, indexes, statistics and triggers, functions and aggregates. */
 export async function dumpSchema(databaseUrl: string): Promise<string> {
-  const client = new Client({ connectionString: databaseUrl })
-  await client.connect()
-  try {
-    const { rows } = await client.query<{ text: string }>(dumpQuery)
-    const header = '-- What the migrations make together, written by `npm run schema`. Read it, do not run it.\n'
-    return [header, ...rows.map(({ text }) => `${text}\n`)].join('\n')
-  } finally {
-    await client.end()
-  }
+  const { rows } = await read<{ text: string }>(databaseUrl, dumpQuery)
+  const header = '-- What the migrations make together, written by `npm run schema`. Read it, do not run it.\n'
+  return [header, ...rows.map(({ text }) => `${text}\n`)].join('\n')
 }
 
 /** Columns that a check, their own or their domain's, holds to a list of words. */
@@ -91,18 +87,12 @@ order by 1, 2`
 
 /** The types of the tables with a column that a check holds to a list of words as one of them, so that another word does not compile. */
 async function withWords(types: string, databaseUrl: string): Promise<string> {
-  const client = new Client({ connectionString: databaseUrl })
-  await client.connect()
-  try {
-    const { rows } = await client.query<{ table: string; column: string; words: string[] }>(wordsQuery)
-    return rows.reduce((text, { table, column, words }) => {
-      const name = table.replaceAll(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase())
-      const field = new RegExp(String.raw`(interface ${name} \{[^}]*\n  ${column}: [^;]*?)\bstring\b`)
-      return text.replace(field, `$1${words.map((word) => `'${word}'`).join(' | ')}`)
-    }, types)
-  } finally {
-    await client.end()
-  }
+  const { rows } = await read<{ table: string; column: string; words: string[] }>(databaseUrl, wordsQuery)
+  return rows.reduce((text, { table, column, words }) => {
+    const name = table.replaceAll(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase())
+    const field = new RegExp(String.raw`(interface ${name} \{[^}]*\n  ${column}: [^;]*?)\bstring\b`)
+    return text.replace(field, `$1${words.map((word) => `'${word}'`).join(' | ')}`)
+  }, types)
 }
 
 /** Kysely's types of the tables: `bigint` arrives as a number (lib/database.ts), `numeric` as text, `bytea` as bytes, times as `Date`. */
@@ -186,42 +176,36 @@ function calledFunctions(): Set<string> {
  * table to Postgres then, which is cheaper. Whether null is taken or given is not declared in a database.
  */
 async function generateFunctions(databaseUrl: string): Promise<string> {
-  const client = new Client({ connectionString: databaseUrl })
-  await client.connect()
-  try {
-    const { rows } = await client.query<FunctionField>(functionsQuery)
-    const called = calledFunctions()
-    const functions = [...Map.groupBy(rows, ({ name }) => name)].filter(([name]) => called.has(name))
-    const types = functions.flatMap(([name, fields]) => {
-      const list = (isArgument: boolean) =>
-        fields
-          .filter(({ is_argument }) => is_argument === isArgument)
-          .map((field) => `${field.field}: ${typeOf(field)} | null`)
-          .join('; ')
-      return [`  ${name}: {`, `    arguments: { ${list(true)} }`, `    row: { ${list(false)} }`, '  }']
-    })
-    const calls = functions.map(([name, fields]) => {
-      const names = fields.filter(({ is_argument }) => is_argument).map(({ field }) => `'${field}'`)
-      const isScalar = fields.some(({ field, is_argument }) => !is_argument && field === name)
-      const text = `select ${isScalar ? '' : '* from '}${name}(${names.map((_, n) => `$${n + 1}`).join(', ')})`
-      return `  ${name}: { text: '${text}', names: [${names.join(', ')}] },`
-    })
-    return [
-      '',
-      'export interface DatabaseFunctions {',
-      ...types,
-      '}',
-      '',
-      'export const functionCalls: {',
-      "  [Name in keyof DatabaseFunctions]: { text: string; names: (keyof DatabaseFunctions[Name]['arguments'])[] }",
-      '} = {',
-      ...calls,
-      '}',
-      '',
-    ].join('\n')
-  } finally {
-    await client.end()
-  }
+  const { rows } = await read<FunctionField>(databaseUrl, functionsQuery)
+  const called = calledFunctions()
+  const functions = [...Map.groupBy(rows, ({ name }) => name)].filter(([name]) => called.has(name))
+  const types = functions.flatMap(([name, fields]) => {
+    const list = (isArgument: boolean) =>
+      fields
+        .filter(({ is_argument }) => is_argument === isArgument)
+        .map((field) => `${field.field}: ${typeOf(field)} | null`)
+        .join('; ')
+    return [`  ${name}: {`, `    arguments: { ${list(true)} }`, `    row: { ${list(false)} }`, '  }']
+  })
+  const calls = functions.map(([name, fields]) => {
+    const names = fields.filter(({ is_argument }) => is_argument).map(({ field }) => `'${field}'`)
+    const isScalar = fields.some(({ field, is_argument }) => !is_argument && field === name)
+    const text = `select ${isScalar ? '' : '* from '}${name}(${names.map((_, n) => `$${n + 1}`).join(', ')})`
+    return `  ${name}: { text: '${text}', names: [${names.join(', ')}] },`
+  })
+  return [
+    '',
+    'export interface DatabaseFunctions {',
+    ...types,
+    '}',
+    '',
+    'export const functionCalls: {',
+    "  [Name in keyof DatabaseFunctions]: { text: string; names: (keyof DatabaseFunctions[Name]['arguments'])[] }",
+    '} = {',
+    ...calls,
+    '}',
+    '',
+  ].join('\n')
 }
 
 /** The text of lib/schema.ts: what the migrated database declares. */

@@ -32,7 +32,7 @@ export async function checkSecrets(
   replaced: string | undefined,
 ): Promise<void> {
   const given: Fingerprints = new Map(storedWith.map((name) => [name, fingerprintOf(environment[name] ?? '')]))
-  await withClient(databaseUrl, async (client) => {
+  await withClient(databaseUrl, 'svc-secrets', async (client) => {
     // What stands there stays, also that of a process which starts in the same moment.
     await client.query(
       `insert into secret_fingerprints (name, fingerprint)
