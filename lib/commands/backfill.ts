@@ -2,15 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../database.ts'
 import { LocalStackError } from '../local/postgres.ts'
-import {
-  type Backfill,
-  readBackfill,
-  resumeBackfill,
-  startBackfill,
-  stepBackfill,
-  stopBackfill,
-} from '../stripe/backfill.ts'
-import { openStripe } from '../stripe/client.ts'
+import type { Backfill } from '../stripe/backfill.ts'
 import { runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
@@ -32,6 +24,10 @@ async function backfill(): Promise<void> {
   if (!Number.isInteger(months) || months < 1 || months > 120)
     throw new LocalStackError('--months takes a number from 1 to 120.')
   const env = stripeEnvironment()
+  // What does the work is read where there is something to do.
+  const { openStripe } = await import('../stripe/client.ts')
+  const { readBackfill, resumeBackfill, startBackfill, stepBackfill, stopBackfill } =
+    await import('../stripe/backfill.ts')
   const db = openDatabase(env)
   const stripe = openStripe(env)
 

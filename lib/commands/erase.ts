@@ -2,7 +2,6 @@ import { parseArgs } from 'node:util'
 import { openDatabase } from '../database.ts'
 import { LocalStackError } from '../local/postgres.ts'
 import { readState } from '../local/state.ts'
-import { eraseCustomer } from '../tracking/erase-customer.ts'
 import { runCommand } from './command.ts'
 
 const usage =
@@ -16,6 +15,7 @@ async function erase(): Promise<void> {
   const { program, 'customer-key': customerKey, 'click-id': clickId } = values
   const who = customerKey ? { customer_key: customerKey } : clickId ? { click_id: clickId } : undefined
   if (!Number.isSafeInteger(Number(program)) || !who) throw new LocalStackError(`Say whom to erase: ${usage}`)
+  const { eraseCustomer } = await import('../tracking/erase-customer.ts')
   const { DATABASE_URL } = process.env
   const erased = await eraseCustomer(
     openDatabase(DATABASE_URL ? { DATABASE_URL } : readState().environment),

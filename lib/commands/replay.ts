@@ -1,8 +1,6 @@
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../database.ts'
 import { LocalStackError } from '../local/postgres.ts'
-import { openStripe } from '../stripe/client.ts'
-import { listUnreadEvents, replayWebhookEvent } from '../stripe/webhook-events.ts'
 import { runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
@@ -18,6 +16,9 @@ async function replay(): Promise<void> {
   if (programId !== undefined && !Number.isSafeInteger(programId))
     throw new LocalStackError('--program takes the id of a program.')
   const env = stripeEnvironment()
+  // What does the work is read where there is something to do.
+  const { openStripe } = await import('../stripe/client.ts')
+  const { listUnreadEvents, replayWebhookEvent } = await import('../stripe/webhook-events.ts')
   const db = openDatabase(env)
   const stripe = openStripe(env)
   const events = await listUnreadEvents(db, programId)

@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Server } from 'node:http'
-import { type FauxqsServer, startFauxqs } from 'fauxqs'
+import type { FauxqsServer } from 'fauxqs'
 import { localAws } from './environment.ts'
 import { refusePages } from './pages.ts'
 
@@ -78,7 +78,8 @@ export async function startQueue(options: { dataFolder?: string } = {}): Promise
  * The emulator listens on all interfaces and has no option for another, so while it starts it is given loopback where it asks for
  * them; other servers that start meanwhile name their address. Where that should not take any more it is stopped.
  */
-async function startOnLoopback(options: Parameters<typeof startFauxqs>[0]): Promise<FauxqsServer> {
+async function startOnLoopback(options: Parameters<typeof import('fauxqs').startFauxqs>[0]): Promise<FauxqsServer> {
+  const { startFauxqs } = await import('fauxqs')
   const listening: Server[] = []
   const onListen = (message: unknown) => {
     if (typeof message !== 'object' || message === null || !('server' in message) || !('options' in message)) return

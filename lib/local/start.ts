@@ -7,7 +7,6 @@ import color from 'picocolors'
 import { openDatabase } from '../database.ts'
 import { readOptions } from '../commands/command.ts'
 import { migrate } from '../commands/migrate.ts'
-import { createDemo } from './demo.ts'
 import { type Addresses, localEnvironment, localOnlyEnvironment, optionalVariables } from './environment.ts'
 import { openLog } from './log.ts'
 import { type NeonEndpoint, startNeonEndpoint } from './neon.ts'
@@ -102,7 +101,11 @@ async function start(): Promise<void> {
   })
   const demo = externalDatabaseUrl
     ? undefined
-    : await readDemo(() => createDemo(openDatabase({ ...environment, ...localOnly }), environment))
+    : await readDemo(async () => {
+        // Much is read for it, once in a folder's life.
+        const { createDemo } = await import('./demo.ts')
+        return await createDemo(openDatabase({ ...environment, ...localOnly }), environment)
+      })
   printSummary(addresses.baseUrl, demo, Date.now() - started)
 }
 

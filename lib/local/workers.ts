@@ -3,8 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { builtinModules } from 'node:module'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { build } from 'esbuild'
-import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4WorkerOptions } from 'miniflare'
+import type { V4WorkerOptions } from 'miniflare'
 import type { FunctionEntry } from './functions.ts'
 import { LocalStackError, stopWithThisProcess } from './postgres.ts'
 
@@ -25,6 +24,7 @@ export async function bundleFunctions(
   functions: FunctionEntry[],
   { shared = false, minify = false, folder = root }: { shared?: boolean; minify?: boolean; folder?: string } = {},
 ): Promise<Map<string, WorkerModule[]>> {
+  const { build } = await import('esbuild')
   const outdir = `${root}.local/functions`
   const { outputFiles, metafile } = await build({
     absWorkingDir: folder,
@@ -103,6 +103,8 @@ export async function startWorkers(options: {
   port?: number
   onLog?: (line: string, level: string) => void
 }): Promise<Workers> {
+  // Reading it takes half a second of the processor, also of whoever wants another function of this file.
+  const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = await import('miniflare')
   const { functions, modules, environment, common } = options
   const onLog = options.onLog ?? (() => {})
   const neonEndpoint = common['NEON_ENDPOINT']

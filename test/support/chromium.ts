@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Browser, chromium } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 
 const cacheFolder = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url))
 const chromiumFolder = path.join(cacheFolder, 'chromium')
@@ -12,7 +12,8 @@ const fontsConfig = 'fonts.conf'
  * The Chromium that npm installed, without a window. It needs nothing of the machine: where shared libraries are missing it takes those that
  * are packed with it, and fonts always. `extraArgs` are Chromium's own.
  */
-export function launchChromium(...extraArgs: string[]): Promise<Browser> {
+export async function launchChromium(...extraArgs: string[]): Promise<Browser> {
+  const { chromium } = await import('playwright-core')
   // The package holds a Linux build only; elsewhere the installed Chrome does.
   const program = process.platform === 'linux' ? installedChromium() : { channel: 'chrome' }
   const args = [
@@ -22,7 +23,7 @@ export function launchChromium(...extraArgs: string[]): Promise<Browser> {
     '--disable-sync',
     ...extraArgs,
   ]
-  return chromium.launch({ ...program, args })
+  return await chromium.launch({ ...program, args })
 }
 
 function installedChromium(): { executablePath: string; env: Record<string, string> } {
