@@ -63,91 +63,148 @@ $$;
 -- How many signups of one partner from one address within a day to each side are too many.
 create or replace function signups_of_one_address() returns integer language sql immutable return 5;
 
--- What is found of commissions by the rules that their programs have on: `rule` and its evidence, which says what matched, how often and when.
--- A rule that a person released this customer's commission from before finds nothing.
--- Planned for what it is given, which takes ten times what it takes to run. A plan for any commissions, made while the tables were empty or
--- without statistics, took over a minute for five hundred of them, and their refunds waited for its locks.
+-- What is found of commissions, each named once, by the rules that their programs have on: `rule` and its evidence, which says what matched, how
+-- often and when. A rule that a person released this customer's commission from before finds nothing.
+-- Planned for what it is given: a plan for any commissions, made while tables were empty or without statistics, took over a minute for five hundred
+-- of them, and their refunds waited for its locks. So that planning is cheap, tables are joined as written (`offset 0` keeps what is looked up by a key a
+-- lookup), and what few commissions need is a statement of its own.
 create or replace function flags_of(program_ids bigint[], commission_ids bigint[])
 returns table (program_id bigint, commission_id bigint, rule text, evidence jsonb)
-language plpgsql stable set plan_cache_mode = force_custom_plan as $$
+language plpgsql stable set plan_cache_mode = force_custom_plan set join_collapse_limit = 1 as $$
 #variable_conflict use_column
+declare
+  seen record;
+  -- Each a commission, what is found of it or may be, and of what customer it is.
+  named jsonb;
+  found jsonb[] := '{}';
+  compared jsonb[] := '{}';
+  bare jsonb[] := '{}';
+  addressed jsonb[] := '{}';
 begin
-  return query
-  with seen as (
-    select c.program_id, c.id, c.partner_id, c.customer_id, p.review_rules, b.hashes, r.email_hashes,
-      coalesce(u.signup_date, u.first_purchase_date) as signed_up_at, e.click_timestamp, e.device_type, e.user_agent, e.visitor,
-      substring(e.affiliate_url from '[?&](gclid|gbraid|wbraid|msclkid)=') as ad,
+  for seen in
+    select c.program_id, c.id, c.partner_id, c.customer_id, c.sale_id, p.review_rules, r.email_hashes, u.signed_up_at,
+      e.click_timestamp, e.device_type, e.user_agent, e.visitor, substring(e.affiliate_url from '[?&](gclid|gbraid|wbraid|msclkid)=') as ad,
       e.id is not null and num_nonnulls(e.page_url, e.screen_resolution, e.viewport_size, e.session_id) = 0 as is_bare
-    from commissions c
-    join programs p on p.id = c.program_id
-    join customers u on u.program_id = c.program_id and u.id = c.customer_id
-    join partners r on r.program_id = c.program_id and r.id = c.partner_id
-    cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
-    left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    from unnest(program_ids, commission_ids) n (program_id, id)
+    cross join lateral (select c.* from commissions c where c.program_id = n.program_id and c.id = n.id offset 0) c
+    cross join lateral (select p.review_rules from programs p where p.id = c.program_id and p.review_rules <> '{}' offset 0) p
+    cross join lateral (
+      select coalesce(u.signup_date, u.first_purchase_date) as signed_up_at, u.last_click_at from customers u
+      where u.program_id = c.program_id and u.id = c.customer_id offset 0
+    ) u
+    cross join lateral (select r.email_hashes from partners r where r.program_id = c.program_id and r.id = c.partner_id offset 0) r
+    left join lateral (
+      select (s.resolution->>'clicked_at')::timestamptz as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
+    ) s on true
     left join lateral (
       select e.* from affiliate_click_events e
       where e.program_id = c.program_id and not e.is_test
-        and e.click_timestamp = coalesce((s.resolution->>'clicked_at')::timestamptz, u.last_click_at) and e.customer_id = u.id
+        and e.click_timestamp = coalesce(s.clicked_at, u.last_click_at) and e.customer_id = c.customer_id
       limit 1
     ) e on true
-    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
-  ),
+  loop
+    named := jsonb_build_object('program_id', seen.program_id, 'commission_id', seen.id, 'customer_id', seen.customer_id);
+    if 'self_referral' = any (seen.review_rules) and seen.email_hashes <> '{}' then
+      compared := compared || (named || jsonb_build_object('partner_id', seen.partner_id, 'sale_id', seen.sale_id));
+    end if;
+    if 'bot' = any (seen.review_rules) and seen.device_type = 'bot' then
+      found := found || (named || jsonb_build_object('rule', 'bot', 'evidence', jsonb_build_object(
+        'user_agent', left(seen.user_agent, 200), 'clicked_at', seen.click_timestamp)));
+    end if;
+    if 'paid_ads' = any (seen.review_rules) and seen.ad is not null then
+      found := found || (named || jsonb_build_object('rule', 'paid_ads', 'evidence', jsonb_build_object(
+        'parameter', seen.ad, 'clicked_at', seen.click_timestamp)));
+    end if;
+    if 'no_page_view' = any (seen.review_rules) and seen.is_bare then
+      bare := bare || (named || jsonb_build_object('clicked_at', seen.click_timestamp));
+    end if;
+    if 'one_address' = any (seen.review_rules) and seen.visitor is not null then
+      addressed := addressed || (named || jsonb_build_object('partner_id', seen.partner_id, 'visitor', seen.visitor, 'signed_up_at', seen.signed_up_at));
+    end if;
+  end loop;
+
+  if compared <> '{}' then
+    found := found || array(
+      select n.named || '{"rule": "self_referral", "evidence": {"matched": "email_hash"}}'
+      from unnest(compared) n (named)
+      cross join lateral jsonb_to_record(n.named) s (program_id bigint, partner_id bigint, customer_id bigint, sale_id bigint)
+      cross join lateral (select r.email_hashes from partners r where r.program_id = s.program_id and r.id = s.partner_id offset 0) r
+      cross join lateral (select b.hashes from hashes_of_buyer(s.program_id, s.customer_id, s.sale_id) b offset 0) b
+      where b.hashes && r.email_hashes
+    );
+  end if;
+
   -- Of a program whose pages carry the tag nearly every click says on which page it was.
-  tagged as (
-    select b.program_id, t.clicks, t.with_page from (select distinct s.program_id from seen s where s.is_bare) b
-    cross join lateral (
-      select count(*) as clicks, count(*) filter (where l.page_url is not null) as with_page
-      from (
-        select e.page_url from affiliate_click_events e where e.program_id = b.program_id and not e.is_test
-        order by e.click_timestamp desc, e.id desc limit 100
-      ) l
-    ) t
-  ),
-  spans as (
-    select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
-    from seen s where s.visitor is not null group by 1, 2
-  ),
-  -- Read once, and not for each commission.
-  signups as materialized (
-    select n.program_id, n.partner_id, u.id, coalesce(u.signup_date, u.first_purchase_date) as at, e.visitor
-    from spans n
-    join customers u on u.program_id = n.program_id and u.partner_id = n.partner_id
-      and (u.customer_status <> 'click' or u.provisional_lead_at is not null)
-      and coalesce(u.signup_date, u.first_purchase_date) between n.since and n.until
-    cross join lateral (
-      select e.visitor from affiliate_click_events e
-      where e.program_id = u.program_id and not e.is_test and e.click_timestamp = u.last_click_at and e.customer_id = u.id limit 1
-    ) e
-    where e.visitor is not null
-  ),
-  found as (
-    select s.program_id, s.id, s.customer_id, 'self_referral' as rule, jsonb_build_object('matched', 'email_hash') as evidence
-    from seen s where s.hashes && s.email_hashes
-    union all
-    select s.program_id, s.id, s.customer_id, 'bot', jsonb_build_object('user_agent', left(s.user_agent, 200), 'clicked_at', s.click_timestamp)
-    from seen s where s.device_type = 'bot'
-    union all
-    select s.program_id, s.id, s.customer_id, 'paid_ads', jsonb_build_object('parameter', s.ad, 'clicked_at', s.click_timestamp)
-    from seen s where s.ad is not null
-    union all
-    select s.program_id, s.id, s.customer_id, 'no_page_view', jsonb_build_object('clicked_at', s.click_timestamp,
-      'latest_clicks', t.clicks, 'with_page', t.with_page)
-    from seen s join tagged t on t.program_id = s.program_id and t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
-    where s.is_bare
-    union all
-    select s.program_id, s.id, s.customer_id, 'one_address', jsonb_build_object('signups', count(*), 'first_at', min(g.at), 'last_at', max(g.at))
-    from seen s
-    join signups g on g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
-      and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
-    group by 1, 2, 3 having count(*) >= signups_of_one_address()
-  )
-  select f.program_id, f.id, f.rule, f.evidence
-  from found f join seen s on s.program_id = f.program_id and s.id = f.id and f.rule = any (s.review_rules)
-  where not exists (
-    select from commissions o join commission_reviews v on v.program_id = o.program_id and v.commission_id = o.id
-    where o.program_id = f.program_id and o.customer_id = f.customer_id and v.decision = 'released'
-      and v.flags @> jsonb_build_array(jsonb_build_object('rule', f.rule))
-  );
+  if bare <> '{}' then
+    found := found || array(
+      select n.named || jsonb_build_object('rule', 'no_page_view', 'evidence', jsonb_build_object(
+        'clicked_at', n.named->'clicked_at', 'latest_clicks', t.clicks, 'with_page', t.with_page))
+      from (select distinct (b->>'program_id')::bigint as program_id from unnest(bare) b) p
+      cross join lateral (
+        select count(*) as clicks, count(*) filter (where l.page_url is not null) as with_page
+        from (
+          select e.page_url from affiliate_click_events e where e.program_id = p.program_id and not e.is_test
+          order by e.click_timestamp desc, e.id desc limit 100
+        ) l
+      ) t
+      join unnest(bare) n (named) on (n.named->>'program_id')::bigint = p.program_id
+      where t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
+    );
+  end if;
+
+  if addressed <> '{}' then
+    found := found || array(
+      with seen as materialized (
+        select n.named, s.*
+        from unnest(addressed) n (named)
+        cross join lateral jsonb_to_record(n.named) s (program_id bigint, partner_id bigint, visitor bigint, signed_up_at timestamptz)
+      ),
+      spans as (
+        select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
+        from seen s group by 1, 2
+      ),
+      -- Read once, and not for each commission.
+      signups as materialized (
+        select n.program_id, n.partner_id, u.at, e.visitor
+        from spans n
+        cross join lateral (
+          select u.id, coalesce(u.signup_date, u.first_purchase_date) as at, u.last_click_at from customers u
+          where u.program_id = n.program_id and u.partner_id = n.partner_id and (u.customer_status <> 'click' or u.provisional_lead_at is not null)
+            and coalesce(u.signup_date, u.first_purchase_date) between n.since and n.until
+          offset 0
+        ) u
+        cross join lateral (
+          select e.visitor from affiliate_click_events e
+          where e.program_id = n.program_id and not e.is_test and e.click_timestamp = u.last_click_at and e.customer_id = u.id limit 1
+        ) e
+        where e.visitor is not null
+      )
+      select s.named || jsonb_build_object('rule', 'one_address', 'evidence', jsonb_build_object(
+        'signups', count(*), 'first_at', min(g.at), 'last_at', max(g.at)))
+      from seen s
+      join signups g on g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
+        and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
+      group by s.named having count(*) >= signups_of_one_address()
+    );
+  end if;
+
+  if found <> '{}' then
+    return query
+    select f.program_id, f.commission_id, f.rule, f.evidence
+    from unnest(found) n (named)
+    cross join lateral jsonb_to_record(n.named) f (program_id bigint, commission_id bigint, customer_id bigint, rule text, evidence jsonb)
+    where not exists (
+      select from commissions o
+      cross join lateral (
+        select from commission_reviews v
+        where v.program_id = o.program_id and v.commission_id = o.id and v.decision = 'released'
+          and v.flags @> jsonb_build_array(jsonb_build_object('rule', f.rule))
+        offset 0
+      ) v
+      where o.program_id = f.program_id and o.customer_id = f.customer_id
+      offset 0
+    );
+  end if;
 end $$;
 
 -- Holds those of these commissions that something is found of, unless a person decided on them before, and tells the advertiser. Answers how
