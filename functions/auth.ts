@@ -78,7 +78,6 @@ const codes: Record<number, ErrorCode> = {
   404: 'not_found',
   405: 'method_not_allowed',
   415: 'unsupported_media_type',
-  422: 'conflict',
   429: 'rate_limited',
   503: 'unavailable',
 }

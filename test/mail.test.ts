@@ -10,7 +10,7 @@ import { pageOfText, sendMail } from '../lib/mail.ts'
 import { newEmail, password } from './support/people.ts'
 import { startEndpoint } from './support/stack.ts'
 
-const { db, sql, env: databaseEnv } = await startEndpoint()
+const { db, sql, neon, env: databaseEnv } = await startEndpoint()
 const mail = { to: 'ada@example.com', subject: 'Join Analytical', text: 'Accept within 7 days.' }
 
 const requests: { authorization: string | undefined; body: unknown }[] = []
@@ -47,36 +47,55 @@ test.each([
   await expect(sendMail(db, configuration, mail)).rejects.toMatchObject({ code: 'unavailable' })
 })
 
+const signUpEnv = { ...databaseEnv, ...env, AUTH_SECRET: 'x'.repeat(32), BASE_URL: 'https://api.example.com' }
+
+async function post(
+  app: Pick<typeof auth | typeof dashboard, 'request'>,
+  path: string,
+  body: BodyInit,
+  { environment = signUpEnv, type = 'application/x-www-form-urlencoded' } = {},
+): Promise<[status: number, location: string | null, cookies: string, text: string]> {
+  const headers = { origin: environment.BASE_URL, 'content-type': type }
+  const response = await app.request(path, { method: 'POST', headers, body }, environment, context)
+  const cookies = decodeURIComponent(response.headers.getSetCookie().join())
+  return [response.status, response.headers.get('location'), cookies, await response.text()]
+}
+const signUpOnPage = async (person: { name: string; email: string; password: string }) =>
+  await post(dashboard, '/sign-up', new URLSearchParams(person))
+const byApi = async (path: string, body: object) =>
+  await post(auth, `/api/auth/${path}`, JSON.stringify(body), { type: 'application/json' })
+
 test('a sign-up whose mail the mail API does not take says so, whether the address has an account, which signs in', async () => {
   status = 500
-  const environment = { ...databaseEnv, ...env, AUTH_SECRET: 'x'.repeat(32), BASE_URL: 'https://api.example.com' }
-  const post = async (
-    app: Pick<typeof auth | typeof dashboard, 'request'>,
-    path: string,
-    body: BodyInit,
-    type = {},
-  ) => {
-    const form = { method: 'POST', headers: { origin: environment.BASE_URL, ...type }, body }
-    const response = await app.request(path, form, environment, context)
-    const cookies = decodeURIComponent(response.headers.getSetCookie().join())
-    return [response.status, response.headers.get('location'), cookies, await response.text()]
-  }
   const ada = { name: 'Ada', email: newEmail(), password }
-  const onPage = async () => await post(dashboard, '/sign-up', new URLSearchParams(ada))
-  const byApi = async (path: string, body: object) =>
-    await post(auth, `/api/auth/${path}`, JSON.stringify(body), { 'content-type': 'application/json' })
-  const madeOnPage = await onPage()
-  expect(madeOnPage).toEqual([303, '/sign-in', expect.stringContaining(signUpUnmailed), ''])
+  const madeOnPage = await signUpOnPage(ada)
+  expect(madeOnPage).toEqual([303, '/sign-in', expect.stringContaining(signUpUnmailed.message), ''])
   const [knownOnPage, known, unknown] = await Promise.all([
-    onPage(),
+    signUpOnPage(ada),
     byApi('sign-up/email', ada),
     byApi('sign-up/email', { ...ada, email: newEmail() }),
   ])
   expect(knownOnPage).toEqual(madeOnPage)
-  expect(unknown).toEqual([503, null, '', expect.stringContaining(signUpUnmailed)])
+  expect(unknown).toEqual([503, null, '', expect.stringContaining(signUpUnmailed.message)])
   expect(known).toEqual(unknown)
   expect((await byApi('sign-in/email', ada))[0]).toBe(200)
 })
+
+test.each(['insert into "sign_in_attempts"', 'from "users"', 'insert into "users"', 'insert into "accounts"'])(
+  'a sign-up that the database fails at %s says to try again, and nothing of an account or a mail',
+  async (matching) => {
+    status = 200
+    requests.length = 0
+    for (const signUp of [signUpOnPage, (person: object) => byApi('sign-up/email', person)]) {
+      neon.inject({ action: 'drop-before', matching })
+      const [answered, location, cookies, text] = await signUp({ name: 'Ada', email: newEmail(), password })
+      expect([matching, answered, location, cookies]).toEqual([matching, 503, null, ''])
+      expect(text).toMatch(/Send the same request again|Try again in a minute/)
+      expect(text).not.toMatch(/mail/i)
+    }
+    expect(requests).toEqual([])
+  },
+)
 
 test('mail without a mail API is refused, and nothing of it is printed or stored', async () => {
   const printed = [vi.spyOn(console, 'log'), vi.spyOn(console, 'error')]
@@ -87,24 +106,18 @@ test('mail without a mail API is refused, and nothing of it is printed or stored
 
 test('where mail is not set up, the pages say so, and no link is made or printed', async () => {
   const printed = [vi.spyOn(console, 'log'), vi.spyOn(console, 'error')]
-  const environment = {
-    ...databaseEnv,
-    AUTH_SECRET: 'x'.repeat(32),
-    BASE_URL: 'https://api.example.com',
-    MAIL_API_URL: '',
-  }
-  const missing = 'This service cannot send mail yet.'
-  const post = async (path: string, fields: Record<string, string>) => {
-    const headers = { origin: environment.BASE_URL }
-    const form = { method: 'POST', headers, body: new URLSearchParams({ email: 'ada@example.com', ...fields }) }
-    const response = await dashboard.request(path, form, environment, context)
-    return [response.headers.get('location'), decodeURIComponent(response.headers.getSetCookie().join())]
-  }
-  expect(await post('/sign-up', { name: 'Ada', password: 'correct horse battery' })).toEqual([
-    '/sign-in',
-    expect.stringContaining(missing),
-  ])
-  expect(await post('/forgot-password', {})).toEqual(['/forgot-password', expect.stringContaining(missing)])
+  const environment = { ...signUpEnv, MAIL_API_URL: '' }
+  const ada = { name: 'Ada', email: 'ada@example.com', password }
+  for (const [path, location] of [
+    ['/sign-up', '/sign-in'],
+    ['/forgot-password', '/forgot-password'],
+  ] as const)
+    expect(await post(dashboard, path, new URLSearchParams(ada), { environment })).toEqual([
+      303,
+      location,
+      expect.stringContaining('This service cannot send mail yet.'),
+      '',
+    ])
   for (const spy of printed) expect(JSON.stringify(spy.mock.calls)).not.toMatch(/token|Mail to/)
   const { rows } = await sql.query('select body from mails union all select identifier from verifications')
   expect(rows).toEqual([])

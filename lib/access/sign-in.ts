@@ -7,6 +7,7 @@ import { Kysely } from 'kysely'
 import type { SessionEnv } from './sessions.ts'
 import { connect, type DatabaseEnv, openDatabase } from '../database.ts'
 import { kysely } from '../kysely.ts'
+import { ApiError } from '../errors.ts'
 import { isName } from '../names.ts'
 import { canMail, type Mail, mailIsMissing, type MailEnv, sendMail } from '../mail.ts'
 import type { DB } from '../schema.ts'
@@ -59,9 +60,14 @@ const mailedPaths: ReadonlySet<string> = new Set(['/request-password-reset', '/s
 /** What makes a session before a code is asked for, and ends it where one is. */
 const firstFactorPaths: ReadonlySet<string> = new Set(['/sign-in/email', '/callback/:id'])
 
-/** A sign-up whose mail the mail API did not take, with the status 503. The account is there all the same, of this person or as it was before. */
-export const signUpUnmailed =
-  'The mail that confirms this address could not be sent. Sign in, and have it sent again in a minute.'
+/** The refusals with the status 503, which pages know by their codes. */
+export const noMail = { code: 'MAIL_IS_MISSING', message: mailIsMissing }
+/** The mail API did not take the mail of a sign-up. The account is there all the same, of this person or as it was before. */
+export const signUpUnmailed = {
+  code: 'SIGN_UP_UNMAILED',
+  message: 'The mail that confirms this address could not be sent. Sign in, and have it sent again in a minute.',
+}
+export const tooManyTries = 'Too many tries. Wait 15 minutes, then try again.'
 
 /** A call, with its environment and what goes on after its answer. */
 interface AuthContext {
@@ -95,7 +101,8 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       type: 'postgres',
       transaction: false,
     }),
-    onAPIError: { errorURL: `${env.BASE_URL}/sign-in` },
+    // What is no refusal is thrown: it becomes the answer that it is everywhere, and better-auth would log it with what it quotes.
+    onAPIError: { errorURL: `${env.BASE_URL}/sign-in`, throw: true },
     telemetry: { enabled: false },
     logger: { disabled: true },
     emailAndPassword: {
@@ -182,8 +189,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         const kind = guardedPaths.get(ctx.path)
         if (kind === undefined) return undefined
         isSignUp = kind === 'sign-up'
-        if (mailedPaths.has(ctx.path) && !canMail(env))
-          return new APIError('SERVICE_UNAVAILABLE', { message: mailIsMissing })
+        if (mailedPaths.has(ctx.path) && !canMail(env)) return new APIError('SERVICE_UNAVAILABLE', noMail)
         const email: unknown = ctx.body?.email
         if (!isStorable(ctx.body) || (email !== undefined && !isAddress(email)))
           return new APIError('BAD_REQUEST', { message: 'Enter an e-mail address, and text without NUL.' })
@@ -200,14 +206,14 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         ])
         const isOver = (key: string, limit: number) => (attempts.get(key) ?? 0) > limit
         if (isOver(keys.address, attemptsPerAddress) || isOver(keys.both, attemptsPerAccountAndAddress))
-          return tooManyTries()
+          return refuseTry()
         if (kind === 'sign-in' || kind === 'two-factor') {
           await sleep(delayAfter(attempts.get(keys.account) ?? 0))
           return undefined
         }
         mayMail = !isOver(keys.account, mailsPerAccount[kind])
         if (kind === 'reset' && !mayMail) return resetAnswer
-        if (kind === 'verification' && !mayMail) return tooManyTries()
+        if (kind === 'verification' && !mayMail) return refuseTry()
         return undefined
       }),
       after: createAuthMiddleware(async ({ path, body, context }) => {
@@ -218,7 +224,10 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           () => false,
           () => true,
         )
-        if (isUnmailed && canMail(env)) return new APIError('SERVICE_UNAVAILABLE', { message: signUpUnmailed })
+        // better-auth takes whatever the database says to a new account for a refusal of what was entered.
+        if (context.returned instanceof APIError && context.returned.body?.code === 'FAILED_TO_CREATE_USER')
+          throw new ApiError('unavailable', 'The account could not be created. Try again in a minute.')
+        if (isUnmailed && canMail(env)) return new APIError('SERVICE_UNAVAILABLE', signUpUnmailed)
         // A code signs in once: who saw it typed is not let in by it. One that sets the codes up comes with a session.
         if (path !== '/two-factor/verify-totp' || !context.newSession || context.session) return undefined
         const { user, session } = context.newSession
@@ -343,9 +352,7 @@ function secondFactor() {
   return { ...plugin, hooks: { after } }
 }
 
-function tooManyTries(): APIError {
-  return new APIError('TOO_MANY_REQUESTS', { message: 'Too many tries. Wait 15 minutes, then try again.' })
-}
+const refuseTry = () => new APIError('TOO_MANY_REQUESTS', { message: tooManyTries })
 
 /** What better-auth answers whoever asks for a reset, mail or none. */
 const resetAnswer = {

@@ -172,7 +172,7 @@ accountPages.post('/account/password', requireViewer, form(passwordForm, account
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  if (passOn(c, response)) {
+  if (await passOn(c, response)) {
     const current = wrongOr(response.status, 'This is not your password.')
     return await refuseForm(c, '/account', { errors: { current } })
   }

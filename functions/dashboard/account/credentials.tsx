@@ -1,8 +1,8 @@
 import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { hasPassword } from '../../../lib/access/account.ts'
-import { openAuth } from '../../../lib/access/sign-in.ts'
-import { mailIsMissing } from '../../../lib/mail.ts'
+import { noMail, openAuth, tooManyTries } from '../../../lib/access/sign-in.ts'
+import { ApiError } from '../../../lib/errors.ts'
 import { safePath } from '../parts/address.ts'
 import { Field, Problem } from '../parts/fields.tsx'
 import { type FormState, refuseForm } from '../parts/form.ts'
@@ -14,21 +14,36 @@ export const passwordField = z
   .check(z.minLength(10, 'Use at least 10 characters.'), z.maxLength(128, 'Use at most 128 characters.'))
 
 export const wrongCredentials = 'The e-mail address or the password is wrong.'
-const tooManyTries = 'Too many tries. Wait 15 minutes, then try again.'
 const noPassword =
   'Your account has no password yet, as you sign in another way. Choose one first: "Have a link sent" on the page of your account.'
-const refusals: Record<number, string> = { 401: wrongCredentials, 429: tooManyTries, 503: mailIsMissing }
+const problems: Record<number, string> = { 401: wrongCredentials, 429: tooManyTries }
 
 /** What a form says whose secret better-auth refused with `status`: `wrong`, unless there were too many tries. */
 export const wrongOr = (status: number, wrong: string) => (status === 429 ? tooManyTries : wrong)
 
-/** better-auth's answer as what the page does: its cookies are passed on, and the problem that its refusal is to the form is answered. */
-export function passOn(c: Pick<PageContext, 'header'>, response: Response) {
-  if (!response.ok) {
-    return refusals[response.status] ?? 'That did not work. Check what you entered and try again.'
+const refusal = z.object({ code: z.string() })
+
+/** By what a refusal of better-auth is told from others of the same status. */
+export async function codeOf(response: Response): Promise<string | undefined> {
+  const body: unknown = await response
+    .clone()
+    .json()
+    .catch(() => null)
+  return refusal.safeParse(body).data?.code
+}
+
+/**
+ * better-auth's answer as what the page does: its cookies are passed on, and the problem that its refusal is to the form is answered.
+ * @throws `unavailable` where it failed and refused nothing.
+ */
+export async function passOn(c: Pick<PageContext, 'header'>, response: Response): Promise<string | undefined> {
+  if (response.ok) {
+    for (const cookie of response.headers.getSetCookie()) c.header('Set-Cookie', cookie, { append: true })
+    return undefined
   }
-  for (const cookie of response.headers.getSetCookie()) c.header('Set-Cookie', cookie, { append: true })
-  return undefined
+  if ((await codeOf(response)) === noMail.code) return noMail.message
+  if (response.status >= 500) throw new ApiError('unavailable', 'That did not work just now. Try again in a minute.')
+  return problems[response.status] ?? 'That did not work. Check what you entered and try again.'
 }
 
 /** Leads back to `page` where `password`, typed in `field`, is not the signed-in person's; undefined where it is. */

@@ -50,7 +50,7 @@ passwordPages.post(
       headers: c.req.raw.headers,
       asResponse: true,
     })
-    const problem = passOn(c, response)
+    const problem = await passOn(c, response)
     if (problem) return await refuseForm(c, '/forgot-password', { problem })
     const text = `Check your mail: if ${email} has an account here, a link to choose a new password is on its way. Nothing there within a few minutes? Ask again.`
     return redirectWith(c, '/forgot-password', text)
@@ -83,7 +83,7 @@ passwordPages.post('/reset-password', form(resetForm, resetPage), async (c) => {
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  if (passOn(c, response)) {
+  if (await passOn(c, response)) {
     const used = 'This link was used or is older than an hour. Ask for a new one on the sign-in page.'
     return await refuseForm(c, resetPage(c), { problem: wrongOr(response.status, used) })
   }

@@ -70,7 +70,7 @@ signInPages.post('/sign-in', form(signInForm), async (c) => {
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  const problem = response.status === 400 ? wrongCredentials : passOn(c, response)
+  const problem = response.status === 400 ? wrongCredentials : await passOn(c, response)
   if (problem) return await refuseForm(c, withNext('/sign-in', nextOf(c)), { problem })
   const { success: needsCode } = withCode.safeParse(await response.json())
   return c.redirect(needsCode ? withNext('/two-factor', nextOf(c)) : nextOf(c), 303)
@@ -83,7 +83,7 @@ for (const provider of ['github', 'google'] as const) {
       headers: c.req.raw.headers,
       asResponse: true,
     })
-    const refusal = passOn(c, response)
+    const refusal = await passOn(c, response)
     const location = response.headers.get('location')
     if (refusal || location === null) {
       throw new ApiError('not_found', 'This way to sign in is not set up here.')
@@ -93,6 +93,6 @@ for (const provider of ['github', 'google'] as const) {
 }
 
 signInPages.post('/sign-out', async (c) => {
-  passOn(c, await openAuth(c).api.signOut({ headers: c.req.raw.headers, asResponse: true }))
+  await passOn(c, await openAuth(c).api.signOut({ headers: c.req.raw.headers, asResponse: true }))
   return c.redirect('/sign-in', 303)
 })

@@ -11,6 +11,7 @@ import { form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
 import { renderPlain } from '../parts/layout.tsx'
 import { createPages, type PageContext } from '../parts/page.ts'
 import {
+  codeOf,
   Credentials,
   emailField,
   NewPassword,
@@ -83,12 +84,12 @@ signUpPages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
     headers: c.req.raw.headers,
     asResponse: true,
   })
-  const isUnmailed = response.status === 503
-  const problem = isUnmailed ? undefined : passOn(c, response)
+  const isUnmailed = (await codeOf(response)) === signUpUnmailed.code
+  const problem = isUnmailed ? undefined : await passOn(c, response)
   if (problem) return await refuseForm(c, signUpPage(c), { problem })
   const signIn = withNext('/sign-in', nextOf(c))
   if (isInvited) return redirectWith(c, signIn, 'Sign in, then accept the invitation.')
-  if (isUnmailed) return redirectWith(c, signIn, signUpUnmailed, 'bad')
+  if (isUnmailed) return redirectWith(c, signIn, signUpUnmailed.message, 'bad')
   const sent = canMail(c.env)
     ? `Check your mail: the link that was sent to ${email} confirms that the address is yours.`
     : mailIsMissing

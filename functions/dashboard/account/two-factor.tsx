@@ -167,7 +167,7 @@ twoFactorPages.post(
       headers: c.req.raw.headers,
       asResponse: true,
     })
-    if (passOn(c, response)) {
+    if (await passOn(c, response)) {
       const code = wrongOr(response.status, 'This is not the code that the app shows now. Try the next one.')
       return await refuseForm(c, confirmPage, { errors: { code } })
     }
@@ -211,7 +211,7 @@ twoFactorPages.post(
     const { off_password: password } = c.req.valid('form')
     const refused = await refusePassword(c, address, 'off_password', password)
     if (refused) return refused
-    passOn(
+    await passOn(
       c,
       await openAuth(c).api.disableTwoFactor({ body: { password }, headers: c.req.raw.headers, asResponse: true }),
     )
@@ -251,7 +251,7 @@ twoFactorPages.post('/two-factor', form(codeForm, codePage), async (c) => {
   const response = /^\d{6}$/.test(code)
     ? await api.verifyTOTP({ ...request, body: { code } })
     : await api.verifyBackupCode({ ...request, body: { code: readRecoveryCode(code) } })
-  const problem = passOn(c, response)
+  const problem = await passOn(c, response)
   if (!problem) return c.redirect(nextOf(c), 303)
   if (response.status === 429) return await refuseForm(c, codePage(c), { problem })
   const wrong = 'This code is wrong or was used. After five wrong ones, or ten minutes, sign in again.'

@@ -6,7 +6,7 @@ import { PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { renderPlain } from '../parts/layout.tsx'
 import { createPages, requireViewer } from '../parts/page.ts'
-import { passOn, withNext } from './credentials.tsx'
+import { codeOf, passOn, withNext } from './credentials.tsx'
 
 /** Confirming that one's e-mail address is one's own, by a mailed link. */
 export const verificationPages = createPages()
@@ -58,8 +58,9 @@ verificationPages.post('/account/verification', requireViewer, async (c) => {
     asResponse: true,
   })
   const back = cameFrom(c) ?? '/account'
-  if (response.status === 400) return redirectWith(c, back, 'Your e-mail address is confirmed already.')
-  const problem = passOn(c, response)
+  if ((await codeOf(response)) === 'EMAIL_ALREADY_VERIFIED')
+    return redirectWith(c, back, 'Your e-mail address is confirmed already.')
+  const problem = await passOn(c, response)
   if (problem) return redirectWith(c, back, problem, 'bad')
   return redirectWith(c, back, `A new link is on its way to ${email}.`)
 })
