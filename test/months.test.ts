@@ -95,7 +95,7 @@ end $$;`,
     'a release that is forgotten',
     'reviews',
     "and v.decision = 'released'",
-    "and v.decision = 'released' and o.id = f.id",
+    "and v.decision = 'released' and o.id = f.commission_id",
     5,
   ],
   [
@@ -113,8 +113,8 @@ end $$;`,
   [
     "a partner's own address that anybody may have",
     'reviews',
-    'where s.hashes && s.email_hashes',
-    "where s.hashes <> '{}' and s.email_hashes is not null",
+    'where b.hashes && r.email_hashes',
+    "where b.hashes <> '{}' and r.email_hashes is not null",
   ],
 ]
 

@@ -66,8 +66,8 @@ create or replace function signups_of_one_address() returns integer language sql
 -- What is found of commissions, each named once, by the rules that their programs have on: `rule` and its evidence, which says what matched, how
 -- often and when. A rule that a person released this customer's commission from before finds nothing.
 -- Planned for what it is given: a plan for any commissions, made while tables were empty or without statistics, took over a minute for five hundred
--- of them, and their refunds waited for its locks. So that planning is cheap, tables are joined as written (`offset 0` keeps what is looked up by a key a
--- lookup), and what few commissions need is a statement of its own.
+-- of them, and their refunds waited for its locks. So that planning is cheap, tables are joined as written (`offset 0` keeps a lookup by a key
+-- one), and what few commissions need is a statement of its own.
 create or replace function flags_of(program_ids bigint[], commission_ids bigint[])
 returns table (program_id bigint, commission_id bigint, rule text, evidence jsonb)
 language plpgsql stable set plan_cache_mode = force_custom_plan set join_collapse_limit = 1 as $$
