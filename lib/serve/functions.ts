@@ -1,7 +1,3 @@
-import { transformSync } from 'esbuild'
-import { readFileSync } from 'node:fs'
-import { registerHooks } from 'node:module'
-import { fileURLToPath } from 'node:url'
 import * as z from 'zod/mini'
 import { secretsOf } from '../commands/deploy/plan.ts'
 import type { Postgres } from '../database.ts'
@@ -20,7 +16,7 @@ export interface Context {
 type Fetch = (request: Request, env: object, context: Context) => Response | Promise<Response>
 
 /** A function's file, as far as it is called here. */
-interface FunctionModule {
+export interface FunctionModule {
   default: { fetch?: Fetch; scheduled?: (event: { cron?: string }, env: object, context: object) => Promise<void> }
   soon?: { fetch?: Fetch }
   lane?: { fetch?: Fetch }
@@ -30,6 +26,9 @@ interface FunctionModule {
     env: object,
   ) => Promise<{ batchItemFailures: { itemIdentifier: string }[] }>
 }
+
+/** A function by its file's path in wrangler.toml. */
+export type ReadFunction = (main: string) => Promise<FunctionModule>
 
 const entrypoints = z.enum(['default', 'soon', 'lane'])
 
@@ -47,24 +46,6 @@ export interface Service {
   channels: OwnChannels
 }
 
-/** Node reads TypeScript, and JSX with this. */
-registerHooks({
-  load(url, context, next) {
-    if (!url.endsWith('.tsx')) return next(url, context)
-    const file = fileURLToPath(url)
-    const { code } = transformSync(readFileSync(file, 'utf8'), {
-      loader: 'tsx',
-      format: 'esm',
-      target: 'node24',
-      jsx: 'automatic',
-      jsxImportSource: 'hono/jsx',
-      sourcefile: file,
-      sourcemap: 'inline',
-    })
-    return { format: 'module', source: code, shortCircuit: true }
-  },
-})
-
 /**
  * All functions of wrangler.toml in this process, each given the variables and bindings that its entry there names. What another
  * function is bound to is called directly; the queues are channels of the process.
@@ -72,6 +53,7 @@ registerHooks({
 export async function loadFunctions(options: {
   /** All of wrangler.toml unless told. */
   functions?: FunctionEntry[]
+  read: ReadFunction
   /** Values for the names in `vars` and `secrets.required`. */
   environment: Record<string, string>
   /** Values that every function is given. */
@@ -79,7 +61,7 @@ export async function loadFunctions(options: {
   postgres: Postgres
   rateLimits: RateLimits
 }): Promise<Service> {
-  const { functions = readFunctions(), environment, common, postgres, rateLimits } = options
+  const { functions = readFunctions(), read, environment, common, postgres, rateLimits } = options
   const loaded = new Map<string, Loaded>()
   const find = (name: string): Loaded => {
     const found = loaded.get(name)
@@ -123,8 +105,7 @@ export async function loadFunctions(options: {
         entry.rateLimits.map(({ name, namespace_id, simple }) => [name, rateLimits.limiter(namespace_id, simple)]),
       ),
     }
-    const module: FunctionModule = await import(new URL(`../../${entry.main}`, import.meta.url).href)
-    loaded.set(entry.name, { entry, module, env })
+    loaded.set(entry.name, { entry, module: await read(entry.main), env })
   }
 
   // As at Cloudflare, the route that says most is taken.

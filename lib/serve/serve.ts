@@ -1,154 +1,16 @@
-import { chmodSync, rmSync, writeFileSync } from 'node:fs'
-import path from 'node:path'
-import { parseArgs } from 'node:util'
-import { baseUrl as builtFor } from '../../tracker/dist/served/package.js'
-import { explain, runCommand } from '../commands/command.ts'
-import { migrate, requireSchema } from '../commands/migrate.ts'
-import { LocalStackError, startPostgres } from '../local/postgres.ts'
-import { coordinate } from './coordinator.ts'
-import { loadFunctions, type Service } from './functions.ts'
-import { openGeoFile } from './geo.ts'
-import { logAsJson } from './log.ts'
-import { openPool } from './postgres.ts'
-import { openRateLimits, type RateLimits } from './rate-limits.ts'
-import { startSchedules } from './schedules.ts'
-import { checkSecrets } from './secrets.ts'
-import { logFailure, startServer } from './server.ts'
-import { readSettings, type Settings } from './settings.ts'
-import { shareClicks } from './shared-clicks.ts'
-
-const usage = `npm run serve                 runs the service on the PostgreSQL 18 of DATABASE_URL
-npm run serve -- --embedded   the same on a PostgreSQL of its own, its data and secrets in the folder data/
-
---data FOLDER   another folder than data/
---no-migrate    leaves the schema as it is; otherwise it is brought to this version first
-
-It needs BASE_URL, TRUST_PROXY, MAIL_API_URL, MAIL_API_KEY and MAIL_FROM, and without --embedded the secrets too; it says what lacks.
-HOST and PORT are where it listens, 127.0.0.1 and 8787 unless told. lib/serve/README.md tells all of it.`
-
-/** What was started, to be stopped in the opposite order. */
-const running: { name: string; stop: () => unknown }[] = []
-let stopping: Promise<void> | undefined
-
-async function serve(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      embedded: { type: 'boolean', default: false },
-      data: { type: 'string', default: 'data' },
-      'no-migrate': { type: 'boolean', default: false },
-    },
-  })
-  const { settings, problems } = readSettings(process.env, {
-    embedded: values.embedded,
-    data: values.data,
-    migrates: !values['no-migrate'],
-  })
-  if (problems.length > 0)
-    throw new LocalStackError(['The service was not started.', ...problems.map((problem) => `- ${problem}`)].join('\n'))
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void stop())
-  logAsJson()
-  process.on('unhandledRejection', (error) => logFailure('unhandled', error))
-  process.on('uncaughtException', (error) => {
-    logFailure('uncaught', error)
-    void stop('Something broke that nobody foresaw.')
-  })
-  try {
-    await start(settings)
-  } catch (error) {
-    await stop(explain(error))
-  }
-}
-
-async function start(settings: Settings): Promise<void> {
-  const placeOf = settings.geoFile === undefined ? () => ({}) : openGeoFile(settings.geoFile)
-  const databaseUrl = settings.databaseUrl ?? (await startOwnPostgres(settings))
-  if (settings.migrates) console.log(JSON.stringify({ applied: await migrate(databaseUrl) }))
-  else await requireSchema(databaseUrl)
-  await checkSecrets(databaseUrl, settings.environment, settings.replacedSecrets)
-  const postgres = shareClicks(openPool(databaseUrl))
-  running.push({ name: 'the connections', stop: () => postgres.end() })
-  const rateLimits = openRateLimits()
-  const environment = { ...settings.environment, DATABASE_URL: databaseUrl }
-  const service = await loadFunctions({ environment, postgres, rateLimits })
-  coordinateSchedules(databaseUrl, service, rateLimits)
-  const server = await startServer({
-    service,
-    baseUrl: settings.environment['BASE_URL'] ?? '',
-    host: settings.host,
-    port: settings.port,
-    trusted: settings.trusted,
-    placeOf,
-  })
-  running.push({ name: 'the server', stop: () => server.stop() })
-  if (builtFor !== settings.environment['BASE_URL']) {
-    const host = new URL(settings.environment['BASE_URL'] ?? '').host
-    console.warn(
-      `The package for integrators calls ${builtFor} unless it is told another address. Build it for this one: API_HOST=${host} npm run build -w tracker`,
-    )
-  }
-  console.log(JSON.stringify({ serving: settings.environment['BASE_URL'], host: settings.host, port: server.port }))
-}
-
-/** The schedules of the leader, and the delivery of webhooks, which every process does for what it wrote. */
-function coordinateSchedules(databaseUrl: string, service: Service, rateLimits: RateLimits): void {
-  const schedules = startSchedules(service)
-  const coordinator = coordinate({
-    connectionString: databaseUrl,
-    onLeader: () => schedules.lead(),
-    onFollower: () => schedules.follow(),
-    takeMessages: () => rateLimits.takeMessages(),
-    onMessage: (message) => rateLimits.hear(message),
-    onProblem: (error) => logFailure('coordinator', error),
-  })
-  running.push({
-    name: 'the schedules',
-    async stop() {
-      await schedules.stop()
-      await coordinator.stop()
-    },
-  })
-}
-
-/** PostgreSQL in a folder. Commands such as `npm run backup` reach it by the address in the file `database-url` while it runs. */
-async function startOwnPostgres({ dataFolder, databasePassword }: Settings): Promise<string> {
-  const postgres = await startPostgres({
-    dataFolder: path.join(dataFolder, 'postgres'),
-    password: databasePassword,
-    onExit: (message) => void stop(message),
-    onProblem: (sentence) => console.error(sentence),
-  })
-  const url = postgres.urlOf('postgres')
-  const file = path.join(dataFolder, 'database-url')
-  writeFileSync(file, url, { mode: 0o600 })
-  chmodSync(file, 0o600)
-  running.push({
-    name: 'PostgreSQL',
-    async stop() {
-      rmSync(file, { force: true })
-      await postgres.stop()
-    },
-  })
-  return url
-}
-
-/** Stops everything in order and ends the process; with a message where something went wrong. */
-async function stop(problem?: string): Promise<void> {
-  stopping ??= (async () => {
-    if (problem) console.error(problem)
-    else console.log('Stopping: what was taken is answered first.')
-    for (const part of running.toReversed()) {
-      try {
-        await part.stop()
-      } catch (error) {
-        logFailure(`stop ${part.name}`, error)
-      }
-    }
-    process.exit(problem ? 1 : 0)
-  })()
-  await stopping
-}
+import { builtService } from './build.ts'
 
 // What functions read of their surroundings is the same as at Cloudflare.
 process.env['TZ'] = 'UTC'
 process.env['NODE_ENV'] ??= 'production'
-await runCommand(usage, serve)
+
+const built = await builtService()
+if (built) {
+  // What is logged of an error names the sources.
+  process.setSourceMapsEnabled(true)
+  await import(built.href)
+} else {
+  const { runService } = await import('./service.ts')
+  const { readSource } = await import('./sources.ts')
+  await runService(readSource)
+}

@@ -10,6 +10,7 @@ import { startQueue } from '../../lib/local/queue.ts'
 import type { FunctionEntry } from '../../lib/local/functions.ts'
 import { bundleFunctions, startWorkers } from '../../lib/local/workers.ts'
 import { loadFunctions } from '../../lib/serve/functions.ts'
+import { readSource } from '../../lib/serve/sources.ts'
 import { logAsJson } from '../../lib/serve/log.ts'
 import { openPool } from '../../lib/serve/postgres.ts'
 import { shareClicks } from '../../lib/serve/shared-clicks.ts'
@@ -141,6 +142,7 @@ async function startServed(): Promise<void> {
     stripeApiUrl: undefined,
   }
   const service = await loadFunctions({
+    read: readSource,
     environment: localEnvironment(addresses, options.secrets),
     postgres,
     rateLimits: { ...limits, limiter: (name, simple) => limits.limiter(name, { ...simple, limit: Infinity }) },

@@ -7,6 +7,7 @@ import { type Context, loadFunctions } from '../../lib/serve/functions.ts'
 import { openPool } from '../../lib/serve/postgres.ts'
 import { openRateLimits } from '../../lib/serve/rate-limits.ts'
 import { startServer } from '../../lib/serve/server.ts'
+import { readSource } from '../../lib/serve/sources.ts'
 import { readTrusted } from '../../lib/serve/settings.ts'
 import { shareClicks } from '../../lib/serve/shared-clicks.ts'
 import { hashPasswordsCheaply } from './cheap-passwords.ts'
@@ -92,6 +93,7 @@ async function open(options: ThreadOptions, ports: Ports): Promise<void> {
   seenBy = ports.seen
   const pool = shareClicks(openPool(databaseUrl, connections))
   const loaded = {
+    read: readSource,
     functions,
     environment,
     common,
