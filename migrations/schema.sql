@@ -1562,6 +1562,13 @@ create view unsettled_partners as
                 END AS unsettled) u)
   WHERE (u.unsettled IS NOT NULL);
 
+CREATE OR REPLACE FUNCTION public.accounts_of(program programs)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ARRAY[(program).processor_account_id, (program).processor_former_account_id]
+;
+
 CREATE OR REPLACE FUNCTION public.act_as(of_user_id text, form uuid, request uuid)
  RETURNS void
  LANGUAGE plpgsql
@@ -3423,7 +3430,7 @@ begin
   perform pg_advisory_xact_lock(hashtextextended(of_account_id, 0));
   update programs p set
     processor_account_id = of_account_id,
-    processor_former_account_id = nullif(coalesce(p.processor_account_id, p.processor_former_account_id), of_account_id),
+    processor_former_account_id = nullif(last_account_of(p), of_account_id),
     processor_connected_at = now(),
     processor_livemode = is_live
   where p.id = of_program_id and not exists (
@@ -4427,13 +4434,11 @@ begin
   end if;
   select array_agg(distinct e.fact->>'email_hash'), array_agg(distinct e.fact->>'processor_customer_id') into hashes, buyers
   from processor_events e
-  where (e.program_id = of_program_id
-      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
+  where (e.program_id = of_program_id or e.program_id is null and e.account_id = any (accounts_of(program)))
     and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key);
   update processor_events e set payload = null, awaits = null, fact = e.fact || jsonb_build_object('customer_key', null, 'click_id', null,
     'email_hash', null, 'mailbox_hash', null, 'processor_customer_id', null, 'erased_as', new_click_id)
-  where (e.program_id = of_program_id
-      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
+  where (e.program_id = of_program_id or e.program_id is null and e.account_id = any (accounts_of(program)))
     and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key
       or e.fact->>'email_hash' = any (hashes) or e.fact->>'processor_customer_id' = any (buyers));
   get diagnostics told_before = row_count;
@@ -5077,7 +5082,7 @@ AS $function$
   select array_remove(array[u.email_hash, u.mailbox_hash, decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')], null)
   from customers u
   left join sales s on s.program_id = u.program_id and s.id = of_sale_id
-  left join (programs p join processor_events e on e.account_id in (p.processor_account_id, p.processor_former_account_id))
+  left join (programs p join processor_events e on e.account_id = any (accounts_of(p)))
     on p.id = u.program_id and e.event_id = s.processor_event_id
   where u.program_id = of_program_id and u.id = of_customer_id
 $function$
@@ -5425,6 +5430,13 @@ AS $function$
     when 'code' then (select k.code::text from partner_codes k where k.program_id = of_program_id and k.id = value::bigint)
   end
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.last_account_of(program programs)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN COALESCE((program).processor_account_id, (program).processor_former_account_id)
 ;
 
 CREATE OR REPLACE FUNCTION public.lasting_names(fact jsonb)

@@ -1,10 +1,9 @@
-import { type ExpressionBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { Stripe } from 'stripe'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { hashToken, newToken } from '../access/tokens.ts'
-import type { DB } from '../schema.ts'
 import { openStripe, type StripeEnv } from './client.ts'
 import { ownAccount } from './facts.ts'
 import { ownAccountIsTaken } from './own-account.ts'
@@ -78,10 +77,6 @@ export async function connectByCode(db: Database, env: ConnectEnv, programId: nu
   return token.stripe_user_id
 }
 
-/** The account that a program was connected to last. */
-const former = (eb: ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>) =>
-  eb.fn.coalesce('p.processor_account_id', 'p.processor_former_account_id')
-
 /**
  * Connects a program to an account at the payment processor. An account belongs to one workspace, so that nobody can listen in
  * on another's payments by naming their account, and the deployment's own to one program: else refused with `conflict`. What the account
@@ -114,7 +109,11 @@ export async function disconnectProcessor(db: Database, env: ConnectEnv, program
   const [row] = await db.query(
     kysely
       .updateTable('programs as p')
-      .set({ processor_account_id: null, processor_former_account_id: former, processor_connected_at: null })
+      .set({
+        processor_account_id: null,
+        processor_former_account_id: sql<string | null>`last_account_of(p)`,
+        processor_connected_at: null,
+      })
       .where('p.id', '=', programId)
       .returning((eb) => [
         account.as('account_id'),

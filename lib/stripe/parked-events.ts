@@ -79,14 +79,7 @@ export async function readWaitingEvents(db: Database, programId: number): Promis
 export function waitingEvents(programId: number) {
   return kysely
     .selectFrom('processor_events as e')
-    .innerJoin('programs as p', (join) =>
-      join.on((eb) =>
-        eb.or([
-          eb('p.processor_account_id', '=', eb.ref('e.account_id')),
-          eb('p.processor_former_account_id', '=', eb.ref('e.account_id')),
-        ]),
-      ),
-    )
+    .innerJoin('programs as p', (join) => join.on('e.account_id', '=', sql<string>`any (accounts_of(p))`))
     .select((eb) => [
       'e.account_id',
       eb.cast<number>(eb.fn.countAll(), 'bigint').as('events'),

@@ -1,4 +1,4 @@
-import { type InferResult, sql } from 'kysely'
+import { type Expression, type InferResult, sql } from 'kysely'
 import type { Stripe } from 'stripe'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
@@ -106,14 +106,11 @@ const paymentOfReversal = sql<
 /** Whether it is the id of an event, and not of a payment: Stripe's own, or of an object that was read of its past. */
 export const isEventId = (id: string) => /^(evt|backfill)_/.test(id)
 
-const idsOf = (programId: number, paymentId: string) =>
+/** All ids of the payment that has `ids` (text[]) at the account which the program (`a` in them) was connected to last. */
+export const idsOfPayment = (programId: number, ids: Expression<unknown>) =>
   kysely
     .selectFrom('programs as a')
-    .select(
-      sql<string>`unnest(ids_of_payment(coalesce(a.processor_account_id, a.processor_former_account_id), array[${paymentId}::text]))`.as(
-        'id',
-      ),
-    )
+    .select(sql<string>`unnest(ids_of_payment(last_account_of(a), ${ids}))`.as('id'))
     .where('a.id', '=', programId)
 
 /** What the processor told a program of a payment, its refunds and its dispute, the oldest first, 20 events at most: by any id of the payment, or by the event's own, `evt_…`. */
@@ -122,14 +119,11 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
     .where((eb) => eb('e.livemode', '=', eb.lit(livemode)))
     .where((eb) =>
       isEventId(paymentId)
-        ? eb.and([
-            eb('e.event_id', '=', paymentId),
-            eb('e.account_id', 'in', [eb.ref('p.processor_account_id'), eb.ref('p.processor_former_account_id')]),
-          ])
+        ? eb.and([eb('e.event_id', '=', paymentId), eb('e.account_id', '=', sql<string>`any (accounts_of(p))`)])
         : // Looked up once, and not for each event.
           eb.or(
             [fact('{sale,transaction_id}'), paymentOfReversal].map((id) =>
-              eb(id, '=', sql<string>`any (array(${idsOf(programId, paymentId)}))`),
+              eb(id, '=', sql<string>`any (array(${idsOfPayment(programId, sql`array[${paymentId}::text]`)}))`),
             ),
           ),
     )

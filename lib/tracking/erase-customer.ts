@@ -141,7 +141,7 @@ function eraseMetadata(programId: number, known: Known, knownBy: KnownBy) {
       eb
         .selectFrom('programs as p')
         .where('p.id', '=', programId)
-        .select((inner) => inner.fn.coalesce('p.processor_account_id', 'p.processor_former_account_id').as('id')),
+        .select(sql<string>`last_account_of(p)`.as('id')),
     )
     .where((eb) => eb.or([eb('m.program_id', '=', programId), eb('m.program_id', 'is', null)]))
     .where((eb) =>

@@ -54,13 +54,11 @@ begin
   end if;
   select array_agg(distinct e.fact->>'email_hash'), array_agg(distinct e.fact->>'processor_customer_id') into hashes, buyers
   from processor_events e
-  where (e.program_id = of_program_id
-      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
+  where (e.program_id = of_program_id or e.program_id is null and e.account_id = any (accounts_of(program)))
     and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key);
   update processor_events e set payload = null, awaits = null, fact = e.fact || jsonb_build_object('customer_key', null, 'click_id', null,
     'email_hash', null, 'mailbox_hash', null, 'processor_customer_id', null, 'erased_as', new_click_id)
-  where (e.program_id = of_program_id
-      or e.program_id is null and e.account_id in (program.processor_account_id, program.processor_former_account_id))
+  where (e.program_id = of_program_id or e.program_id is null and e.account_id = any (accounts_of(program)))
     and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key
       or e.fact->>'email_hash' = any (hashes) or e.fact->>'processor_customer_id' = any (buyers));
   get diagnostics told_before = row_count;

@@ -36,7 +36,7 @@ language sql stable rows 1 as $$
   select array_remove(array[u.email_hash, u.mailbox_hash, decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')], null)
   from customers u
   left join sales s on s.program_id = u.program_id and s.id = of_sale_id
-  left join (programs p join processor_events e on e.account_id in (p.processor_account_id, p.processor_former_account_id))
+  left join (programs p join processor_events e on e.account_id = any (accounts_of(p)))
     on p.id = u.program_id and e.event_id = s.processor_event_id
   where u.program_id = of_program_id and u.id = of_customer_id
 $$;

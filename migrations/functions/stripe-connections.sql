@@ -10,7 +10,7 @@ begin
   perform pg_advisory_xact_lock(hashtextextended(of_account_id, 0));
   update programs p set
     processor_account_id = of_account_id,
-    processor_former_account_id = nullif(coalesce(p.processor_account_id, p.processor_former_account_id), of_account_id),
+    processor_former_account_id = nullif(last_account_of(p), of_account_id),
     processor_connected_at = now(),
     processor_livemode = is_live
   where p.id = of_program_id and not exists (
