@@ -74,8 +74,12 @@ queue.middlewareStack.add(
       if ((args.input as { QueueUrl: string }).QueueUrl === stack.queue.webhookUrl) {
         used.add(`sqs:${commandName?.replace(/(Batch)?Command$/, '')}`)
       }
-      if ('WaitTimeSeconds' in args.input) Object.assign(args.input, { WaitTimeSeconds: 0 })
-      return await next(args)
+      if (!('WaitTimeSeconds' in args.input)) return await next(args)
+      // A shorter wait than the queue's, of whole seconds; without any the consumer would ask all the time.
+      Object.assign(args.input, { WaitTimeSeconds: 0 })
+      const answer = await next(args)
+      if (!('Messages' in answer.output)) await setTimeout(50)
+      return answer
     },
   { step: 'initialize' },
 )
