@@ -4,7 +4,17 @@ import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
 
 // As at Cloudflare: each call in workerd and over Neon's driver, and what is told through the queue.
-const stack = await startStack({ on: 'workers' })
+const stack = await startStack({
+  on: 'workers',
+  functions: [
+    'track-click',
+    'track-lead',
+    'track-sale',
+    'track-refund',
+    'approve-commissions',
+    'deliver-notifications',
+  ],
+})
 const sandbox = await createSandbox(
   stack.db,
   { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment.AUTH_SECRET ?? '' },
