@@ -5,10 +5,11 @@ import type { ListedCommission } from '../money/commission-list.ts'
 import type { Withdrawal } from '../money/withdrawals.ts'
 import type { ListedNotification } from '../notifications/notification-list.ts'
 import type { LinkFigures } from '../programs/links.ts'
+import type { DB } from '../schema.ts'
 import type { PartnerCampaigns } from '../tracking/partner-campaigns.ts'
 import { commissionStates } from '../../functions/dashboard/parts/commission.tsx'
 
-// What parts-page.tsx shows, which is nobody's: the states that rows can be in, and texts that are hard to lay out.
+// Invented rows for parts-page.tsx: each state that a row can be in, and texts that are hard to lay out.
 
 export const at = new Date('2026-03-14T09:26:00Z')
 export const later = new Date('2126-03-15T09:26:00Z')
@@ -92,7 +93,7 @@ export const commissions: ListedCommission[] = [
     kind: 'lead',
     transaction_id: null,
     sale_cents: null,
-    amount_cents: 99_999_999_999_99,
+    amount_cents: 9_999_999_999_999,
     currency: 'krw',
   },
 ]
@@ -135,26 +136,31 @@ const payload = {
   currency: 'usd',
   transaction_id: 'order-1',
   url: 'https://example.com/hook',
+  partners: 2,
 }
-const kinds = [
-  'commission_reversed',
-  'commission_refunded',
-  'commission_corrected',
-  'withdrawal_reduced',
-  'withdrawal_paid',
-  'withdrawal_refused',
-  'commission_flagged',
-  'adjustment_added',
-  'adjustment_deducted',
-  'refund_not_converted',
-  'payment_ignored',
-  'balance_negative',
-  'paid_commission_reversed',
-  'dispute_reinstated',
-  'processor_disconnected',
-  'webhook_turned_off',
-]
-export const notifications: ListedNotification[] = kinds.map((kind, index) => ({
+/** All of them, and each once, as the compiler sees. */
+const kinds: Record<DB['outbox']['kind'], true> = {
+  commission_earned: true,
+  commission_reversed: true,
+  commission_refunded: true,
+  commission_corrected: true,
+  withdrawal_reduced: true,
+  withdrawal_paid: true,
+  withdrawal_refused: true,
+  commission_flagged: true,
+  adjustment_added: true,
+  adjustment_deducted: true,
+  refund_not_converted: true,
+  payment_ignored: true,
+  balance_negative: true,
+  paid_commission_reversed: true,
+  dispute_reinstated: true,
+  payout_due: true,
+  application_received: true,
+  processor_disconnected: true,
+  webhook_turned_off: true,
+}
+export const notifications: ListedNotification[] = Object.keys(kinds).map((kind, index) => ({
   program_id: 1,
   id: index + 1,
   kind,
@@ -165,17 +171,6 @@ export const notifications: ListedNotification[] = kinds.map((kind, index) => ({
   read: index > 3,
 }))
 
-const link: LinkFigures = {
-  id: 1,
-  code: 'grace',
-  page_url: null,
-  is_active: true,
-  clicks: 12_345,
-  bot_clicks: 0,
-  leads: 12,
-  sales: 3,
-  commission_cents: 7500,
-}
 export const campaigns: PartnerCampaigns = {
   total: { clicks: 18, leads: 3, sales: 2, commission_cents: 2500 },
   readFrom: at,
@@ -192,6 +187,17 @@ export const campaigns: PartnerCampaigns = {
   ],
 }
 
+const link: LinkFigures = {
+  id: 1,
+  code: 'grace',
+  page_url: null,
+  is_active: true,
+  clicks: 12_345,
+  bot_clicks: 0,
+  leads: 12,
+  sales: 3,
+  commission_cents: 7500,
+}
 export const links: LinkFigures[] = [
   link,
   { ...link, code: 'x'.repeat(64), page_url: 'https://shop.example.com/a/page/of/the/site', bot_clicks: 3 },
