@@ -19,9 +19,10 @@ describe('svc webhooks', () => {
     const list = await svc(['webhooks', 'list'])
     expect(list.stdout).toMatch(new RegExp(`^${id} .*${url} .*sale.created, sale.refunded .*active`, 'm'))
     expect(list.stdout).not.toContain(secret)
+    await svc(['webhooks', 'test', id])
     const { delivery_id: delivery } = await json(['webhooks', 'test', id, '--json'])
-    expect((await svc(['webhooks', 'deliveries', id])).stdout).toMatch(
-      new RegExp(`^${delivery} .*webhook.test .*pending`, 'm'),
+    expect((await svc(['webhooks', 'deliveries', id, '--limit', '1'])).stdout).toMatch(
+      new RegExp(`\n${delivery} .*webhook.test .*pending.*\nMore: --limit 2, or --cursor \\S+\n$`),
     )
     expect((await svc(['webhooks', 'delivery', id, delivery])).stdout).toMatch(
       /^webhook\.test: pending\n[^]*\nNo attempts yet\.\n$/,

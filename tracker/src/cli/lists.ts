@@ -9,14 +9,15 @@ import { day, money, plain, style, table } from './text.ts'
 export type Row<Id extends keyof ApiOperations> = ApiOperations[Id]['answer'] extends { data: (infer Of)[] }
   ? Of
   : never
-type Column<Of> = [title: string, cell: (row: Of) => string | number | null]
+export type Column<Of> = [title: string, cell: (row: Of) => string | number | null]
 
 /** What `svc … list` shows of one kind of thing. */
-export interface List<Of> {
+interface List<Of> {
   noun: string
-  path: string
-  /** Filters of the list, by their option. */
-  filters: Record<string, string>
+  /** In the API, where it is not the noun. */
+  path?: string
+  /** What each filter takes, by its option. */
+  filters?: Record<string, string>
   /** Its orders, where it has several. */
   sorts?: string
   columns: Column<Of>[]
@@ -43,12 +44,20 @@ export const codesOf = ({ links, has_more_links: more }: Partner) =>
 export const balancesOf = ({ balances }: Partner) =>
   balances.map(({ balance_cents: cents, currency }) => money(cents, currency)).join(', ')
 
-const kinds = <Of>(list: List<Of>) => list
+/** A list with how its command `list` is added. */
+const listOf = <Of>(list: List<Of>) => ({
+  noun: list.noun,
+  addTo(parent: Command, subcommand: Subcommand, print: Print) {
+    const { noun } = list
+    addListOptions(subcommand(parent, 'list', `List ${noun}, the newest first.`), list)
+      .addHelpText('after', `\nExamples:\n  $ svc ${noun} list --limit 50\n  $ svc ${noun} list --json`)
+      .action(async (flags: ListFlags) => await printList(list, flags, print))
+  },
+})
 
 export const lists = [
-  kinds<Row<'listPartners'>>({
+  listOf<Row<'listPartners'>>({
     noun: 'partners',
-    path: 'partners',
     filters: {
       status: 'active, inactive or ended',
       email: 'address',
@@ -67,10 +76,8 @@ export const lists = [
       ['BALANCE', balancesOf],
     ],
   }),
-  kinds<Row<'listGroups'>>({
+  listOf<Row<'listGroups'>>({
     noun: 'groups',
-    path: 'groups',
-    filters: {},
     columns: [
       ['ID', ({ id }) => id],
       ['NAME', ({ name }) => name],
@@ -78,9 +85,8 @@ export const lists = [
       ['RULES', ({ rules }) => rules.map(ruleInWords).join(', ')],
     ],
   }),
-  kinds<Row<'listApplications'>>({
+  listOf<Row<'listApplications'>>({
     noun: 'applications',
-    path: 'applications',
     filters: { status: 'unverified, waiting, approved or rejected', email: 'address' },
     columns: [
       ['ID', ({ id }) => id],
@@ -91,10 +97,9 @@ export const lists = [
       ['PARTNER', ({ partner_id: partner }) => partner],
     ],
   }),
-  kinds<Row<'listCodes'>>({
+  listOf<Row<'listCodes'>>({
     noun: 'codes',
-    path: 'codes',
-    filters: { 'partner-id': "a partner's id", code: 'a code', status: 'active or revoked' },
+    filters: { 'partner-id': 'id of the partner', code: 'the code', status: 'active or revoked' },
     columns: [
       ['ID', ({ id }) => id],
       ['CODE', ({ code }) => code],
@@ -103,9 +108,8 @@ export const lists = [
       ['STRIPE', ({ promotion_code_id: promotion }) => promotion],
     ],
   }),
-  kinds<Row<'listLinks'>>({
+  listOf<Row<'listLinks'>>({
     noun: 'links',
-    path: 'links',
     filters: {
       status: 'active or inactive',
       'partner-id': 'id of the partner',
@@ -121,9 +125,8 @@ export const lists = [
       ['LAST CLICK', ({ last_clicked_at: at }) => day(at)],
     ],
   }),
-  kinds<Row<'listSales'>>({
+  listOf<Row<'listSales'>>({
     noun: 'sales',
-    path: 'sales',
     filters: { 'customer-key': 'id of the customer', 'click-id': 'click id', test: 'true for test sales' },
     columns: [
       ['DATE', ({ sale_date: date }) => day(date)],
@@ -135,9 +138,8 @@ export const lists = [
       ['STATUS', ({ commission }) => commission && commission.status],
     ],
   }),
-  kinds<Row<'listCommissions'>>({
+  listOf<Row<'listCommissions'>>({
     noun: 'commissions',
-    path: 'commissions',
     filters: {
       status: 'pending, approved, paid, refunded or reversed',
       'partner-id': 'id of the partner',
@@ -146,7 +148,7 @@ export const lists = [
     sorts: 'newest, oldest, amount or hold',
     columns: [
       ['ID', ({ id }) => id],
-      ['MADE', ({ created_at: at }) => day(at)],
+      ['CREATED', ({ created_at: at }) => day(at)],
       ['PARTNER', ({ partner_id: partner }) => partner],
       ['TRANSACTION', ({ transaction_id: id, kind }) => id ?? kind],
       ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
@@ -154,9 +156,8 @@ export const lists = [
       ['STATUS', ({ status }) => status],
     ],
   }),
-  kinds<Row<'listReviews'>>({
+  listOf<Row<'listReviews'>>({
     noun: 'reviews',
-    path: 'reviews',
     filters: { state: 'waiting or decided', 'partner-id': 'id of the partner' },
     columns: [
       ['COMMISSION', ({ commission_id: id }) => id],
@@ -168,13 +169,12 @@ export const lists = [
       ['DECISION', ({ decision }) => decision],
     ],
   }),
-  kinds<Row<'listAdjustments'>>({
+  listOf<Row<'listAdjustments'>>({
     noun: 'adjustments',
-    path: 'adjustments',
     filters: { 'partner-id': 'id of the partner', 'external-id': 'id of yours' },
     columns: [
       ['ID', ({ id }) => id],
-      ['MADE', ({ created_at: at }) => day(at)],
+      ['CREATED', ({ created_at: at }) => day(at)],
       ['PARTNER', ({ partner_id: partner }) => partner],
       ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
       ['SALE', ({ transaction_id: id }) => id],
@@ -182,9 +182,8 @@ export const lists = [
       ['NOTE', ({ note }) => note],
     ],
   }),
-  kinds<Row<'listPayouts'>>({
+  listOf<Row<'listPayouts'>>({
     noun: 'payouts',
-    path: 'payouts',
     filters: {
       status: 'requested, paid, refused or cancelled',
       'partner-id': 'id of the partner',
@@ -193,7 +192,7 @@ export const lists = [
     sorts: 'newest, oldest or amount',
     columns: [
       ['ID', ({ id }) => id],
-      ['MADE', ({ created_at: at }) => day(at)],
+      ['CREATED', ({ created_at: at }) => day(at)],
       ['PARTNER', ({ partner_id: partner }) => partner],
       ['AMOUNT', ({ amount_cents: cents, currency }) => money(cents, currency)],
       ['TO', ({ payout_address: address }) => address],
@@ -202,10 +201,9 @@ export const lists = [
       ['PAID', ({ paid_on: paid }) => paid],
     ],
   }),
-  kinds<Row<'listWebhookEndpoints'>>({
+  listOf<Row<'listWebhookEndpoints'>>({
     noun: 'webhooks',
     path: 'webhook-endpoints',
-    filters: {},
     columns: [
       ['ID', ({ id }) => id],
       ['ADDRESS', ({ url }) => url ?? 'svc listen'],
@@ -223,7 +221,7 @@ interface Page<Of> {
 }
 
 /** Up to `limit` rows of a list, page after page. */
-export async function readList<Of>(
+async function readList<Of>(
   connection: Connection,
   path: string,
   filters: Record<string, string>,
@@ -244,30 +242,33 @@ export async function readList<Of>(
   return page
 }
 
-/** Adds the command `list` of one kind of thing. */
-export function addList<Of>(parent: Command, list: List<Of>, subcommand: Subcommand, print: Print): void {
-  const { noun, path, filters, sorts, columns } = list
-  const command = subcommand(parent, 'list', `List ${noun}, the newest first.`)
+export const tableOf = <Of>(columns: Column<Of>[], rows: Of[]) =>
+  table(
+    columns.map(([title]) => title),
+    rows.map((row) => columns.map(([, cell]) => plain(cell(row)))),
+  )
+
+/** What the options of `addListOptions` were given as. */
+export type ListFlags = Flags & { limit: number; cursor?: string }
+
+/** The options of a command that lists: how many, after which, by which filters and in which order. */
+export function addListOptions(command: Command, { filters = {}, sorts }: Pick<List<never>, 'filters' | 'sorts'>) {
+  command
     .option('--limit <number>', 'How many at most.', wholeNumber, 25)
     .option('--cursor <cursor>', 'Begin after the `next_cursor` of an earlier answer.')
   for (const [option, what] of Object.entries(filters))
     command.option(`--${option} <${option}>`, `Only with this: ${what}.`)
   if (sorts) command.option('--sort <sort>', `In this order: ${sorts}.`)
-  command
-    .addHelpText('after', `\nExamples:\n  $ svc ${noun} list --limit 50\n  $ svc ${noun} list --json`)
-    .action(async (flags: Flags & { limit: number; cursor?: string }) => {
-      const wanted = given(flags, [...Object.keys(filters), 'sort'])
-      const page = await readList<Of>(connect(flags), path, wanted, flags.limit, flags.cursor)
-      const rows = page.data.map((row) => columns.map(([, cell]) => plain(cell(row))))
-      const text =
-        rows.length === 0
-          ? `No ${noun}.`
-          : table(
-              columns.map(([title]) => title),
-              rows,
-            )
-      const more =
-        page.next_cursor && `\n${style('dim', `More: --limit ${flags.limit * 2}, or --cursor ${page.next_cursor}`)}`
-      print(flags, page, text + (more ?? ''))
-    })
+  return command
+}
+
+/** Prints a list as a table, and how to read on where there is more. */
+export async function printList<Of>(list: List<Of>, flags: ListFlags, print: Print): Promise<void> {
+  const { noun, path = noun, filters = {}, columns } = list
+  const wanted = given(flags, [...Object.keys(filters), 'sort'])
+  const page = await readList<Of>(connect(flags), path, wanted, flags.limit, flags.cursor)
+  const text = page.data.length === 0 ? `No ${noun}.` : tableOf(columns, page.data)
+  const more =
+    page.next_cursor && `\n${style('dim', `More: --limit ${flags.limit * 2}, or --cursor ${page.next_cursor}`)}`
+  print(flags, page, text + (more ?? ''))
 }

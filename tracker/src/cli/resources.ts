@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
 import { decideApplications, decideCommissions, decideReviews } from './decisions.ts'
 import { create, type Flags, given, hundredths, type Print, type Subcommand, wholeNumber } from './flags.ts'
-import { addList, balancesOf, codesOf, type List, lists, type Partner, type Row } from './lists.ts'
+import { balancesOf, codesOf, lists, type Partner, type Row } from './lists.ts'
 import { explained } from './sale-explanation.ts'
 import { type Connection, connect, request } from './service.ts'
 import { day, type Fields, green, inLines, money, plain } from './text.ts'
@@ -45,8 +45,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       .description(`The program's ${list.noun}. The key needs the scope read, and manage to change them.`)
       .helpOption('-h, --help', 'Show this help.')
     nouns.set(list.noun, noun)
-    // oxlint-disable-next-line no-unsafe-type-assertion -- each list's columns are of its own rows
-    addList(noun, list as List<unknown>, subcommand, print)
+    list.addTo(noun, subcommand, print)
   }
   const of = (noun: string) => {
     const command = nouns.get(noun)

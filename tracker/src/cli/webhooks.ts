@@ -2,9 +2,9 @@ import { type Command, Option } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
 import { webhookTypes } from '../webhook-types.ts'
 import { create, type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
-import { readList, type Row } from './lists.ts'
+import { addListOptions, type Column, type ListFlags, printList, type Row, tableOf } from './lists.ts'
 import { connect, type ConnectionFlags, request } from './service.ts'
-import { green, plain, table } from './text.ts'
+import { green, plain } from './text.ts'
 
 type Answer<Id extends keyof ApiOperations> = ApiOperations[Id]['answer']
 
@@ -22,7 +22,7 @@ export function aboutOf(data: Record<string, unknown>): string {
   return field === undefined ? '' : plain(`${field.replace('_id', '')} ${String(data[field])}`)
 }
 
-const columns: [title: string, cell: (row: Row<'listWebhookDeliveries'>) => string | number | null][] = [
+const columns: Column<Row<'listWebhookDeliveries'>>[] = [
   ['ID', ({ id }) => id],
   ['HAPPENED', ({ payload }) => payload.timestamp],
   ['TYPE', ({ type }) => type],
@@ -31,9 +31,10 @@ const columns: [title: string, cell: (row: Row<'listWebhookDeliveries'>) => stri
   ['TRIES', ({ tries }) => tries],
   ['NEXT TRY', ({ next_try_at: at }) => at],
 ]
+const deliveries = { noun: 'deliveries', filters: { status: 'pending, delivered, failed or to_fetch' }, columns }
 
 type Attempt = Answer<'getWebhookDelivery'>['delivery']['attempts'][number]
-const attemptColumns: [title: string, cell: (attempt: Attempt) => string | number | null][] = [
+const attemptColumns: Column<Attempt>[] = [
   ['AT', ({ attempted_at: at }) => at],
   ['MS', ({ duration_ms: took }) => took],
   ['STATUS', ({ status }) => status],
@@ -118,14 +119,12 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       const address = `${path(id)}/deliveries/${encodeURIComponent(deliveryId)}`
       const answer = await request<Answer<'getWebhookDelivery'>>(connect(flags), address)
       const { type, status, payload, attempts } = answer.delivery
-      const rows = attempts.map((attempt) => attemptColumns.map(([, cell]) => plain(cell(attempt))))
-      const titles = attemptColumns.map(([title]) => title)
       const lines = [
         `${plain(type)}: ${status}`,
         JSON.stringify(payload, null, 2),
         '',
-        rows.length > 0
-          ? table(titles, rows)
+        attempts.length > 0
+          ? tableOf(attemptColumns, attempts)
           : status === 'to_fetch'
             ? 'It is fetched by svc listen.'
             : 'No attempts yet.',
@@ -133,22 +132,10 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       print(flags, answer, lines.join('\n'))
     })
 
-  onOne('deliveries', 'List the deliveries of an endpoint, newest first.')
-    .option('--limit <number>', 'How many at most.', wholeNumber, 25)
-    .option('--cursor <cursor>', 'Begin after the `next_cursor` of an earlier answer.')
-    .option('--status <status>', 'Only with this: pending, delivered, failed or to_fetch.')
+  addListOptions(onOne('deliveries', 'List the deliveries of an endpoint, newest first.'), deliveries)
     .addHelpText('after', '\nExamples:\n  $ svc webhooks deliveries 3 --status failed')
-    .action(async (id: number, flags: Flags & { limit: number; cursor?: string }) => {
-      const list = `webhook-endpoints/${id}/deliveries`
-      const page = await readList<Row<'listWebhookDeliveries'>>(
-        connect(flags),
-        list,
-        given(flags, ['status']),
-        flags.limit,
-        flags.cursor,
-      )
-      const rows = page.data.map((row) => columns.map(([, cell]) => plain(cell(row))))
-      const titles = columns.map(([title]) => title)
-      print(flags, page, rows.length === 0 ? 'No deliveries.' : table(titles, rows))
-    })
+    .action(
+      async (id: number, flags: ListFlags) =>
+        await printList({ ...deliveries, path: `webhook-endpoints/${id}/deliveries` }, flags, print),
+    )
 }
