@@ -82,3 +82,26 @@ export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8'))
     compatibilityFlags: env.compatibility_flags ?? config.compatibility_flags ?? [],
   }))
 }
+
+/** Pages that are Workers of this machine alone: the dashboard's parts, and the mails that were sent. */
+export function localPages(deployed: FunctionEntry[]): FunctionEntry[] {
+  const dashboard = deployed.find(({ name }) => name === 'dashboard')
+  if (!dashboard) throw new LocalStackError('wrangler.toml has no dashboard.')
+  const { compatibilityDate, compatibilityFlags } = dashboard
+  const nothing = { routes: [], crons: [], vars: {}, rateLimits: [], services: {} }
+  return (
+    [
+      ['parts-page', '/parts', []],
+      ['inbox-page', '/inbox*', ['DATABASE_URL']],
+    ] as const
+  ).map(([name, route, secrets]) => ({
+    name,
+    workerName: name,
+    main: `lib/local/${name}.tsx`,
+    paths: [route],
+    secrets: [...secrets],
+    compatibilityDate,
+    compatibilityFlags,
+    ...nothing,
+  }))
+}

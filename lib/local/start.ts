@@ -14,8 +14,8 @@ import { LocalStackError, type Postgres, startPostgres } from './postgres.ts'
 import { type Queue, startQueue } from './queue.ts'
 import { dataFolder, type Demo, lockDataFolder, readDemo, readSecrets, unlockDataFolder, writeState } from './state.ts'
 import { type LocalStripe, startLocalStripe } from './stripe.ts'
-import { type FunctionEntry, readFunctions } from './functions.ts'
-import { bundleFunctions, startWorkers, type Workers } from './workers.ts'
+import { type FunctionEntry, localPages, readFunctions } from './functions.ts'
+import { builtFunctions, startWorkers, type Workers } from './workers.ts'
 
 /**
  * `npm start`: the whole service on one address of this machine. `PORT` is the address's port. `DATABASE_URL` takes a database
@@ -55,7 +55,7 @@ async function start(): Promise<void> {
     startDatabase(secrets.DATABASE_PASSWORD),
     externalQueueUrl ? undefined : startLocalQueue(),
     process.env['STRIPE_SECRET_KEY'] ? undefined : openStripe(),
-    bundleFunctions(functions, { shared: true }),
+    builtFunctions(),
   ])
   const addresses: Addresses = {
     baseUrl: `http://127.0.0.1:${port}`,
@@ -107,29 +107,6 @@ async function start(): Promise<void> {
         return await createDemo(openDatabase({ ...environment, ...localOnly }), environment)
       })
   printSummary(addresses.baseUrl, demo, Date.now() - started)
-}
-
-/** Pages that are Workers of this machine alone: the dashboard's parts, and the mails that were sent. */
-function localPages(deployed: FunctionEntry[]): FunctionEntry[] {
-  const dashboard = deployed.find(({ name }) => name === 'dashboard')
-  if (!dashboard) throw new LocalStackError('wrangler.toml has no dashboard.')
-  const { compatibilityDate, compatibilityFlags } = dashboard
-  const nothing = { routes: [], crons: [], vars: {}, rateLimits: [], services: {} }
-  return (
-    [
-      ['parts-page', '/parts', []],
-      ['inbox-page', '/inbox*', ['DATABASE_URL']],
-    ] as const
-  ).map(([name, route, secrets]) => ({
-    name,
-    workerName: name,
-    main: `lib/local/${name}.tsx`,
-    paths: [route],
-    secrets: [...secrets],
-    compatibilityDate,
-    compatibilityFlags,
-    ...nothing,
-  }))
 }
 
 /** A line of the log without the secrets of mailed links, which the terminal alone shows. */

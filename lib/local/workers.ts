@@ -1,13 +1,13 @@
 import { ChildProcess } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { readFileSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { V4WorkerOptions } from 'miniflare'
-import type { FunctionEntry } from './functions.ts'
+import * as z from 'zod/mini'
+import { type FunctionEntry, localPages, readFunctions } from './functions.ts'
+import { keep, root } from './kept.ts'
 import { LocalStackError, stopWithThisProcess } from './postgres.ts'
-
-const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /** A module of a Worker. `path` is what the others import it by. */
 export interface WorkerModule {
@@ -62,6 +62,31 @@ export async function bundleFunctions(
       for (const file of files) for (const next of imported.get(file) ?? []) files.add(next)
       return [name, Array.from(files, (file) => ({ path: file, contents: texts.get(file) ?? '' }))]
     }),
+  )
+}
+
+const keptFunctions = z.object({
+  texts: z.record(z.string(), z.string()),
+  modulesOf: z.record(z.string(), z.array(z.string())),
+})
+
+/** The functions of wrangler.toml and the pages of this machine, as {@link bundleFunctions} builds them with `shared`, once for what the sources say. */
+export async function builtFunctions(): Promise<Map<string, WorkerModule[]>> {
+  const functions = readFunctions()
+  const built = async () => await bundleFunctions([...functions, ...localPages(functions)], { shared: true })
+  const file = await keep('functions.json', async (made) => {
+    const modules = [...(await built())]
+    const texts = Object.fromEntries(modules.flatMap(([, all]) => all.map((one) => [one.path, one.contents])))
+    const modulesOf = Object.fromEntries(modules.map(([name, all]) => [name, all.map((one) => one.path)]))
+    return [{ path: made, contents: JSON.stringify({ texts, modulesOf }) }]
+  })
+  if (!file) return await built()
+  const { texts, modulesOf } = keptFunctions.parse(JSON.parse(readFileSync(file, 'utf8')))
+  return new Map(
+    Object.entries(modulesOf).map(([name, files]) => [
+      name,
+      files.map((one) => ({ path: one, contents: texts[one] ?? '' })),
+    ]),
   )
 }
 

@@ -1,3 +1,4 @@
+import { pathToFileURL } from 'node:url'
 import { builtService } from './build.ts'
 
 // What functions read of their surroundings is the same as at Cloudflare.
@@ -8,7 +9,7 @@ const built = await builtService()
 if (built) {
   // What is logged of an error names the sources.
   process.setSourceMapsEnabled(true)
-  await import(built.href)
+  await import(pathToFileURL(built).href)
 } else {
   const { runService } = await import('./service.ts')
   const { readSource } = await import('./sources.ts')

@@ -4,8 +4,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { TestProject } from 'vitest/node'
 import { isAlive, startPostgres } from '../../lib/local/postgres.ts'
-import { readFunctions } from '../../lib/local/functions.ts'
-import { bundleFunctions } from '../../lib/local/workers.ts'
+import { builtFunctions, type WorkerModule } from '../../lib/local/workers.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 
 /** Kept between runs; what it holds is known by the hash of its source. */
@@ -65,7 +64,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const place = placeOfDatabases()
   removeLeftovers(place)
   const folder = mkdtempSync(path.join(place, `svc-test-${process.pid}-`))
-  const bundling = bundleFunctions(withFunctions === false ? [] : readFunctions(), { shared: true })
+  const bundling = withFunctions === false ? Promise.resolve(new Map<string, WorkerModule[]>()) : builtFunctions()
   // It is waited for when the database is there.
   bundling.catch(() => {})
   const postgres = await startPostgres({

@@ -1,0 +1,80 @@
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { expect, test } from 'vitest'
+
+/** What is built of a checkout is kept by what the checkout says, so here is a checkout that changes. */
+test('what is built is kept until a source or a package changes, and is not where it would lie elsewhere', async () => {
+  const folder = mkdtempSync(path.join(realpathSync(tmpdir()), 'svc-kept-'))
+  const at = (name: string) => path.join(folder, name)
+  for (const name of ['lib/local', 'functions', 'node_modules']) mkdirSync(at(name), { recursive: true })
+  cpSync('lib/local/kept.ts', at('lib/local/kept.ts'))
+  const write = (name: string, text: string) => () => writeFileSync(at(name), text)
+  const { keep } = (await import(pathToFileURL(at('lib/local/kept.ts')).href)) as typeof import('../lib/local/kept.ts')
+  /** How often it is made where it is asked for twice, and whether it is there. */
+  const keepTwice = async (): Promise<[made: number, isThere: boolean]> => {
+    let made = 0
+    const files = new Set<string | undefined>()
+    for (let times = 0; times < 2; times++) {
+      const file = await keep('a.js', async (name) => {
+        made += 1
+        return [
+          { path: name, contents: 'built' },
+          { path: `${name}.map`, contents: '' },
+        ]
+      })
+      files.add(file && readFileSync(file, 'utf8'))
+    }
+    return [made, files.size === 1 && files.has('built')]
+  }
+  const built = [1, true]
+  const found = [0, true]
+  const notKept = [0, false]
+  const steps: [what: string, change: () => void, said: unknown][] = [
+    ['nothing is there', () => {}, built],
+    ['nothing changed', () => {}, found],
+    ['a function changed', write('functions/a.ts', 'a'), built],
+    ['it has another name', () => renameSync(at('functions/a.ts'), at('functions/b.ts')), built],
+    ['a function came', write('functions/c.ts', 'c'), built],
+    ['it went', () => rmSync(at('functions/c.ts')), found],
+    ['a package changed', write('node_modules/.package-lock.json', '{}'), built],
+    ['the tests changed', write('test.ts', ''), found],
+    [
+      'the packages lie elsewhere',
+      () => {
+        renameSync(at('node_modules'), at('elsewhere'))
+        symlinkSync(at('elsewhere'), at('node_modules'))
+      },
+      notKept,
+    ],
+    [
+      'there is no place',
+      () => {
+        rmSync(at('node_modules'))
+        renameSync(at('elsewhere'), at('node_modules'))
+        rmSync(at('node_modules/.svc'), { recursive: true })
+        writeFileSync(at('node_modules/.svc'), '')
+      },
+      notKept,
+    ],
+  ]
+  for (const [what, change, said] of steps) {
+    change()
+    expect([what, await keepTwice()]).toEqual([what, said])
+    if (what === 'the tests changed')
+      expect(readdirSync(at('node_modules/.svc')).filter((name) => name.includes('partial'))).toEqual([])
+  }
+  rmSync(folder, { recursive: true })
+})
