@@ -6,6 +6,7 @@ import { createPerson } from '../lib/local/people.ts'
 import { customer, type Shop } from '../lib/local/stripe-events.ts'
 import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
+import { type Drawn, drawInPlace } from './support/draw.ts'
 import { bill, firstPayment } from './support/payments.ts'
 import { password, signUpInBrowser } from './support/people.ts'
 import { startReceiver } from './support/receiver.ts'
@@ -744,17 +745,44 @@ const askewButtons = (page: Page) =>
     }),
   )
 
+/** How much wider a page is than the window, in pixels. */
+const overflow = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
+
+/** Of addresses that differ in the values of their query alone, one is enough. */
+function kindOf(address: string): string {
+  const { pathname, searchParams } = new URL(address, stack.baseUrl)
+  return [pathname, ...[...searchParams.keys()].toSorted()].join(' ')
+}
+
+/** Pages that were drawn as a phone does, by kind: on whose page, and what was seen. */
+const seenPages = new Map<string, Drawn & { on: Page; overflow: number }>()
+
+/** Draws a page as a phone does, and keeps what was seen. */
+async function drawOnPhone(page: Page, address: string) {
+  const seen = { ...(await drawInPlace(page, address)), on: page, overflow: await overflow(page) }
+  seenPages.set(kindOf(address), seen)
+  return seen
+}
+
+const desk = { width: 1280, height: 800 }
+const phone = { width: 390, height: 844 }
+
 test.each(pages)(
   '%s: every page is fit for all readers, in light, dark and on a phone (%#)',
   { timeout: 120_000 },
   async (who, paths) => {
     const { context, page } = who === 'nobody' ? await openBrowser() : { advertiser, partner }[who]
     const { rows } = await stack.sql.query<{ workspace_id: string }>('select workspace_id from programs where id = 1')
+    await page.goto('/account')
     for (const path of paths) {
-      await page.goto(/^\/(members|audit)$/.test(path) ? `/workspaces/${rows[0]?.workspace_id}${path}` : path)
+      const address = /^\/(members|audit)$/.test(path) ? `/workspaces/${rows[0]?.workspace_id}${path}` : path
+      await page.setViewportSize(phone)
+      const { overflow: closed } = await drawOnPhone(page, address)
       await page.evaluate(() => {
         for (const details of document.querySelectorAll('main details')) details.setAttribute('open', '')
       })
+      expect([path, closed, await overflow(page)]).toEqual([path, 0, 0])
+      await page.setViewportSize(desk)
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme })
         // Only colours differ in the dark.
@@ -762,30 +790,26 @@ test.each(pages)(
         expect([path, colorScheme, found]).toEqual([path, colorScheme, []])
       }
       expect([path, await askewButtons(page)]).toEqual([path, []])
-      await page.setViewportSize({ width: 390, height: 844 })
-      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
-      expect([path, overflow]).toEqual([path, 0])
-      await page.setViewportSize({ width: 1280, height: 800 })
     }
     if (who === 'nobody') await context.close()
   },
 )
 
-/** Addresses that a walk before drew as a phone does. A role with fewer rights sees less there, so it only reads them. */
-const drawn = new Set<string>()
-
-/** What somebody reaches by links from where they begin, each address once: a page that is there and fits a phone, or a file. */
+/**
+ * What somebody reaches by links from where they begin, each address once: a page that is there and fits a phone, or a file. What somebody else
+ * drew is only read: a role with fewer rights sees less there.
+ */
 async function crawl(context: BrowserContext, page: Page, start: string): Promise<string[]> {
-  const seen = new Set<string>()
+  const kinds = new Set<string>()
   const broken: unknown[] = []
   const waiting = [start]
-  await page.setViewportSize({ width: 390, height: 844 })
+  await page.goto('/account')
+  await page.setViewportSize(phone)
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
     const { pathname, searchParams } = new URL(next, stack.baseUrl)
-    // Of links that differ in their values alone, one is enough.
-    const kind = [pathname, ...[...searchParams.keys()].toSorted()].join(' ')
-    if (seen.has(kind)) continue
-    seen.add(kind)
+    const kind = kindOf(next)
+    if (kinds.has(kind)) continue
+    kinds.add(kind)
     // Filters of what is filtered already would never end.
     const follow = (found: string[]) =>
       waiting.push(...found.filter((link) => searchParams.size === 0 || !link.includes('?')))
@@ -794,25 +818,21 @@ async function crawl(context: BrowserContext, page: Page, start: string): Promis
       if (status !== 200) broken.push([next, status])
       continue
     }
-    if (drawn.has(kind)) {
+    const before = seenPages.get(kind)
+    if (before && before.on !== page) {
       const answer = await context.request.get(next)
       if (answer.status() !== 200) broken.push([next, answer.status()])
       const hrefs = (await answer.text()).matchAll(/<a [^>]*?href="(\/[^"]*)"/g)
       follow(Array.from(hrefs, ([, href = '']) => href.replaceAll('&amp;', '&')))
       continue
     }
-    drawn.add(kind)
-    const answer = await page.goto(next, { waitUntil: 'domcontentloaded' })
-    const { overflow, links } = await page.evaluate(() => ({
-      overflow: document.documentElement.scrollWidth - window.innerWidth,
-      links: Array.from(document.querySelectorAll('a[href^="/"]'), (link) => link.getAttribute('href') ?? ''),
-    }))
-    if (answer?.status() !== 200 || overflow > 0) broken.push([next, answer?.status(), overflow])
-    follow(links)
+    const seen = before ?? (await drawOnPhone(page, next))
+    if (seen.status !== 200 || seen.overflow > 0) broken.push([next, seen.status, seen.overflow])
+    follow(seen.links)
   }
-  await page.setViewportSize({ width: 1280, height: 800 })
+  await page.setViewportSize(desk)
   expect(broken).toEqual([])
-  return [...new Set(Array.from(seen, (kind) => kind.split(' ')[0] ?? ''))]
+  return [...new Set(Array.from(kinds, (kind) => kind.split(' ')[0] ?? ''))]
 }
 
 /** What the Tab key does not reach on a page, and where focus is not to be seen. */
@@ -847,7 +867,9 @@ async function missedByKeyboard(page: Page): Promise<string[]> {
     // The parts of a date and its calendar are stops of their own.
     return shown.length + 3 * document.querySelectorAll('[type=date]').length
   })
-  for (let stop = 0; stop <= count; stop++) await page.keyboard.press('Tab')
+  // The key is held, so that the browser draws no more often than the screen does.
+  await Promise.all(Array.from({ length: count + 1 }, () => page.keyboard.down('Tab')))
+  await page.keyboard.up('Tab')
   return await page.evaluate(() =>
     Array.from(document.querySelectorAll<HTMLElement>('[data-missed]'), ({ dataset }) => dataset['missed'] ?? ''),
   )
@@ -893,9 +915,10 @@ const walks: Walk[] = [
   { role: 'nobody', start: '/', opens: [], keyboard: '/sign-in' },
 ]
 
-/** Signs somebody in who has `role` in the first workspace. */
+/** Somebody signed in who has `role` in the first workspace. */
 async function signedIn(role: string): Promise<{ context: BrowserContext; page: Page }> {
   if (role === 'partner') return partner
+  if (role === 'owner') return advertiser
   const opened = await openBrowser()
   if (role === 'nobody') return opened
   const isGuest = role === 'member of one program'
@@ -949,6 +972,6 @@ test.each(walks)(
       await page.goto(keyboard)
     }
     expect(await missedByKeyboard(page)).toEqual([])
-    if (role !== 'partner') await context.close()
+    if (page !== partner.page && page !== advertiser.page) await context.close()
   },
 )

@@ -6,6 +6,7 @@ import type { TestProject } from 'vitest/node'
 import { isAlive, startPostgres } from '../../lib/local/postgres.ts'
 import { builtFunctions, type WorkerModule } from '../../lib/local/workers.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
+import { unpackChromium } from './chromium.ts'
 
 /** Kept between runs; what it holds is known by the hash of its source. */
 const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled/', import.meta.url))
@@ -54,7 +55,7 @@ function removeLeftovers(place: string): void {
 }
 
 /**
- * Starts one Postgres for all test files, with the migrated database that they clone, and builds the functions once. The
+ * Starts one Postgres for all test files, with the migrated database that they clone, builds the functions once, and unpacks Chromium. The
  * server keeps its promises to nobody after the run, so it does not wait for disks.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
@@ -65,8 +66,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   removeLeftovers(place)
   const folder = mkdtempSync(path.join(place, `svc-test-${process.pid}-`))
   const bundling = withFunctions === false ? Promise.resolve(new Map<string, WorkerModule[]>()) : builtFunctions()
-  // It is waited for when the database is there.
+  // Of a new checkout, once, where several test files would all find that it is missing.
+  const unpacking = unpackChromium()
+  // They are waited for when the database is there.
   bundling.catch(() => {})
+  unpacking.catch(() => {})
   const postgres = await startPostgres({
     dataFolder: path.join(folder, 'postgres'),
     password: 'test',
@@ -87,6 +91,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const modulesOf = Object.fromEntries(
       Array.from(bundles, ([name, modules]) => [name, modules.map((module) => module.path)]),
     )
+    await unpacking
     project.provide('adminUrl', postgres.urlOf('postgres'))
     project.provide('scriptsFolder', scriptsFolder)
     project.provide('modulesOf', modulesOf)
