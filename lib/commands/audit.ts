@@ -54,6 +54,9 @@ export const checks: Check[] = readdirSync(folder)
  */
 const plans = 'set local enable_nestloop = off; set local enable_mergejoin = off; set local join_collapse_limit = 1'
 
+/** Those who audit a program by itself do so again on the same connection: each check is prepared there, and its plan kept. */
+const plansOfPrograms = `${plans}; set local plan_cache_mode = force_generic_plan`
+
 /**
  * Checks that everything the data says agrees, in a whole database or in one program, on one snapshot, so that it can run beside
  * the service. Foreign keys are read again only where the whole database is checked. `client` is a plain Postgres connection
@@ -62,15 +65,16 @@ const plans = 'set local enable_nestloop = off; set local enable_mergejoin = off
 export async function audit(client: ClientBase, programId?: number): Promise<CheckResult[]> {
   await client.query('begin isolation level repeatable read read only')
   try {
-    await client.query(plans)
+    await client.query(programId === undefined ? plans : plansOfPrograms)
     const keys = programId === undefined ? (await client.query<Check>(foreignKeys)).rows : []
     const results: CheckResult[] = []
-    for (const { name: check, query } of [...checks, ...keys]) {
+    for (const [index, { name: check, query }] of [...checks, ...keys].entries()) {
       const started = performance.now()
-      const { rows } = await client.query<Finding & { total: number }>(
-        `select *, (count(*) over ())::integer as total from (${query}) off limit ${findingsShown}`,
-        [programId ?? null],
-      )
+      const { rows } = await client.query<Finding & { total: number }>({
+        ...(programId !== undefined && { name: `audit ${index}` }),
+        text: `select *, (count(*) over ())::integer as total from (${query}) off limit ${findingsShown}`,
+        values: [programId ?? null],
+      })
       const findings = rows.map(({ program_id, subject, found, expected }) => ({
         program_id,
         subject,
