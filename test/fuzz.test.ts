@@ -67,10 +67,10 @@ test(
       forms,
     })
     expect(wrong).toEqual([])
-    // Both kinds were among them, or the requests are not what they are meant to be.
-    expect(statuses[200]).toBeGreaterThan(100)
-    expect(statuses[303]).toBeGreaterThan(100)
-    expect(statuses[400]).toBeGreaterThan(100)
+    // Each kind was among them, or the requests are not what they are meant to be. Twenty seeds had 142 to 214, 109 to 152 and 149 to 213 of them.
+    expect(statuses[200]).toBeGreaterThan(50)
+    expect(statuses[303]).toBeGreaterThan(50)
+    expect(statuses[400]).toBeGreaterThan(50)
     const { rows } = await stack.sql.query<{ id: string }>(
       `select id from sales where transaction_id not like '${stagedSale}%' order by id`,
     )
