@@ -257,18 +257,20 @@ describe('the reference page', async () => {
   })
 
   const browser = await launchBrowser()
+  const sheet = await browser.newPage({ bypassCSP: true })
+  await sheet.goto(`${stack.baseUrl}/api/v1/reference`)
+  await sheet.evaluate(`document.querySelectorAll('details').forEach((one) => (one.open = true))`)
+
   test.for([
     ['light', 1280],
     ['dark', 390],
   ] as const)(
     '%s at %i pixels: axe finds nothing, and the page is not wider than the screen',
     async ([colorScheme, width]) => {
-      const sheet = await browser.newPage({ colorScheme, viewport: { width, height: 900 }, bypassCSP: true })
-      await sheet.goto(`${stack.baseUrl}/api/v1/reference`)
-      await sheet.evaluate(`document.querySelectorAll('details').forEach((one) => (one.open = true))`)
+      await sheet.emulateMedia({ colorScheme })
+      await sheet.setViewportSize({ width, height: 900 })
       expect(await axeFindings(sheet)).toEqual([])
       expect(await sheet.evaluate('document.documentElement.scrollWidth')).toBe(width)
-      await sheet.close()
     },
   )
 })

@@ -803,6 +803,7 @@ async function crawl(context: BrowserContext, page: Page, start: string): Promis
   const kinds = new Set<string>()
   const broken: unknown[] = []
   const waiting = [start]
+  const cookie = (await context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ')
   await page.goto('/account')
   await page.setViewportSize(phone)
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
@@ -814,14 +815,15 @@ async function crawl(context: BrowserContext, page: Page, start: string): Promis
     const follow = (found: string[]) =>
       waiting.push(...found.filter((link) => searchParams.size === 0 || !link.includes('?')))
     if (pathname.endsWith('.csv') || /^\/(docs|api)\b/.test(pathname)) {
-      const { status } = await context.request.get(next).then((answer) => ({ status: answer.status() }))
+      const { status, body } = await fetch(new URL(next, stack.baseUrl), { headers: { cookie } })
+      await body?.cancel()
       if (status !== 200) broken.push([next, status])
       continue
     }
     const before = seenPages.get(kind)
     if (before && before.on !== page) {
-      const answer = await context.request.get(next)
-      if (answer.status() !== 200) broken.push([next, answer.status()])
+      const answer = await fetch(new URL(next, stack.baseUrl), { headers: { cookie } })
+      if (answer.status !== 200) broken.push([next, answer.status])
       const hrefs = (await answer.text()).matchAll(/<a [^>]*?href="(\/[^"]*)"/g)
       follow(Array.from(hrefs, ([, href = '']) => href.replaceAll('&amp;', '&')))
       continue

@@ -26,6 +26,23 @@ test('every part of the dashboard has its place on the page of parts', () => {
   expect(parts.filter((name) => !new RegExp(`<${name}\\b`).test(page))).toEqual([])
 })
 
+const page = await browser.newPage()
+await page.route('http://parts.example/**', async (route) => {
+  const { pathname } = new URL(route.request().url())
+  const asset = Object.values(assets).find(({ path }) => path === pathname)
+  if (asset) return await route.fulfill({ contentType: asset.type, body: asset.text })
+  const answer = await app.request(pathname, undefined, {})
+  return await route.fulfill({
+    status: answer.status,
+    contentType: 'text/html; charset=utf-8',
+    body: await answer.text(),
+  })
+})
+const opened = await page.goto('http://parts.example/parts')
+await page.evaluate(() => {
+  for (const details of document.querySelectorAll('main details:not(.switcher)')) details.setAttribute('open', '')
+})
+
 test.each([
   ['light', 1280],
   ['dark', 1280],
@@ -34,27 +51,11 @@ test.each([
 ] as const)(
   'the parts in %s at %i pixels: axe finds nothing, and none is wider than the screen',
   async (colorScheme, width) => {
-    const context = await browser.newContext({ colorScheme, viewport: { width, height: 844 } })
-    const page = await context.newPage()
-    await page.route('http://parts.example/**', async (route) => {
-      const { pathname } = new URL(route.request().url())
-      const asset = Object.values(assets).find(({ path }) => path === pathname)
-      if (asset) return await route.fulfill({ contentType: asset.type, body: asset.text })
-      const answer = await app.request(pathname, undefined, {})
-      return await route.fulfill({
-        status: answer.status,
-        contentType: 'text/html; charset=utf-8',
-        body: await answer.text(),
-      })
-    })
-    const opened = await page.goto('http://parts.example/parts')
     expect(opened?.status()).toBe(200)
-    await page.evaluate(() => {
-      for (const details of document.querySelectorAll('main details:not(.switcher)')) details.setAttribute('open', '')
-    })
+    await page.emulateMedia({ colorScheme })
+    await page.setViewportSize({ width, height: 844 })
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
     expect(wide).toBe(0)
     expect(await axeFindings(page)).toEqual([])
-    await context.close()
   },
 )
