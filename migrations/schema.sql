@@ -8402,10 +8402,14 @@ begin
   select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
-  perform claim_api_refunds(sale, told);
-  sale := give_back_refunds(sale, commission, told);
+  if told is not null then
+    perform claim_api_refunds(sale, told);
+    sale := give_back_refunds(sale, commission, told);
+  end if;
   sale := refill_capped_refunds(sale, commission);
-  sale := take_told_refunds(sale, commission, told);
+  if told is not null then
+    sale := take_told_refunds(sale, commission, told);
+  end if;
 end $function$
 ;
 
@@ -8431,9 +8435,11 @@ begin
   where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
     and v.currency = sale.currency and v.livemode <> sale.is_test;
   perform settle_refunds(sale.program_id, sale.id, told);
-  update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.', waits_for = null
-  from unnest(told) t
-  where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
+  if told is not null then
+    update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.', waits_for = null
+    from unnest(told) t
+    where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
+  end if;
   update processor_events e set waits_for = 'conversion'
   from processor_reversals v
   where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))

@@ -207,10 +207,14 @@ begin
   select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
-  perform claim_api_refunds(sale, told);
-  sale := give_back_refunds(sale, commission, told);
+  if told is not null then
+    perform claim_api_refunds(sale, told);
+    sale := give_back_refunds(sale, commission, told);
+  end if;
   sale := refill_capped_refunds(sale, commission);
-  sale := take_told_refunds(sale, commission, told);
+  if told is not null then
+    sale := take_told_refunds(sale, commission, told);
+  end if;
 end $$;
 
 -- The refunds of a sale that was attributed after them have not reduced its commission yet; record_sale has counted them with its amount. They are entered now, one by one.

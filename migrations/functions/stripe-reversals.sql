@@ -99,9 +99,11 @@ begin
   where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
     and v.currency = sale.currency and v.livemode <> sale.is_test;
   perform settle_refunds(sale.program_id, sale.id, told);
-  update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.', waits_for = null
-  from unnest(told) t
-  where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
+  if told is not null then
+    update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.', waits_for = null
+    from unnest(told) t
+    where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
+  end if;
   update processor_events e set waits_for = 'conversion'
   from processor_reversals v
   where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
