@@ -70,20 +70,13 @@ beforeAll(async () => {
     }
   }
   const { packages } = lock.parse(JSON.parse(readFileSync(path.join(root, 'package-lock.json'), 'utf8')))
-  for (const [name, { dev }] of Object.entries(packages)) {
-    if (
-      !name.startsWith('node_modules/') ||
-      dev ||
-      name.includes('/node_modules/', 1) ||
-      !existsSync(path.join(root, name))
-    )
-      continue
-    mkdirSync(path.dirname(path.join(image, name)), { recursive: true })
-    await run('cp', ['-al', path.join(root, name), path.join(image, name)]).catch(() =>
-      // The temporary folder is on another disk.
-      run('cp', ['-a', path.join(root, name), path.join(image, name)]),
-    )
-  }
+  const installed = Object.entries(packages).flatMap(([name, { dev }]) => {
+    const isOwn = name.startsWith('node_modules/') && !name.includes('/node_modules/', 1)
+    return isOwn && !dev && existsSync(path.join(root, name)) ? [name] : []
+  })
+  const copy = async (how: string) => await run('cp', [how, '--parents', ...installed, image], { cwd: root })
+  // Where the temporary folder is on another disk, there are no links.
+  await copy('-al').catch(() => copy('-a'))
 })
 afterAll(() => {
   const running = path.join(folder, 'svc.pid')
@@ -122,13 +115,23 @@ test('the image starts as a user without rights, on a folder that it cannot writ
   await expect(run(process.execPath, checked)).rejects.toMatchObject({ code: 1 })
 }, 120_000)
 
-test.each(['migrate', 'audit', 'backup', 'erase', 'replay', 'own-account', 'backfill'])(
-  'the image has what %s needs',
-  async (name) => {
-    const { stdout } = await run(process.execPath, [`lib/commands/${name}.ts`, '--help'], { cwd: image })
-    expect(stdout).toContain('npm run')
-  },
-)
+const commands = ['migrate', 'audit', 'backup', 'erase', 'replay', 'own-account', 'backfill']
+test.each(commands)('the image has what %s needs', async (name) => {
+  const { stdout } = await run(process.execPath, [`lib/commands/${name}.ts`, '--help'], { cwd: image })
+  expect(stdout).toContain('npm run')
+})
+
+test('the image has what commands read only once they know what to do', async () => {
+  const late = commands.flatMap((name) =>
+    Array.from(
+      readFileSync(path.join(image, `lib/commands/${name}.ts`), 'utf8').matchAll(/import\('(.*)'\)/g),
+      (found) => path.posix.join('./lib/commands', found[1] ?? ''),
+    ),
+  )
+  expect(late).toContain('lib/stripe/client.ts')
+  const script = late.map((file) => `await import('./${file}')`).join('\n')
+  await run(process.execPath, ['--input-type=module', '--eval', script], { cwd: image })
+})
 
 test('the nightly backup that fails says so and leaves the old ones, and one that is made takes their place', async () => {
   const { databaseUrl } = await createDatabase()
