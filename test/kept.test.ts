@@ -23,6 +23,7 @@ test('what is built is kept until a source or a package changes, and is not wher
   cpSync('lib/local/kept.ts', at('lib/local/kept.ts'))
   const write = (name: string, text: string) => () => writeFileSync(at(name), text)
   const { keep } = (await import(pathToFileURL(at('lib/local/kept.ts')).href)) as typeof import('../lib/local/kept.ts')
+  let whileMade: (() => void) | undefined
   /** How often it is made where it is asked for twice, and whether it is there. */
   const keepTwice = async (): Promise<[made: number, isThere: boolean]> => {
     let made = 0
@@ -30,6 +31,7 @@ test('what is built is kept until a source or a package changes, and is not wher
     for (let times = 0; times < 2; times++) {
       const file = await keep('a.js', async (name) => {
         made += 1
+        whileMade?.()
         return [
           { path: name, contents: 'built' },
           { path: `${name}.map`, contents: '' },
@@ -51,6 +53,15 @@ test('what is built is kept until a source or a package changes, and is not wher
     ['it went', () => rmSync(at('functions/c.ts')), found],
     ['a package changed', write('node_modules/.package-lock.json', '{}'), built],
     ['the tests changed', write('test.ts', ''), found],
+    [
+      'a function changes while it is read',
+      () => {
+        write('functions/c.ts', 'c2')()
+        whileMade = write('functions/c.ts', 'c3')
+      },
+      [2, false],
+    ],
+    ['it was read again', () => {}, found],
     [
       'the packages lie elsewhere',
       () => {

@@ -243,6 +243,9 @@ test('the steps of the page, pasted, install it, back it up, upgrade it and rest
     writeFileSync(path.join(bin, name), `#!/bin/bash\nset -eu\n${script}\n`, { mode: 0o755 })
   }
   await step('install')
+  const built = () => readdirSync(path.join(image, 'node_modules/.svc'))
+  const atInstall = built()
+  expect(atInstall).toContainEqual(expect.stringMatching(/-service\.js$/))
   const file = path.join(folder, 'svc.env')
   expect(statSync(file).mode & 0o777).toBe(0o600)
   // What the page says to fill in.
@@ -265,6 +268,8 @@ test('the steps of the page, pasted, install it, back it up, upgrade it and rest
   expect(await query(url(), 'select email from users')).toEqual([{ email: 'ada@example.com' }])
   expect(readFileSync(path.join(data, 'secrets.json'), 'utf8')).toBe(secrets)
   expect((await fetch(`http://127.0.0.1:${port}/sign-in`)).status).toBe(200)
+  // What was built in one folder is what starts in another.
+  expect(built()).toEqual(atInstall)
   await run(path.join(bin, 'systemctl'), ['stop', 'svc'])
   rmSync(path.join(folder, 'svc.pid'))
 }, 240_000)

@@ -32,16 +32,18 @@ interface Made {
  * where that cannot be, as in a folder of another user or on a full disk: then the sources do.
  */
 export async function keep(name: string, make: (file: string) => Promise<Made[]>): Promise<string | undefined> {
-  const file = path.join(folder, `${hashOfSources()}-${name}`)
   try {
+    const said = hashOfSources()
+    const file = path.join(folder, `${said}-${name}`)
     // Where it leads elsewhere, `../../` would be another checkout.
     if (realpathSync(packages) !== packages) return undefined
-    if (!existsSync(file)) await write(file, make)
+    if (existsSync(file)) return file
+    // A source may have changed while it was read.
+    return (await write(file, make, () => hashOfSources() === said)) ? file : undefined
   } catch (error) {
     if (error instanceof Error && 'errno' in error) return undefined
     throw error
   }
-  return file
 }
 
 function hashOfSources(): string {
@@ -58,11 +60,16 @@ function hashOfSources(): string {
 }
 
 /** The file itself comes last: whoever finds it finds all. */
-async function write(file: string, make: (file: string) => Promise<Made[]>): Promise<void> {
+async function write(
+  file: string,
+  make: (file: string) => Promise<Made[]>,
+  isStillSaid: () => boolean,
+): Promise<boolean> {
   mkdirSync(folder, { recursive: true })
   const partial = mkdtempSync(path.join(folder, 'partial-'))
   try {
     const made = await make(file)
+    if (!isStillSaid()) return false
     for (const one of made.toSorted((a, b) => Number(a.path === file) - Number(b.path === file))) {
       const whole = path.join(partial, path.basename(one.path))
       writeFileSync(whole, one.contents, { flush: true })
@@ -72,6 +79,7 @@ async function write(file: string, make: (file: string) => Promise<Made[]>): Pro
     rmSync(partial, { recursive: true })
   }
   removeOld()
+  return true
 }
 
 /** Of sources that were: another process may be about to read one. */
