@@ -11,7 +11,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { freePort } from '../lib/local/postgres.ts'
 
-/** `npm start` and `npm run -s sandbox` as people run them, on a data folder of the test's own. */
+/** `npm start`, `npm run -s sandbox` and the walk of the README as people run them, on a data folder of the test's own. */
 const run = promisify(execFile)
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-stack-'))
 const port = await freePort()
@@ -36,10 +36,11 @@ async function start(): Promise<void> {
   await vi.waitFor(() => expect(output).toContain(`The service runs at ${baseUrl}`), 150_000)
 }
 
-async function stop(signal: NodeJS.Signals): Promise<void> {
+/** Resolves with the exit code and the signal that ended it. */
+async function stop(signal: NodeJS.Signals): Promise<unknown[]> {
   const exited = once(stack, 'exit')
   stack.kill(signal)
-  await exited
+  return await exited
 }
 
 async function makeSandbox(...options: string[]): Promise<Record<string, string | number>> {
@@ -145,6 +146,33 @@ test.skipIf(ownAddress === undefined).each(['queueUrl', 'databaseUrl', 'baseUrl'
   },
 )
 
+test('the walk in the README, pasted, ends with the reversed commission, the deducted balance and the notification', async () => {
+  const readme = readFileSync('README.md', 'utf8')
+  const walk = /### From a click to a reversed commission[^]*?```sh\n([^]*?)```/.exec(readme)?.[1] ?? ''
+  const file = path.join(folder, 'sandbox.json')
+  const { stdout } = await run('bash', ['-euc', walk.replaceAll('sandbox.json', file)], { env })
+
+  expect(stdout).toContain('"status":"refunded","deductionAmount":6,')
+  expect(stdout).toContain('"status":"reversed","deductionAmount":14,')
+  expect(stdout).toMatch(/Commissions[^]*'order-1'[^]*'20.00'[^]*'20.00'[^]*'reversed'[^]*'chargeback'/)
+  expect(stdout).toMatch(/Balances[^]*'0.00'[^]*'0.00'[^]*Entries[^]*'20.00'[^]*'-6.00'[^]*'-14.00'/)
+  expect(stdout).toMatch(/Notifications[^]*'commission_refunded'[^]*'6.00'[^]*'commission_reversed'[^]*'14.00'/)
+}, 60_000)
+
+test('a second start says that the data folder is in use', async () => {
+  const other = { ...env, PORT: String(await freePort()) }
+  await expect(run(process.execPath, ['lib/local/start.ts'], { env: other })).rejects.toThrow(
+    /in use by the stack of process \d+/,
+  )
+})
+
+test('a start on a taken port says so, and which variable chooses another', async () => {
+  const other = { ...env, LOCAL_DATA_FOLDER: path.join(folder, 'other') }
+  await expect(run(process.execPath, ['lib/local/start.ts'], { env: other })).rejects.toThrow(
+    /is taken by another program\. Stop it, or choose a port: PORT=/,
+  )
+})
+
 test('a kill leaves no process behind, and the next start has the data', { timeout: 240_000 }, async () => {
   await stop('SIGKILL')
   await expect(makeSandbox()).rejects.toThrow('The local stack is not running. Start it with `npm start`')
@@ -165,6 +193,11 @@ test('a kill leaves no process behind, and the next start has the data', { timeo
   await stop('SIGTERM')
   expect(await leftovers()).toEqual([])
 })
+
+test('Ctrl-C ends the stack cleanly', async () => {
+  await start()
+  expect(await stop('SIGINT')).toEqual([0, null])
+}, 240_000)
 
 /** Processes of this machine that work in the test's data folder or serve its port. */
 async function leftovers(): Promise<string[]> {

@@ -13,7 +13,6 @@ const longest = [
   'cash-teeth',
   'svc-listen',
   'docs',
-  'readme',
   'serve-install',
   'local-stack',
   'chaos',
