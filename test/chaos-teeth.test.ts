@@ -7,7 +7,7 @@ import { runHistory } from './chaos/run-history.ts'
 import { startFaultyMail } from './chaos/mail.ts'
 import { startFaultyQueue } from './chaos/queue-faults.ts'
 import { openWorld } from './chaos/world.ts'
-import { startEndpoint } from './support/stack.ts'
+import { openConnections, startEndpoint } from './support/stack.ts'
 
 const [queue, stripe] = await Promise.all([startQueue(), startLocalStripe()])
 const faultyQueue = await startFaultyQueue(queue.endpoint, 1, 0.3)
@@ -17,6 +17,7 @@ afterAll(async () => {
   await stripe.close()
 })
 const { databaseUrl, neon, sql } = await startEndpoint('workers')
+const pool = openConnections(databaseUrl, 8)
 
 const functionNames = [
   'commission_of',
@@ -369,6 +370,7 @@ test.each(Object.entries(mistakes))(
     const world = openWorld({
       service,
       databaseUrl,
+      pool,
       neonEndpoint: neon.url,
       neonControl: neon.control,
       queueEndpoint: faultyQueue.url,
@@ -393,7 +395,13 @@ test.each(Object.entries(mistakes))(
           next <= 8 ? 20 : 40,
         )
       }
-      if (isOfMail) {
+      // How many mails a few histories have depends on what comes together, and with it whether the mail API refuses one of them.
+      for (let more = 0; isOfMail && more < 8 && found.length === 0; more++) {
+        if (more > 0)
+          await run(
+            known.map((seed) => seed + more * known.length),
+            steps,
+          )
         expect(found).toEqual([])
         found.push(...(await deliverEverything(world, faultyQueue, queue.url, mail)))
       }

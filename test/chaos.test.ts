@@ -8,7 +8,7 @@ import { mailedTo, startFaultyMail } from './chaos/mail.ts'
 import { startFaultyQueue } from './chaos/queue-faults.ts'
 import { runWebhookChaos } from './chaos/webhooks.ts'
 import { openWorld } from './chaos/world.ts'
-import { startEndpoint } from './support/stack.ts'
+import { openConnections, startEndpoint } from './support/stack.ts'
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
 const [{ databaseUrl, neon }, queue, stripe, service] = await Promise.all([
@@ -22,6 +22,7 @@ const mail = await startFaultyMail(seed, 0.3)
 const world = openWorld({
   service,
   databaseUrl,
+  pool: openConnections(databaseUrl, 8),
   neonEndpoint: neon.url,
   neonControl: neon.control,
   queueEndpoint: faultyQueue.url,

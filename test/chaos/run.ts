@@ -1,4 +1,5 @@
 import { readOptions } from '../../lib/commands/command.ts'
+import { Pool } from 'pg'
 import color from 'picocolors'
 import { Database } from '../../lib/database.ts'
 import { createSandbox } from '../../lib/local/sandbox.ts'
@@ -41,9 +42,14 @@ const [stand, service] = await Promise.all([startStand(), loadService()])
 const { databaseUrl, neon, queue, stripe } = stand
 const faultyQueue = await startFaultyQueue(queue.endpoint, firstSeed, 0.3)
 const mail = await startFaultyMail(firstSeed, 0.3)
+// A connection that breaks is replaced by the pool.
+const pool = new Pool({ connectionString: databaseUrl, max: lanes })
+pool.on('error', () => {})
+pool.on('connect', (client) => client.on('error', () => {}))
 const worldOptions = {
   service,
   databaseUrl,
+  pool,
   neonEndpoint: neon.url,
   neonControl: neon.control,
   queueEndpoint: faultyQueue.url,
@@ -150,6 +156,7 @@ console.log(
 )
 const notifications = await world.pool.query<{ count: string }>('select count(*) from notifications')
 await world.close()
+await pool.end()
 await workers.close()
 await faultyQueue.close()
 await mail.close()

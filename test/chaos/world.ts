@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { Pool } from 'pg'
+import type { Pool } from 'pg'
 import type { Database } from '../../lib/database.ts'
 import { localAws } from '../../lib/local/environment.ts'
 import type { Fault, NeonEndpoint } from '../../lib/local/neon.ts'
@@ -12,6 +12,8 @@ export const webhookSecret = 'whsec_chaos'
 export interface WorldOptions {
   service: Service
   databaseUrl: string
+  /** Connections to it without faults, for looking. They outlive the world: what they have planned serves the next one. */
+  pool: Pool
   neonEndpoint: string
   /** What faults at that endpoint take. */
   neonControl: NeonEndpoint['control']
@@ -74,10 +76,7 @@ const never = new Promise<never>(() => {})
  * killed at any of them, and after its answer.
  */
 export function openWorld(options: WorldOptions): World {
-  const { service, databaseUrl, neonEndpoint, neonControl, faultRate } = options
-  const pool = new Pool({ connectionString: databaseUrl, max: 8 })
-  pool.on('error', () => {})
-  pool.on('connect', (client) => client.on('error', () => {}))
+  const { service, databaseUrl, pool, neonEndpoint, neonControl, faultRate } = options
   const env = {
     DATABASE_URL: databaseUrl,
     NEON_ENDPOINT: neonEndpoint,
@@ -216,7 +215,6 @@ export function openWorld(options: WorldOptions): World {
     async close() {
       await world.idle()
       globalThis.fetch = realFetch
-      await pool.end()
     },
   }
   Object.assign(globalThis, { svcLog: (line: string) => void world.logs.push(line) })

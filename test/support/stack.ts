@@ -59,7 +59,7 @@ export async function createDatabase(): Promise<TestDatabase> {
 
 /** `max` plain connections at once to a database of the test file's own, for looking and for what happens at the same moment. */
 export function openConnections(databaseUrl: string, max: number): Pool {
-  const pool = new Pool({ connectionString: databaseUrl, max })
+  const pool = new Pool({ connectionString: databaseUrl, max, idleTimeoutMillis: 60_000 })
   // The database may go before the last connection has said that it closed; an error that nobody listens to would end the process.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
