@@ -37,6 +37,9 @@ const longest = [
   'months',
   'money-races',
   'two-factor',
+  'queue-down',
+  'cash-oracle',
+  'disk-full',
 ]
 
 function placeOf({ moduleId }: TestSpecification): number {

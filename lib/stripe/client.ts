@@ -15,14 +15,23 @@ export interface StripeEnv {
 const timeoutMilliseconds = 5000
 const retries = 2
 
+/** The one that was opened last. It is made of some hundred resources, and most events ask Stripe nothing. */
+let opened: { key: string; url: string | undefined; client: Stripe } | undefined
+
 /** A client that gives up after five seconds a try and tries three times in all. */
 export function openStripe(env: StripeEnv): Stripe {
+  const { STRIPE_SECRET_KEY: key, STRIPE_API_URL: url } = env
+  if (opened?.key !== key || opened.url !== url) opened = { key, url, client: newClient(env) }
+  return opened.client
+}
+
+function newClient(env: StripeEnv): Stripe {
   const address = env.STRIPE_API_URL ? new URL(env.STRIPE_API_URL) : undefined
   return new Stripe(env.STRIPE_SECRET_KEY, {
     timeout: timeoutMilliseconds,
     maxNetworkRetries: retries,
     telemetry: false,
-    httpClient: Stripe.createFetchHttpClient(),
+    httpClient: Stripe.createFetchHttpClient((input, init) => fetch(input, init)),
     ...(address && {
       host: address.hostname,
       port: address.port,
