@@ -60,8 +60,9 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.{ts,tsx}'],
     globalSetup: ['test/support/global-setup.ts'],
-    // On two cores, since a file that waits for a browser, a process or a queue leaves its core to another.
-    maxWorkers: 4,
+    // On two cores, since a file that waits for a browser, a process or a queue leaves its core to another. A fourth fills what waits are left,
+    // but all four then take longer, and it reads all modules once more.
+    maxWorkers: 3,
     // What tests change of their process they set back, so that files need no process each: a quarter less CPU time in all.
     isolate: false,
     sequence: { sequencer: LongestFirst },

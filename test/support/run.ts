@@ -89,7 +89,7 @@ const counter = {
  * memory that the linter and the compiler take.
  */
 async function runChecks(): Promise<void> {
-  for (const one of checks) await check(one, constants.priority.PRIORITY_BELOW_NORMAL)
+  for (const one of checks) await check(one, constants.priority.PRIORITY_LOW)
 }
 
 await check(build)
