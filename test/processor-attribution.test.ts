@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { refund, type Shop } from '../lib/local/stripe-events.ts'
+import { invoicePayment, refund, type Shop } from '../lib/local/stripe-events.ts'
 import { ApiError } from '../lib/errors.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
@@ -364,15 +364,20 @@ const keyHashOf = async ({ programId }: TestShop) => {
 const withKey = new Set<number>()
 
 describe('a purchase that arrives before what says who its buyer is', () => {
-  test('is attributed when that comes, with what was refunded of it', async () => {
+  test('is attributed when that comes, with what was refunded of it and nothing of a refund that had failed', async () => {
     const { shop, at } = await windowed()
     expect(await renewal(at(35), 'in_2')).toMatchObject({ body: { reason: 'No partner brought this customer.' } })
-    await send(at(36), 'refund.created', refund(at(36), { id: 're_1', amount: 5000, charge: 'ch_in_2' }))
+    const paid = { invoice: 'in_2', payment_intent: 'pi_in_2', amount: 10_000 }
+    await send(at(35), 'invoice_payment.paid', invoicePayment(at(35), paid))
+    const failing = { id: 're_0', amount: 1000, payment_intent: 'pi_in_2' }
+    await send(at(36), 'refund.created', refund(at(36), failing))
+    await send(at(36), 'refund.updated', refund(at(36), { ...failing, status: 'failed' }))
+    await send(at(36), 'refund.created', refund(at(36), { id: 're_1', amount: 5000, payment_intent: 'pi_in_2' }))
     expect(await partnersOf(shop)).toEqual({ in_2: null })
     expect(await send(at(0), 'checkout.session.completed', firstPayment(at(0)))).toMatchObject({ requests: 1 })
     expect(await salesOf(shop)).toMatchObject([
-      { transaction_id: 'in_2', partner_id: shop.partnerId, commission: 2000 },
-      { transaction_id: 'in_1', partner_id: shop.partnerId, commission: 2000 },
+      { transaction_id: 'in_2', partner_id: shop.partnerId, commission: 2000, refunded: 5000, reversed: 1000 },
+      { transaction_id: 'in_1', partner_id: shop.partnerId, commission: 2000, refunded: 0, reversed: 0 },
     ])
     const log = await sql.query(
       'select reason, awaits from processor_events where program_id = $1 and reason is not null',
