@@ -87,7 +87,7 @@ export class Database {
 
   /**
    * The same database; the audit log puts down what is done by it to this user. Where they sent a form, the first transaction takes it,
-   * and all fail (constraint `used_forms_pkey`) where another request did before. See migrations/functions/audit-log.sql.
+   * and all fail (constraint `used_forms_pkey`) where another request did before. See migrations/functions/1_base/audit-log.sql.
    */
   actingAs(userId: string | null, form?: SentForm): Database {
     return this.#after('select act_as($1, $2, $3)', [userId, form?.token, form?.requestId])

@@ -114,8 +114,8 @@ const sumOf = (name: string) =>
 
 describe('functions', () => {
   const living = readSqlFiles()
-  /** The project's own files, with this change of the text of functions/counters.sql. */
-  const counters = 'functions/counters.sql'
+  /** The project's own files, with this change of the text of functions/1_base/counters.sql. */
+  const counters = 'functions/1_base/counters.sql'
   const withChange = (from: string, to: string) =>
     living.map(({ name, sql }) => {
       if (name !== counters) return file(name, sql)

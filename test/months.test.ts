@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { readSqlFiles } from '../lib/commands/migrate.ts'
 import { checkMonth } from './months/check.ts'
 import { openConnections, startEndpoint } from './support/stack.ts'
 
@@ -134,7 +134,8 @@ function refused(error: unknown): string[] {
 
 test.each(planted)('months find %s', async (_, file, from, to, firstMonth = 1) => {
   // Only the function that the place is in, because each connection reads and plans anew what is written.
-  const functions = readFileSync(`migrations/functions/${file}.sql`, 'utf8').split(/^(?=create or replace )/m)
+  const living = readSqlFiles().find(({ name }) => name.endsWith(`/${file}.sql`))
+  const functions = living?.sql.split(/^(?=create or replace )/m) ?? []
   const places = functions.filter((text) => text.includes(from))
   expect(places, `the place in ${file}.sql`).toHaveLength(1)
   const [text = ''] = places

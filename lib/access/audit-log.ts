@@ -4,7 +4,7 @@ import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
 /**
- * The audit log of a workspace: who did what. Most entries are written by the database where the act itself is (migrations/functions/audit-log.sql);
+ * The audit log of a workspace: who did what. Most entries are written by the database where the act itself is (migrations/functions/1_base/audit-log.sql);
  * whoever acts is said by `Database.actingAs`. What the database cannot see, such as a file that somebody takes along, is noted here.
  */
 export type AuditEntry = InferResult<ReturnType<typeof auditEntriesStatement>>[number]

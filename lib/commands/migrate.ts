@@ -14,23 +14,23 @@ const advisoryLockKey = '7350163984021'
 const oldestPostgres = 18
 
 export interface SqlFile {
-  /** `0001_identity.sql`, or `functions/clicks.sql`. */
+  /** `0001_identity.sql`, or `functions/4_attribution/clicks.sql`. */
   name: string
   sql: string
   checksum: string
 }
 
-/** The files `migrations/NNNN_name.sql` and `migrations/functions/name.sql`, in the order in which they are applied. */
+/**
+ * Reads `migrations/NNNN_name.sql`, then everything below `migrations/functions/`, in the order in which they are applied. The numbered
+ * folders of functions are layers: each is applied after the ones it calls.
+ */
 export function readSqlFiles(folder = migrationsFolder): SqlFile[] {
-  const namesIn = (path: string, pattern: RegExp) =>
-    readdirSync(new URL(path, folder))
-      .filter((name) => pattern.test(name))
-      .toSorted()
-      .map((name) => path + name)
-  const names = [...namesIn('./', /^\d{4}_[a-z0-9_]+\.sql$/), ...namesIn('./functions/', /\.sql$/)]
-  return names.map((name) => {
+  const names = readdirSync(folder, { encoding: 'utf8', recursive: true }).toSorted()
+  const numbered = names.filter((name) => /^\d{4}_[a-z0-9_]+\.sql$/.test(name))
+  const functions = names.filter((name) => /^functions\/.*\.sql$/.test(name))
+  return [...numbered, ...functions].map((name) => {
     const sql = readFileSync(new URL(name, folder), 'utf8')
-    return { name: name.slice(2), sql, checksum: createHash('sha256').update(sql).digest('hex') }
+    return { name, sql, checksum: createHash('sha256').update(sql).digest('hex') }
   })
 }
 

@@ -40,7 +40,7 @@ export interface RecordedSale {
 /**
  * Records a sale that the integrator's server sent: its customer is that of `customer_key`, else that of a valid click, to
  * which the key is then bound; with neither, the customer whom the `coupon` of a partner brings now. A coupon also decides whose the sale of a known
- * customer is (migrations/functions/codes.sql). With none of them the sale is kept without attribution and earns nothing. A transaction id that
+ * customer is (migrations/functions/4_attribution/codes.sql). With none of them the sale is kept without attribution and earns nothing. A transaction id that
  * is taken is refused with `duplicate_transaction`, which says whether the stored sale is the same; where that has no customer yet, it is
  * given this one and earns its commission. Any id of a payment that the connected processor told of means the sale of that payment. `requestId` (uuid) marks the
  * sale as this request's, so that a try whose answer was lost is not taken for a duplicate. `outbox` are the messages to send.

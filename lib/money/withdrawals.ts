@@ -89,7 +89,7 @@ export async function cancelWithdrawal(
 
 /**
  * Marks an open withdrawal as paid, deducts it from the balance, marks the commissions that it pays
- * (mark_paid_commissions in migrations/functions/withdrawals.sql) and tells the partner.
+ * (mark_paid_commissions in migrations/functions/2_ledger/withdrawals.sql) and tells the partner.
  *
  * `amountCents` is what was transferred: a withdrawal that a reversal has reduced meanwhile is refused with `conflict`. So are
  * refused and cancelled ones; `not_found` where the program has no such withdrawal. Paying it again changes nothing.

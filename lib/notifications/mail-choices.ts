@@ -4,7 +4,7 @@ import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
-/** What people choose to be mailed about; which kind of notification is of which topic says `mail_topic_of` in migrations/functions/notifications.sql. */
+/** What people choose to be mailed about; which kind of notification is of which topic says `mail_topic_of` in migrations/functions/1_base/notifications.sql. */
 export const mailTopics = ['earned', 'reversed', 'paid', 'application', 'payout_due', 'review', 'trouble'] as const
 export type MailTopic = (typeof mailTopics)[number]
 

@@ -64,7 +64,7 @@ const holderOf = (holder: RuleHolder) => ({
   of_partner_id: typeof holder === 'object' && 'partnerId' in holder ? holder.partnerId : null,
 })
 
-/** Has these rules hold from now on, in place of those that did: see save_rules in migrations/functions/commission-rules.sql. */
+/** Has these rules hold from now on, in place of those that did: see save_rules in migrations/functions/3_commissions/commission-rules.sql. */
 const saveRulesStatement = (programId: number, holder: RuleHolder, rules: CommissionRule[]) =>
   call('save_rules', { of_program_id: programId, ...holderOf(holder), rules: JSON.stringify(rules) })
 
@@ -216,7 +216,7 @@ function rulesStatement(programId: number) {
     .orderBy('c.id')
 }
 
-/** The rules that a partner may be paid by now, in the order in which they are asked: see terms_of in migrations/functions/commission-rules.sql. */
+/** The rules that a partner may be paid by now, in the order in which they are asked: see terms_of in migrations/functions/3_commissions/commission-rules.sql. */
 export function rulesForPartner(
   programId: Expression<number>,
   partnerId: Expression<number>,

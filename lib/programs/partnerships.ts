@@ -102,7 +102,7 @@ export async function setPartnerName(db: Database, userId: string, name: string)
 
 /**
  * Where a person wants to be paid, by every program that they accepted. `before` are the addresses that this ends. Where money was paid or
- * asked for, the new one waits 24 hours (migrations/functions/payout-runs.sql), and `waitsUntil` says until when.
+ * asked for, the new one waits 24 hours (migrations/functions/2_ledger/payout-runs.sql), and `waitsUntil` says until when.
  */
 export async function setPayoutAddress(
   db: Database,

@@ -7,7 +7,7 @@ export const ownAccount = 'platform'
 /**
  * What the service takes from one webhook event, whatever the payload's generation: all that is needed to apply it now or again,
  * and all that the log keeps, under the names of its columns. It holds no e-mail address, only its keyed hash. The functions of
- * migrations/functions/stripe-*.sql read it.
+ * migrations/functions/6_processor/ read it.
  */
 export interface WebhookEvent {
   event_id: string

@@ -11,7 +11,7 @@ export type KnownBy = { customer_key: string } | { click_id: string }
 /**
  * Removes what identifies a customer of a program: their key, e-mail hash, processor ids, and of their clicks and leads the
  * addresses, session, user agent, place and free data; of their sales and refunds what was said in words, and the ids of refunds, also in
- * webhooks, with what was answered to these (migrations/functions/erasure.sql). Their click id is replaced, so that a cookie leads nowhere. Amounts, days, partners, statuses and
+ * webhooks, with what was answered to these (migrations/functions/upkeep/erasure.sql). Their click id is replaced, so that a cookie leads nowhere. Amounts, days, partners, statuses and
  * the `transaction_id` of a sale stay, and with them every sum and what a repeat is known by. Live events that could not be read are
  * kept encrypted and go after 30 days. Refuses with `not_found` where the program does not know them.
  * Returns how many customers were erased: 0 where there were only test events, sales without attribution, clicks of a visitor who ended with

@@ -12,7 +12,7 @@ export async function readPerformance(
   return asPerformance(await db.query(performanceStatement(program.id, query, now)), program, query, now)
 }
 
-/** The figures of a query's range and of the one before it, for `asPerformance`: migrations/functions/performance.sql. */
+/** The figures of a query's range and of the one before it, for `asPerformance`: migrations/functions/reads/performance.sql. */
 export function performanceStatement(programId: number, query: PerformanceQuery, now: number) {
   const range = fixedRange(query, now)
   return call('read_performance', {

@@ -1,7 +1,7 @@
 import { call, type Database } from '../database.ts'
 
 /**
- * Deletes customers who are only a click and whose window is over, looking through `limit` click events at most (migrations/functions/retention.sql).
+ * Deletes customers who are only a click and whose window is over, looking through `limit` click events at most (migrations/functions/upkeep/retention.sql).
  * A click id of theirs that comes later is answered as one that has expired. `more` says whether others wait.
  */
 export async function deleteExpiredCustomers(db: Database, limit: number): Promise<{ deleted: number; more: boolean }> {
