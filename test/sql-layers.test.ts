@@ -1,0 +1,124 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+
+const root = fileURLToPath(new URL('../migrations/functions/', import.meta.url))
+const mostLines = 80
+
+interface SqlFunction {
+  file: string
+  name: string
+  text: string
+}
+
+/** The database functions of a file, without its comments. */
+function functionsOf(file: string): SqlFunction[] {
+  const sql = readFileSync(path.join(root, file), 'utf8').replaceAll(/^ *--.*$/gm, '--')
+  const found = sql.matchAll(/^create or replace function (\w+)\(.*?(?:\bas \$\$.*?\$\$;|\breturn [^$]*?;)$/gms)
+  return Array.from(found, ([text, name = '']) => ({ file, name, text }))
+}
+
+const files = readdirSync(root, { encoding: 'utf8', recursive: true })
+  .filter((name) => name.endsWith('.sql'))
+  .toSorted()
+const functions = files.flatMap(functionsOf)
+const fileOf = new Map(functions.map(({ name, file }) => [name, file]))
+
+interface Call {
+  from: string
+  to: string
+}
+
+/** Calls from one file to another, each once. */
+const calls = [
+  ...new Map(
+    functions.flatMap(({ file, text }) =>
+      Array.from(text.matchAll(/\b(\w+)\(/g), ([, name = '']) => fileOf.get(name))
+        .filter((to) => to !== undefined && to !== file)
+        .map((to) => [`${file} calls ${to}`, { from: file, to: to ?? '' }] as const),
+    ),
+  ).values(),
+]
+
+/** Folders with a number call lower ones. Folders without one stand apart: they call any, and no numbered folder calls them. */
+const layerOf = (file: string) => Number(/^\d+/.exec(file)?.[0] ?? Infinity)
+const shown = ({ from, to }: Call) => `${from} calls ${to}`
+
+/** Paths of calls that come back to the file where they begin. */
+function circles(edges: Call[]): string[][] {
+  const targets = Map.groupBy(edges, ({ from }) => from)
+  const done = new Set<string>()
+  const visit = (file: string, way: string[]): string[][] => {
+    if (way.includes(file)) return [[...way.slice(way.indexOf(file)), file]]
+    if (done.has(file)) return []
+    const found = (targets.get(file) ?? []).flatMap(({ to }) => visit(to, [...way, file]))
+    done.add(file)
+    return found
+  }
+  return [...targets.keys()].flatMap((file) => visit(file, []))
+}
+
+/** Violations that exist today. This list only shrinks. */
+const knownCalls = [
+  '3_commissions/commission-rules.sql calls 5_sales/sales.sql',
+  '3_commissions/commissions.sql calls 3_commissions/reviews.sql',
+  '3_commissions/commissions.sql calls 5_sales/refunds.sql',
+  '3_commissions/commissions.sql calls 5_sales/sales.sql',
+  '4_attribution/clicks.sql calls reads/groupings.sql',
+  '4_attribution/codes.sql calls 5_sales/sales.sql',
+  '4_attribution/leads.sql calls 6_processor/buyers.sql',
+  '5_sales/refunds.sql calls 5_sales/sales.sql',
+  '5_sales/refunds.sql calls 6_processor/payments.sql',
+  '5_sales/sales.sql calls 6_processor/buyers.sql',
+  '5_sales/sales.sql calls 6_processor/payments.sql',
+  '5_sales/sales.sql calls 6_processor/reversals.sql',
+  '6_processor/buyers.sql calls 6_processor/events.sql',
+  '6_processor/buyers.sql calls 6_processor/purchases.sql',
+  '6_processor/connections.sql calls 6_processor/events.sql',
+  '6_processor/payments.sql calls 6_processor/events.sql',
+  '6_processor/payments.sql calls 6_processor/reversals.sql',
+  '6_processor/purchases.sql calls 6_processor/events.sql',
+  '6_processor/purchases.sql calls 6_processor/reversals.sql',
+  '6_processor/reversals.sql calls 6_processor/events.sql',
+  '6_processor/reversals.sql calls 6_processor/purchases.sql',
+]
+const knownLongFunctions = [
+  'apply_purchase',
+  'correct_commission',
+  'erase_events',
+  'filtered_facts',
+  'flags_of',
+  'parts_read',
+  'read_breakdowns',
+  'read_first_groups',
+  'read_groups',
+  'read_performance',
+  'read_series',
+  'record_sale',
+  'track_sale',
+]
+
+test('the call graph has every database function', () => {
+  const created = files.flatMap(
+    (file) => readFileSync(path.join(root, file), 'utf8').match(/^create or replace function /gm) ?? [],
+  )
+  expect(functions).toHaveLength(created.length)
+  expect(calls).toContainEqual({ from: '5_sales/sales.sql', to: '1_base/counters.sql' })
+})
+
+test('database functions call their own layer and lower ones', () => {
+  const upwards = calls.filter(({ from, to }) => layerOf(to) > layerOf(from)).map(shown)
+  expect(upwards.filter((call) => !knownCalls.includes(call))).toEqual([])
+})
+
+test('no file of database functions calls itself through others', () => {
+  expect(
+    circles(calls.filter((call) => !knownCalls.includes(shown(call)) && layerOf(call.to) <= layerOf(call.from))),
+  ).toEqual([])
+})
+
+test(`no database function is longer than ${mostLines} lines`, () => {
+  const long = functions.filter(({ text }) => text.split('\n').length > mostLines).map(({ name }) => name)
+  expect(long.filter((name) => !knownLongFunctions.includes(name))).toEqual([])
+})
