@@ -6,7 +6,7 @@ import { afterAll, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { backup, restore } from '../lib/commands/backup.ts'
 import { createDemo } from '../lib/local/demo.ts'
-import { checkSecrets } from '../lib/serve/secrets.ts'
+import { checkSecrets } from '../lib/commands/secrets.ts'
 import { givenSecrets } from './support/serve-process.ts'
 import { createDatabase, startEndpoint } from './support/stack.ts'
 

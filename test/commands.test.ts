@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { afterAll, expect, inject, test, vi } from 'vitest'
 import { explain } from '../lib/commands/command.ts'
 import { withClient } from '../lib/commands/migrate.ts'
-import { freePort } from '../lib/local/postgres.ts'
+import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { bareEnvironment } from './support/spawned.ts'
 import { createDatabase } from './support/stack.ts'
 

@@ -9,7 +9,7 @@ import { createConnection } from 'node:net'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { freePort } from '../lib/local/postgres.ts'
+import { freePort } from '../lib/serve/embedded-postgres.ts'
 
 /** `npm start`, `npm run -s sandbox` and the walk of the README as people run them, on a data folder of the test's own. */
 const run = promisify(execFile)

@@ -15,7 +15,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { build as viteBuild } from 'vite'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { freePort } from '../lib/local/postgres.ts'
+import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { pages } from '../tracker/dist/served/docs.js'
 import { launchBrowser } from './support/browser.ts'
 import { asRequest } from './support/shop.ts'

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { secretsOf } from '../lib/commands/deploy/plan.ts'
 import { watched } from '../lib/health.ts'
 import { createPerson } from '../lib/local/people.ts'
-import { readFunctions } from '../lib/local/functions.ts'
+import { readFunctions } from '../lib/commands/wrangler-file.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 

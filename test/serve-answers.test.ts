@@ -1,7 +1,7 @@
 import { Stripe } from 'stripe'
 import { expect, test } from 'vitest'
 import { sessionCookie } from '../lib/access/sessions.ts'
-import { freePort } from '../lib/local/postgres.ts'
+import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'

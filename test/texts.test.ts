@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseAst } from 'vite'
 import { expect, test } from 'vitest'
-import { readFunctions } from '../lib/local/functions.ts'
+import { readFunctions } from '../lib/commands/wrangler-file.ts'
 
 const texts = globSync(['**/*.md', '.github/*.md'], {
   exclude: (name) => ['node_modules', 'dist', 'templates', 'docs', '.local'].includes(name),

@@ -15,7 +15,7 @@ import { generateSecrets, localEnvironment, localOnlyEnvironment } from '../lib/
 import { startNeonEndpoint } from '../lib/local/neon.ts'
 import { startQueue } from '../lib/local/queue.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
-import { type FunctionEntry, readFunctions } from '../lib/local/functions.ts'
+import { type FunctionEntry, readFunctions } from '../lib/commands/wrangler-file.ts'
 import { bundleFunctions, startWorkers, type WorkerModule } from '../lib/local/workers.ts'
 
 /**

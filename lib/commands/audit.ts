@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import type { ClientBase } from 'pg'
 import color from 'picocolors'
-import { readState } from '../local/state.ts'
+import { commandDatabase } from './running-stack.ts'
 import { foreignKeys } from './audit/foreign-keys.ts'
 import { runCommand } from './command.ts'
 import { withClient } from './migrate.ts'
@@ -121,6 +121,6 @@ const usage = `npm run audit    compares every sum with the rows it is made of, 
 if (import.meta.main) {
   await runCommand(usage, () => {
     parseArgs({})
-    return main(process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL)
+    return main(commandDatabase().DATABASE_URL)
   })
 }

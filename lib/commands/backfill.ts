@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../database.ts'
-import { LocalStackError } from '../local/postgres.ts'
+import { OperatorError } from './operator-error.ts'
 import type { Backfill } from '../stripe/backfill.ts'
 import { runCommand, stripeEnvironment } from './command.ts'
 
@@ -19,10 +19,10 @@ const pauseMilliseconds = 5000
 async function backfill(): Promise<void> {
   const { values, positionals } = parseArgs({ allowPositionals: true, options: { months: { type: 'string' } } })
   const programId = Number(positionals[0])
-  if (!Number.isSafeInteger(programId)) throw new LocalStackError(`Name the program: ${usage}`)
+  if (!Number.isSafeInteger(programId)) throw new OperatorError(`Name the program: ${usage}`)
   const months = Number(values.months ?? 12)
   if (!Number.isInteger(months) || months < 1 || months > 120)
-    throw new LocalStackError('--months takes a number from 1 to 120.')
+    throw new OperatorError('--months takes a number from 1 to 120.')
   const env = stripeEnvironment()
   // What does the work is read where there is something to do.
   const { openStripe } = await import('../stripe/client.ts')

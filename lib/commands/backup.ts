@@ -6,9 +6,9 @@ import { createGunzip, createGzip } from 'node:zlib'
 import { type Client, DatabaseError } from 'pg'
 import copyStreams from 'pg-copy-streams'
 import color from 'picocolors'
-import { LocalStackError } from '../local/postgres.ts'
-import { readState } from '../local/state.ts'
-import { readFingerprints, refuseOthers } from '../serve/secrets.ts'
+import { OperatorError } from './operator-error.ts'
+import { commandDatabase } from './running-stack.ts'
+import { readFingerprints, refuseOthers } from './secrets.ts'
 import { runCommand } from './command.ts'
 import { migrate, withClient } from './migrate.ts'
 
@@ -99,12 +99,12 @@ async function* linesOf(file: string): AsyncGenerator<string, undefined> {
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     if (code === 'Z_BUF_ERROR') {
-      throw new LocalStackError(
+      throw new OperatorError(
         `${file} is cut off: its end is missing, so nothing of it was loaded. Take the copy that was made first, or another backup.`,
       )
     }
     if (code.startsWith('Z_')) {
-      throw new LocalStackError(damagedText(file, code))
+      throw new OperatorError(damagedText(file, code))
     }
     throw error
   }
@@ -122,7 +122,7 @@ export async function restore(databaseUrl: string, file: string, replacedSecrets
   } catch (error) {
     // What a damaged file unpacks to can be no row, or one that is not allowed, or no statement, before its checksum is read.
     if (error instanceof DatabaseError && /^(22|23|42)/.test(error.code ?? '')) {
-      throw new LocalStackError(damagedText(file, String(error.code)))
+      throw new OperatorError(damagedText(file, String(error.code)))
     }
     throw error
   }
@@ -130,12 +130,12 @@ export async function restore(databaseUrl: string, file: string, replacedSecrets
 
 async function load(client: Client, file: string, replacedSecrets: string | undefined): Promise<void> {
   const { rows } = await client.query('select from users union all (select from programs) limit 1')
-  if (rows.length > 0) throw new LocalStackError('This database has rows. Restore into an empty one.')
+  if (rows.length > 0) throw new OperatorError('This database has rows. Restore into an empty one.')
   const source = linesOf(file)
   const first = String((await source.next()).value)
   const migrations = await appliedMigrations(client)
   if (first !== header + migrations) {
-    throw new LocalStackError(
+    throw new OperatorError(
       'The backup was made with other migrations. Restore it with the version that made it, then migrate.',
     )
   }
@@ -166,13 +166,13 @@ npm run restore -- FILE    loads FILE into the empty database of DATABASE_URL, a
 async function main(): Promise<void> {
   const [command, file] = parseArgs({ allowPositionals: true }).positionals
   const { DATABASE_URL, REPLACED_SECRETS } = process.env
-  if (!file) throw new LocalStackError(`Name the file:\n\n${usage}`)
+  if (!file) throw new OperatorError(`Name the file:\n\n${usage}`)
   if (command === 'restore') {
-    if (!DATABASE_URL) throw new LocalStackError('Set DATABASE_URL to the empty database that takes the backup.')
+    if (!DATABASE_URL) throw new OperatorError('Set DATABASE_URL to the empty database that takes the backup.')
     await restore(DATABASE_URL, file, REPLACED_SECRETS)
     console.log(`${color.green('✓')} ${file} is restored. Now prove it: npm run audit`)
   } else {
-    const tables = await backup(DATABASE_URL ?? readState().environment.DATABASE_URL, file)
+    const tables = await backup(commandDatabase().DATABASE_URL, file)
     console.log(`${color.green('✓')} ${tables} tables are in ${file}`)
   }
 }

@@ -1,8 +1,8 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { DatabaseError } from 'pg'
 import { ApiError } from '../errors.ts'
-import { LocalStackError } from '../local/postgres.ts'
-import { readState, type StackState } from '../local/state.ts'
+import { OperatorError } from './operator-error.ts'
+import { readRunningStack, type RunningStack } from './running-stack.ts'
 
 /** Prints the usage and ends the process where `--help` asks for it. */
 export function answerHelp(usage: string): void {
@@ -44,13 +44,13 @@ export function readOptions<const Config extends ParseArgsConfig>(
  * EMAIL_HASH_KEY would never find a lead by their address, so none is made up.
  */
 export function stripeEnvironment(): Pick<
-  StackState['environment'],
+  RunningStack['environment'],
   'DATABASE_URL' | 'NEON_ENDPOINT' | 'EMAIL_HASH_KEY' | 'STRIPE_SECRET_KEY' | 'STRIPE_API_URL'
 > {
   const { DATABASE_URL, NEON_ENDPOINT, EMAIL_HASH_KEY, STRIPE_SECRET_KEY, STRIPE_API_URL } = process.env
-  if (!DATABASE_URL) return readState().environment
+  if (!DATABASE_URL) return readRunningStack().environment
   if (!EMAIL_HASH_KEY || !STRIPE_SECRET_KEY)
-    throw new LocalStackError('DATABASE_URL is set, so set EMAIL_HASH_KEY and STRIPE_SECRET_KEY as well.')
+    throw new OperatorError('DATABASE_URL is set, so set EMAIL_HASH_KEY and STRIPE_SECRET_KEY as well.')
   return {
     DATABASE_URL,
     EMAIL_HASH_KEY,
@@ -110,7 +110,7 @@ const withoutCode: Record<string, string> = {
 
 /** An error in a sentence or two: what was wrong, and what to do. */
 export function explain(error: unknown, usage = ''): string {
-  if (error instanceof LocalStackError || error instanceof ApiError) return error.message
+  if (error instanceof OperatorError || error instanceof ApiError) return error.message
   if (error instanceof AggregateError && error.errors.length > 0) return explain(error.errors[0], usage)
   if (!(error instanceof Error)) return String(error)
   const code = 'code' in error ? String(error.code) : ''

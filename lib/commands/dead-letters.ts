@@ -8,8 +8,8 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs'
 import color from 'picocolors'
-import { LocalStackError } from '../local/postgres.ts'
-import { readState } from '../local/state.ts'
+import { OperatorError } from './operator-error.ts'
+import { readRunningStack } from './running-stack.ts'
 import { parseOutboxMessage } from '../notifications/in-app.ts'
 import { deadLetterUrlOf, inCalls, messagesPerCall, openQueue } from '../notifications/queue.ts'
 import { runCommand } from './command.ts'
@@ -83,7 +83,7 @@ export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string
     )
     const done = taken.flatMap(({ Id }) => messages[Number(Id)] ?? [])
     if (done.length === 0)
-      throw new LocalStackError('The queue took none of the messages. The dead letters stay where they are.')
+      throw new OperatorError('The queue took none of the messages. The dead letters stay where they are.')
     await queue.send(new DeleteMessageBatchCommand({ QueueUrl: deadLetterUrl, Entries: done.map(entryOf) }))
     sent += done.length
   }
@@ -91,11 +91,11 @@ export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string
 
 /** The queue of the AWS variables where QUEUE_URL is set, else that of the running stack. */
 function settings() {
-  const env: Record<string, unknown> = process.env['QUEUE_URL'] ? process.env : readState().environment
+  const env: Record<string, unknown> = process.env['QUEUE_URL'] ? process.env : readRunningStack().environment
   const required = (name: string) => {
     const value = env[name]
     if (typeof value !== 'string' || value === '') {
-      throw new LocalStackError(
+      throw new OperatorError(
         `${name} is not set. Set it, or leave QUEUE_URL out to take the queue of the local stack.`,
       )
     }
@@ -120,12 +120,12 @@ The queue is that of QUEUE_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACC
 
 async function main(): Promise<void> {
   const [command] = parseArgs({ allowPositionals: true }).positionals
-  if (command !== 'dead' && command !== 'redrive') throw new LocalStackError(`Say what to do:\n\n${usage}`)
+  if (command !== 'dead' && command !== 'redrive') throw new OperatorError(`Say what to do:\n\n${usage}`)
   const { queue, queueUrl } = settings()
   try {
     const deadLetterUrl = await deadLetterUrlOf(queue, queueUrl)
     if (!deadLetterUrl) {
-      throw new LocalStackError(
+      throw new OperatorError(
         `${queueUrl} has no dead-letter queue, so what nobody can handle comes again until its term ends. Make one and name it in the queue's RedrivePolicy, as lib/commands/README.md shows.`,
       )
     }

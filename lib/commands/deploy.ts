@@ -4,8 +4,9 @@ import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import color from 'picocolors'
-import { exitCodeOf, LocalStackError } from '../local/postgres.ts'
-import { type FunctionEntry, readFunctions } from '../local/functions.ts'
+import { exitCodeOf } from './processes.ts'
+import { OperatorError } from './operator-error.ts'
+import { type FunctionEntry, readFunctions } from './wrangler-file.ts'
 import { runCommand } from './command.ts'
 import { type Operator, operatorToml, readOperator } from './deploy/config.ts'
 import { cloudflareToken, emptyEdge, readEdge } from './deploy/edge.ts'
@@ -125,19 +126,19 @@ async function deployAll(): Promise<void> {
   const all = readFunctions(wranglerToml)
   const unknown = wanted.find((name) => !all.some((entry) => entry.name === name))
   if (unknown)
-    throw new LocalStackError(
+    throw new OperatorError(
       `${unknown} has no entry in wrangler.toml. Name one of ${all.map(({ name }) => name).join(', ')}.`,
     )
   const functions = all.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
   const { operator, problems } = readOperator(process.env)
   if (!isDryRun) {
-    if (problems.length > 0) throw new LocalStackError(problems.join('\n'))
+    if (problems.length > 0) throw new OperatorError(problems.join('\n'))
     const token = await cloudflareToken(process.env)
-    if (token === undefined && !isPlan) throw new LocalStackError(`Cloudflare does not know you. ${logIn}`)
+    if (token === undefined && !isPlan) throw new OperatorError(`Cloudflare does not know you. ${logIn}`)
     const plan = await planDeployment(operator, wranglerToml, token, wanted)
     if (token === undefined) console.log(notAsked)
     if (isPlan) console.log(plan.lines.join('\n'))
-    if (plan.problems.length > 0) throw new LocalStackError(['Nothing was deployed.', ...plan.problems].join('\n'))
+    if (plan.problems.length > 0) throw new OperatorError(['Nothing was deployed.', ...plan.problems].join('\n'))
     if (isPlan) return
     if (functions.some(({ name }) => withTracker.has(name))) buildTracker(operator.host)
   }
@@ -189,7 +190,7 @@ function buildTracker(host: string): void {
 
 async function deployLambda(): Promise<void> {
   const { operator, problems } = readOperator(process.env)
-  if (problems.length > 0) throw new LocalStackError(problems.join('\n'))
+  if (problems.length > 0) throw new OperatorError(problems.join('\n'))
   const folder = `${root}dist/lambda`
   console.log(await buildLambda(folder, operator.environment, process.env['QUEUE_URL'] ?? ''))
 }

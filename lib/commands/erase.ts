@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../database.ts'
-import { LocalStackError } from '../local/postgres.ts'
-import { readState } from '../local/state.ts'
+import { OperatorError } from './operator-error.ts'
+import { commandDatabase } from './running-stack.ts'
 import { runCommand } from './command.ts'
 
 const usage =
@@ -14,14 +14,9 @@ async function erase(): Promise<void> {
   })
   const { program, 'customer-key': customerKey, 'click-id': clickId } = values
   const who = customerKey ? { customer_key: customerKey } : clickId ? { click_id: clickId } : undefined
-  if (!Number.isSafeInteger(Number(program)) || !who) throw new LocalStackError(`Say whom to erase: ${usage}`)
+  if (!Number.isSafeInteger(Number(program)) || !who) throw new OperatorError(`Say whom to erase: ${usage}`)
   const { eraseCustomer } = await import('../tracking/erase-customer.ts')
-  const { DATABASE_URL } = process.env
-  const erased = await eraseCustomer(
-    openDatabase(DATABASE_URL ? { DATABASE_URL } : readState().environment),
-    Number(program),
-    who,
-  )
+  const erased = await eraseCustomer(openDatabase(commandDatabase()), Number(program), who)
   console.log(`Erased: ${erased} customer${erased === 1 ? '' : 's'}. Amounts and days stay as they were.`)
 }
 

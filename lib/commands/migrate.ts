@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { Client, DatabaseError, escapeIdentifier } from 'pg'
-import { LocalStackError } from '../local/postgres.ts'
+import { OperatorError } from './operator-error.ts'
 import { runCommand } from './command.ts'
 
 const migrationsFolder = new URL('../../migrations/', import.meta.url)
@@ -76,7 +76,7 @@ export async function requireSchema(databaseUrl: string): Promise<void> {
     const names = new Set(applied?.rows.map(({ name }) => name))
     const missing = readSqlFiles().find((file) => !isOfFunctions(file) && !names.has(file.name))
     if (missing)
-      throw new LocalStackError(
+      throw new OperatorError(
         `The database has not the schema of this version: ${missing.name} is not applied. Run \`npm run migrate\` with this DATABASE_URL.`,
       )
   })
@@ -108,7 +108,7 @@ async function refuseOldServer(client: Client): Promise<void> {
   const { rows } = await client.query<{ server_version_num: string }>('show server_version_num')
   const version = Math.floor(Number(rows[0]?.server_version_num) / 10_000)
   if (version < oldestPostgres) {
-    throw new LocalStackError(
+    throw new OperatorError(
       `The database runs PostgreSQL ${version}, and the service needs ${oldestPostgres} or newer. Nothing was changed. Upgrade the server, or make the database on a newer one.`,
     )
   }
@@ -149,7 +149,7 @@ async function apply(client: Client, migration: SqlFile, migrations: SqlFile[]):
   if (rows.some(({ name }) => name === migration.name)) return false
   const newer = rows.findLast(({ name }) => name > migration.name)
   if (newer) {
-    throw new LocalStackError(
+    throw new OperatorError(
       `${migration.name} is not applied, but ${newer.name} is. Give the file the next free number.`,
     )
   }
@@ -165,12 +165,12 @@ function refuseChanged(applied: { name: string; checksum: string }[], migrations
   for (const { name, checksum } of applied) {
     const file = migrations.find((migration) => migration.name === name)
     if (!file) {
-      throw new LocalStackError(
+      throw new OperatorError(
         `The database has ${name}, which this checkout has not. Check out the version that has it.`,
       )
     }
     if (file.checksum !== checksum) {
-      throw new LocalStackError(
+      throw new OperatorError(
         `${name} was changed after it was applied. Undo the change and put it into a new migration.`,
       )
     }
@@ -208,7 +208,7 @@ async function applyFunctions(client: Client, files: SqlFile[]): Promise<string[
     [[...kept]],
   )
   if (twice[0]) {
-    throw new LocalStackError(
+    throw new OperatorError(
       `${twice[0].name} has two signatures now. Give the new one a new name: a version that runs still calls the old one.`,
     )
   }
@@ -223,7 +223,7 @@ async function drop(client: Client, name: string, file: string): Promise<void> {
   try {
     await client.query(`drop routine if exists ${escapeIdentifier(name)}`)
   } catch (error) {
-    throw new LocalStackError(
+    throw new OperatorError(
       `${name} stands in ${file} no more and could not be dropped: ${describe(error)}\nDrop what uses it in a numbered migration.`,
       { cause: error },
     )
@@ -238,7 +238,7 @@ async function run(client: Client, { name, sql }: SqlFile): Promise<void> {
     } catch (error) {
       const position = error instanceof DatabaseError && error.position ? Number(error.position) - 1 : 0
       const line = sql.slice(0, start + position).split('\n').length
-      throw new LocalStackError(`${name} failed in line ${line} and was rolled back: ${describe(error)}`, {
+      throw new OperatorError(`${name} failed in line ${line} and was rolled back: ${describe(error)}`, {
         cause: error,
       })
     }
@@ -269,7 +269,7 @@ const usage = 'npm run migrate    brings the database of DATABASE_URL to this ve
 async function main(databaseUrl: string | undefined): Promise<void> {
   parseArgs({})
   if (!databaseUrl) {
-    throw new LocalStackError(
+    throw new OperatorError(
       'DATABASE_URL is not set. Set it to the connection string of the database that is to be migrated.',
     )
   }

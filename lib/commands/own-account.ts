@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../database.ts'
-import { LocalStackError } from '../local/postgres.ts'
-import { readState } from '../local/state.ts'
+import { OperatorError } from './operator-error.ts'
+import { commandDatabase } from './running-stack.ts'
 import { ownAccount } from '../stripe/facts.ts'
 import { runCommand } from './command.ts'
 
@@ -15,10 +15,9 @@ const usage =
 async function connectOwnAccount(): Promise<void> {
   const { positionals } = parseArgs({ allowPositionals: true })
   const programId = Number(positionals[0])
-  if (!Number.isSafeInteger(programId)) throw new LocalStackError(`Name the program whose account it is: ${usage}`)
+  if (!Number.isSafeInteger(programId)) throw new OperatorError(`Name the program whose account it is: ${usage}`)
   const { connectProcessor } = await import('../stripe/connect.ts')
-  const { DATABASE_URL } = process.env
-  await connectProcessor(openDatabase(DATABASE_URL ? { DATABASE_URL } : readState().environment), programId, ownAccount)
+  await connectProcessor(openDatabase(commandDatabase()), programId, ownAccount)
   console.log(`Events that name no account belong to program ${programId} now.`)
 }
 

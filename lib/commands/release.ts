@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import * as z from 'zod/mini'
-import { LocalStackError } from '../local/postgres.ts'
+import { OperatorError } from './operator-error.ts'
 import { runCommand } from './command.ts'
 import { readSqlFiles, type SqlFile } from './migrate.ts'
 
@@ -35,10 +35,10 @@ export function changedSinceRelease(record: Released, files: SqlFile[]): string[
  * @throws where the version is recorded already, or a released migration has changed.
  */
 export function withRelease(record: Released, version: string, files: SqlFile[]): Released {
-  if (!/^\d+\.\d+\.\d+$/.test(version)) throw new LocalStackError('Give a version such as 0.2.0.')
-  if (record[version]) throw new LocalStackError(`${version} is recorded already.`)
+  if (!/^\d+\.\d+\.\d+$/.test(version)) throw new OperatorError('Give a version such as 0.2.0.')
+  if (record[version]) throw new OperatorError(`${version} is recorded already.`)
   const problems = changedSinceRelease(record, files)
-  if (problems.length > 0) throw new LocalStackError(problems.join('\n'))
+  if (problems.length > 0) throw new OperatorError(problems.join('\n'))
   const known = new Set(Object.values(record).flatMap(Object.keys))
   const added = files.filter(({ name }) => !name.startsWith('functions/') && !known.has(name))
   return { ...record, [version]: Object.fromEntries(added.map(({ name, checksum }) => [name, checksum])) }
@@ -57,7 +57,7 @@ function main(version = ''): void {
   const changes = readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')
   const record = withRelease(readReleased(), version, readSqlFiles())
   if (!changes.includes(`\n## ${version}, `) || changes.includes(`\n## ${version}, not yet released`)) {
-    throw new LocalStackError(
+    throw new OperatorError(
       `CHANGELOG.md has no heading "## ${version}, <day>". Write what changes, then run this again.`,
     )
   }

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../database.ts'
-import { LocalStackError } from '../local/postgres.ts'
+import { OperatorError } from './operator-error.ts'
 import { runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
@@ -14,7 +14,7 @@ async function replay(): Promise<void> {
   const { values } = parseArgs({ options: { program: { type: 'string' } } })
   const programId = values.program === undefined ? undefined : Number(values.program)
   if (programId !== undefined && !Number.isSafeInteger(programId))
-    throw new LocalStackError('--program takes the id of a program.')
+    throw new OperatorError('--program takes the id of a program.')
   const env = stripeEnvironment()
   // What does the work is read where there is something to do.
   const { openStripe } = await import('../stripe/client.ts')

@@ -59,26 +59,6 @@ export function localEnvironment(addresses: Addresses, secrets: Secrets) {
   }
 }
 
-/** Variables that nothing needs but features can be had with; `npm start` passes on those that its environment has. */
-export const optionalVariables: ReadonlySet<string> = new Set([
-  'MAIL_API_URL',
-  'MAIL_API_KEY',
-  'MAIL_FROM',
-  'MAIL_EVENTS',
-  'MAIL_WEBHOOK_SECRET',
-  'GITHUB_CLIENT_ID',
-  'GITHUB_CLIENT_SECRET',
-  'GOOGLE_CLIENT_ID',
-  'GOOGLE_CLIENT_SECRET',
-  'STRIPE_CLIENT_ID',
-  'TURNSTILE_SITE_KEY',
-  'TURNSTILE_SECRET_KEY',
-  'CLICK_RETENTION_MONTHS',
-  'DNS_OVER_HTTPS_URL',
-  // Of a local stack alone: no entry of wrangler.toml has it, so it is never deployed.
-  'WEBHOOK_LOOPBACK',
-])
-
 /** Variables that exist on this machine only and go to every function. */
 export function localOnlyEnvironment({ neonEndpoint, awsEndpoint, stripeApiUrl }: Addresses): Record<string, string> {
   return {

@@ -3,8 +3,8 @@ import { types } from 'pg'
 import { runCommand } from '../commands/command.ts'
 import { withClient } from '../commands/migrate.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
-import { LocalStackError } from './postgres.ts'
-import { readState } from './state.ts'
+import { OperatorError } from '../commands/operator-error.ts'
+import { commandDatabase } from '../commands/running-stack.ts'
 
 /** The parts of a program's ledger, oldest first, each row as `--json` prints it. */
 const parts = {
@@ -36,8 +36,8 @@ const shownRows = 50
  * was told. It reads the running stack's database, or that of DATABASE_URL.
  */
 async function printLedger(programId: number, json: boolean): Promise<void> {
-  if (!Number.isSafeInteger(programId)) throw new LocalStackError('Give the id of a program: npm run ledger -- 1')
-  const databaseUrl = process.env['DATABASE_URL'] ?? readState().environment.DATABASE_URL
+  if (!Number.isSafeInteger(programId)) throw new OperatorError('Give the id of a program: npm run ledger -- 1')
+  const databaseUrl = commandDatabase().DATABASE_URL
   await withClient(databaseUrl, 'svc-ledger', async (client) => {
     client.setTypeParser(types.builtins.INT8, Number)
     const ledger: Record<string, Record<string, unknown>[]> = {}

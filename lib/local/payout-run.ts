@@ -5,8 +5,8 @@ import { type Database, type DatabaseEnv, openDatabase } from '../database.ts'
 import { exportPayments, payoutLayouts } from '../money/payout-files.ts'
 import { listPayoutsDue, makePayoutRun, payPayoutRun, readPayoutRun } from '../money/payout-runs.ts'
 import { type Transfer, transferDay } from '../money/withdrawals.ts'
-import { LocalStackError } from './postgres.ts'
-import { readState } from './state.ts'
+import { OperatorError } from '../commands/operator-error.ts'
+import { readRunningStack } from '../commands/running-stack.ts'
 
 const help = `npm run -s payout-run -- PROGRAM                                 makes a payout run and prints it as JSON
 npm run -s payout-run -- PROGRAM --paid RUN --reference TEXT     marks a run as paid, today or with --paid-on YYYY-MM-DD
@@ -23,7 +23,7 @@ const options = {
 
 function idOf(text: string | undefined, what: string): number {
   const id = Number(text)
-  if (!Number.isSafeInteger(id) || id <= 0) throw new LocalStackError(`Give the id of a ${what}.\n\n${help}`)
+  if (!Number.isSafeInteger(id) || id <= 0) throw new OperatorError(`Give the id of a ${what}.\n\n${help}`)
   return id
 }
 
@@ -32,11 +32,10 @@ const parse = () => parseArgs({ options, allowPositionals: true })
 function transferOf({ reference = '', 'paid-on': paidOn }: ReturnType<typeof parse>['values']): Transfer {
   const name = reference.trim()
   if (name === '' || name.length > 200) {
-    throw new LocalStackError('Give what the transfer is called with --reference TEXT, 200 characters at most.')
+    throw new OperatorError('Give what the transfer is called with --reference TEXT, 200 characters at most.')
   }
   const day = transferDay(paidOn ?? new Date().toISOString().slice(0, 10))
-  if (!day)
-    throw new LocalStackError('Give the day on which the money left with --paid-on YYYY-MM-DD: today or before.')
+  if (!day) throw new OperatorError('Give the day on which the money left with --paid-on YYYY-MM-DD: today or before.')
   return { reference: name, paid_on: day }
 }
 
@@ -45,7 +44,7 @@ function read({ values, positionals }: ReturnType<typeof parse>): (db: Database)
   const programId = idOf(positionals[0], 'program')
   if (values.file !== undefined) {
     const layout = payoutLayouts.find((known) => known === (values.layout ?? 'csv'))
-    if (!layout) throw new LocalStackError(`--layout is one of ${payoutLayouts.join(', ')}.`)
+    if (!layout) throw new OperatorError(`--layout is one of ${payoutLayouts.join(', ')}.`)
     const payoutRunId = idOf(values.file, 'payout run')
     return async (db) => await exportPayments(db, programId, { payoutRunId }, { layout, currency: values.currency })
   }
@@ -90,6 +89,6 @@ async function printed(db: Database, programId: number, runId: number | null): P
 
 await runCommand(help, async () => {
   const carryOut = read(parse())
-  const environment: DatabaseEnv = readState().environment
+  const environment: DatabaseEnv = readRunningStack().environment
   console.log(await carryOut(openDatabase(environment)))
 })

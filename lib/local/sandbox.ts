@@ -13,8 +13,8 @@ import { createProgram, programDefaults, programSettings, type ProgramSettings }
 import { createWorkspace } from '../programs/workspaces.ts'
 import { addMember, createPerson, tiePartner } from './people.ts'
 import { ownAccount } from '../stripe/facts.ts'
-import { LocalStackError } from './postgres.ts'
-import { readState } from './state.ts'
+import { OperatorError } from '../commands/operator-error.ts'
+import { readRunningStack } from '../commands/running-stack.ts'
 
 export interface Sandbox {
   programId: number
@@ -149,20 +149,20 @@ function settingsFrom(values: Arguments): Partial<ProgramSettings> {
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const option = `--${String(issue?.path[0]).replace('commission_bp', 'commission_percent').replaceAll('_', '-')}`
-  throw new LocalStackError(`${option}: ${issue?.message}`)
+  throw new OperatorError(`${option}: ${issue?.message}`)
 }
 
 function minimumPayoutFrom(values: Arguments): number {
   const cents = Number(values['minimum-payout-cents'] ?? 0)
   if (Number.isSafeInteger(cents) && cents >= 0 && cents <= maxAmountCents) return cents
-  throw new LocalStackError('--minimum-payout-cents: Enter an amount in minor units, for example 5000.')
+  throw new OperatorError('--minimum-payout-cents: Enter an amount in minor units, for example 5000.')
 }
 
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: sandboxOptions })
   const settings = settingsFrom(values)
   const minimumPayoutCents = minimumPayoutFrom(values)
-  const { baseUrl, environment } = readState()
+  const { baseUrl, environment } = readRunningStack()
   const db = openDatabase(environment)
   const sandbox = await createSandbox(db, environment, settings, values['own-account'])
   await setMinimumPayout(db, sandbox.programId, settings.currency ?? programDefaults.currency, minimumPayoutCents)

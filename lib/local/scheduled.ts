@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
 import { pathToFileURL } from 'node:url'
 import { runCommand } from '../commands/command.ts'
-import { LocalStackError } from './postgres.ts'
-import { readState } from './state.ts'
-import { readFunctions } from './functions.ts'
+import { OperatorError } from '../commands/operator-error.ts'
+import { readRunningStack } from '../commands/running-stack.ts'
+import { readFunctions } from '../commands/wrangler-file.ts'
 
 interface Worker {
   default: { scheduled(event: object, env: object): Promise<void> }
@@ -15,9 +15,9 @@ async function runScheduled(name: string | undefined): Promise<void> {
   const entry = scheduled.find((candidate) => candidate.name === name)
   if (!entry) {
     const names = scheduled.map((candidate) => candidate.name).join(', ')
-    throw new LocalStackError(`Name one of the scheduled functions: ${names}.`)
+    throw new OperatorError(`Name one of the scheduled functions: ${names}.`)
   }
-  const { environment } = readState()
+  const { environment } = readRunningStack()
   const worker: Worker = await import(pathToFileURL(entry.main).href)
   await worker.default.scheduled({}, environment)
 }

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readOptions } from '../commands/command.ts'
 import { migrate, readSqlFiles, withClient } from '../commands/migrate.ts'
-import { startPostgres } from './postgres.ts'
+import { startPostgres } from '../serve/embedded-postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 

@@ -7,14 +7,18 @@ import color from 'picocolors'
 import { openDatabase } from '../database.ts'
 import { readOptions } from '../commands/command.ts'
 import { migrate } from '../commands/migrate.ts'
-import { type Addresses, localEnvironment, localOnlyEnvironment, optionalVariables } from './environment.ts'
-import { openLog } from './log.ts'
+import { type Addresses, localEnvironment, localOnlyEnvironment } from './environment.ts'
+import { optionalVariables } from '../commands/wrangler-file.ts'
+import { openLog } from '../serve/log-file.ts'
 import { type NeonEndpoint, startNeonEndpoint } from './neon.ts'
-import { LocalStackError, type Postgres, startPostgres } from './postgres.ts'
+import { OperatorError } from '../commands/operator-error.ts'
+import { type Postgres, startPostgres } from '../serve/embedded-postgres.ts'
 import { type Queue, startQueue } from './queue.ts'
-import { dataFolder, type Demo, lockDataFolder, readDemo, readSecrets, unlockDataFolder, writeState } from './state.ts'
+import { dataFolder } from '../commands/running-stack.ts'
+import { type Demo, lockDataFolder, readDemo, readSecrets, unlockDataFolder, writeState } from './state.ts'
 import { type LocalStripe, startLocalStripe } from './stripe.ts'
-import { type FunctionEntry, localPages, readFunctions } from './functions.ts'
+import { type FunctionEntry, readFunctions } from '../commands/wrangler-file.ts'
+import { inboxPage } from './inbox.ts'
 import { builtFunctions, startWorkers, type Workers } from './workers.ts'
 
 /**
@@ -42,14 +46,14 @@ let stopping: Promise<void> | undefined
 
 async function start(): Promise<void> {
   const started = Date.now()
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new LocalStackError('PORT must be 1 to 65535.')
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new OperatorError('PORT must be 1 to 65535.')
   lockDataFolder()
   running.push({ name: 'the lock', stop: unlockDataFolder })
   await refuseTakenPort()
   const secrets = readSecrets()
   const limited = process.env['RATE_LIMITS'] === 'on'
   const deployed = readFunctions().map((entry) => (limited ? entry : { ...entry, rateLimits: [] }))
-  const functions = [...deployed, ...localPages(deployed)]
+  const functions = [...deployed, inboxPage(deployed)]
 
   const [database, queue, stripe, modules] = await settled([
     startDatabase(secrets.DATABASE_PASSWORD),
@@ -135,9 +139,9 @@ async function refuseTakenPort(): Promise<void> {
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : ''
       if (code !== 'EADDRINUSE')
-        throw new LocalStackError(`Port ${port} cannot be used (${code}). Choose another by PORT.`)
+        throw new OperatorError(`Port ${port} cannot be used (${code}). Choose another by PORT.`)
       if (tries === 10) {
-        throw new LocalStackError(
+        throw new OperatorError(
           `Port ${port} is taken by another program. Stop it, or choose a port: PORT=${port + 1} npm start`,
         )
       }
@@ -269,5 +273,5 @@ stopOnSignals()
 try {
   await start()
 } catch (error) {
-  await stop(error instanceof LocalStackError ? error.message : error instanceof Error ? error.stack : String(error))
+  await stop(error instanceof OperatorError ? error.message : error instanceof Error ? error.stack : String(error))
 }

@@ -6,8 +6,8 @@ import { runCommand } from '../commands/command.ts'
 import { type Database, openDatabase } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { reviewAndCredit } from '../money/reviews.ts'
-import { LocalStackError } from './postgres.ts'
-import { readState } from './state.ts'
+import { OperatorError } from '../commands/operator-error.ts'
+import { readRunningStack } from '../commands/running-stack.ts'
 import {
   capturedCharge,
   charge,
@@ -222,7 +222,7 @@ export async function renewalsIn(
 /** The days in `31d`. */
 function daysOf(text: string): number {
   const [, days] = /^([1-9]\d{0,3})d$/.exec(text) ?? []
-  if (days === undefined) throw new LocalStackError('Say by how many days to advance, such as --advance 31d.')
+  if (days === undefined) throw new OperatorError('Say by how many days to advance, such as --advance 31d.')
   return Number(days)
 }
 
@@ -281,12 +281,12 @@ async function sendFixture(): Promise<void> {
   const name = positionals[0] ?? ''
   const fixture = stripeFixtures[name]
   const days = values.advance === undefined ? undefined : daysOf(values.advance)
-  if ((fixture === undefined) === (days === undefined)) throw new LocalStackError(usage)
-  const state = readState()
+  if ((fixture === undefined) === (days === undefined)) throw new OperatorError(usage)
+  const state = readRunningStack()
   const { environment } = state
   const program = await findProgram(openDatabase(environment), values.program)
   if (!program) {
-    throw new LocalStackError(
+    throw new OperatorError(
       'No program with a connected account. Make one with `npm run -s sandbox`, or connect yours.',
     )
   }
@@ -310,7 +310,7 @@ async function sendFixture(): Promise<void> {
   if (days === undefined) return
   const { hostname } = new URL(environment.DATABASE_URL)
   if (!['127.0.0.1', 'localhost', '[::1]'].includes(hostname)) {
-    throw new LocalStackError('Time passes in a database of this machine alone, and this stack has another.')
+    throw new OperatorError('Time passes in a database of this machine alone, and this stack has another.')
   }
   const db = openDatabase(environment)
   if (shop.livemode) {
@@ -329,7 +329,7 @@ async function sendFixture(): Promise<void> {
 async function send(
   shop: Shop,
   { type, object, known }: Fixture,
-  { baseUrl, environment }: ReturnType<typeof readState>,
+  { baseUrl, environment }: ReturnType<typeof readRunningStack>,
 ): Promise<{ body: string; answer: string }> {
   if (known && environment.STRIPE_API_URL) {
     await fetch(`${environment.STRIPE_API_URL}/control`, { method: 'POST', body: JSON.stringify(known) })

@@ -5,9 +5,11 @@ import { builtinModules } from 'node:module'
 import path from 'node:path'
 import type { V4WorkerOptions } from 'miniflare'
 import * as z from 'zod/mini'
-import { type FunctionEntry, localPages, readFunctions } from './functions.ts'
-import { keep, root } from './kept.ts'
-import { LocalStackError, stopWithThisProcess } from './postgres.ts'
+import { type FunctionEntry, readFunctions } from '../commands/wrangler-file.ts'
+import { inboxPage } from './inbox.ts'
+import { keep, root } from '../serve/build-cache.ts'
+import { OperatorError } from '../commands/operator-error.ts'
+import { stopWithThisProcess } from '../commands/processes.ts'
 
 /** A module of a Worker. `path` is what the others import it by. */
 export interface WorkerModule {
@@ -73,7 +75,7 @@ const keptFunctions = z.object({
 /** The functions of wrangler.toml and the pages of this machine, as {@link bundleFunctions} builds them with `shared`, once for what the sources say. */
 export async function builtFunctions(): Promise<Map<string, WorkerModule[]>> {
   const functions = readFunctions()
-  const built = async () => await bundleFunctions([...functions, ...localPages(functions)], { shared: true })
+  const built = async () => await bundleFunctions([...functions, inboxPage(functions)], { shared: true })
   const file = await keep('functions.json', async (made) => {
     const modules = [...(await built())]
     const texts = Object.fromEntries(modules.flatMap(([, all]) => all.map((one) => [one.path, one.contents])))
@@ -193,7 +195,7 @@ function valuesFor(entry: FunctionEntry, environment: Record<string, string>): R
     const value = environment[name]
     if (value !== undefined) values[name] = value
     else if (values[name] === undefined) {
-      throw new LocalStackError(`${entry.name} needs the secret ${name}. Add it to lib/local/environment.ts.`)
+      throw new OperatorError(`${entry.name} needs the secret ${name}. Add it to lib/local/environment.ts.`)
     }
   }
   return values

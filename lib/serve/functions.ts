@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { secretsOf } from '../commands/deploy/plan.ts'
 import type { Postgres } from '../database.ts'
-import { type FunctionEntry, readFunctions } from '../local/functions.ts'
+import { type FunctionEntry, readFunctions } from '../commands/wrangler-file.ts'
 import { type OwnChannels, openChannels } from './channels.ts'
 import { ownRequest } from './messages.ts'
 import { fetchOutside } from './outside.ts'

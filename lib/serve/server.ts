@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, BlockList } from 'node:net'
 import { ApiError, errorResponse } from '../errors.ts'
-import { LocalStackError } from '../local/postgres.ts'
+import { OperatorError } from '../commands/operator-error.ts'
 import type { Context, Service } from './functions.ts'
 import type { Place } from './geo.ts'
 import { LightHeaders, LightResponse, makeRequest, useLightMessages } from './messages.ts'
@@ -81,7 +81,7 @@ export async function startServer(options: {
   try {
     await once(server, 'listening')
   } catch (error) {
-    throw new LocalStackError(whyNotListening(options, error))
+    throw new OperatorError(whyNotListening(options, error))
   }
   // oxlint-disable-next-line no-unsafe-type-assertion -- it listens on a port
   const { port } = server.address() as AddressInfo

@@ -4,7 +4,8 @@ import { parseArgs } from 'node:util'
 import { baseUrl as builtFor } from '../../tracker/dist/served/package.js'
 import { explain, runCommand } from '../commands/command.ts'
 import { migrate, requireSchema } from '../commands/migrate.ts'
-import { LocalStackError, startPostgres } from '../local/postgres.ts'
+import { OperatorError } from '../commands/operator-error.ts'
+import { startPostgres } from './embedded-postgres.ts'
 import { coordinate } from './coordinator.ts'
 import { loadFunctions, type ReadFunction, type Service } from './functions.ts'
 import { openGeoFile } from './geo.ts'
@@ -12,7 +13,7 @@ import { logAsJson } from './log.ts'
 import { openPool } from './postgres.ts'
 import { openRateLimits, type RateLimits } from './rate-limits.ts'
 import { startSchedules } from './schedules.ts'
-import { checkSecrets } from './secrets.ts'
+import { checkSecrets } from '../commands/secrets.ts'
 import { logFailure, startServer } from './server.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { shareClicks } from './shared-clicks.ts'
@@ -44,7 +45,7 @@ async function serve(read: ReadFunction): Promise<void> {
     migrates: !values['no-migrate'],
   })
   if (problems.length > 0)
-    throw new LocalStackError(['The service was not started.', ...problems.map((problem) => `- ${problem}`)].join('\n'))
+    throw new OperatorError(['The service was not started.', ...problems.map((problem) => `- ${problem}`)].join('\n'))
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void stop())
   logAsJson()
   process.on('unhandledRejection', (error) => logFailure('unhandled', error))

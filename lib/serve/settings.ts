@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'n
 import { BlockList, isIP } from 'node:net'
 import path from 'node:path'
 import * as z from 'zod/mini'
-import { optionalVariables } from '../local/environment.ts'
+import { optionalVariables } from '../commands/wrangler-file.ts'
 import { clickRetentionMonths } from '../tracking/retention.ts'
 
 /** What the operator says, checked. */

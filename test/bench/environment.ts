@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { Database } from '../../lib/database.ts'
 import { type Addresses, generateSecrets, localEnvironment } from '../../lib/local/environment.ts'
-import { startPostgres } from '../../lib/local/postgres.ts'
+import { startPostgres } from '../../lib/serve/embedded-postgres.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 

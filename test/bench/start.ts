@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
-import { readFunctions } from '../../lib/local/functions.ts'
+import { readFunctions } from '../../lib/commands/wrangler-file.ts'
 import { bundleFunctions } from '../../lib/local/workers.ts'
 import { drive, quantile } from './driver.ts'
 import { seedEndpoints, take } from './endpoints.ts'

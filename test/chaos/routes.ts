@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
-import { readFunctions } from '../../lib/local/functions.ts'
+import { readFunctions } from '../../lib/commands/wrangler-file.ts'
 
 interface App {
   routes?: { method: string; path: string }[]

@@ -25,7 +25,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import * as z from 'zod/mini'
 import { readOptions } from '../../lib/commands/command.ts'
-import { freePort, startPostgres } from '../../lib/local/postgres.ts'
+import { freePort, startPostgres } from '../../lib/serve/embedded-postgres.ts'
 import { givenSecrets } from '../support/serve-process.ts'
 
 readOptions(

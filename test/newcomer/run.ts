@@ -11,7 +11,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Browser } from 'playwright-core'
 import { readOptions } from '../../lib/commands/command.ts'
-import { freePort } from '../../lib/local/postgres.ts'
+import { freePort } from '../../lib/serve/embedded-postgres.ts'
 import { launchChromium } from '../support/chromium.ts'
 
 readOptions('npm run newcomer    from an empty folder to the first tracked sale, with Express and Next.js from npm', {})

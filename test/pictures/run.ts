@@ -4,13 +4,14 @@
  */
 import { statSync } from 'node:fs'
 import { readOptions } from '../../lib/commands/command.ts'
-import { readDemo, readState } from '../../lib/local/state.ts'
+import { readDemo } from '../../lib/local/state.ts'
+import { readRunningStack } from '../../lib/commands/running-stack.ts'
 import { launchChromium } from '../support/chromium.ts'
 
 readOptions('npm run pictures    takes the pictures of README.md from the demo on the running local stack', {})
 
 const maxBytes = 150_000
-const { baseUrl } = readState()
+const { baseUrl } = readRunningStack()
 const { email, password, programId } = await readDemo(() => {
   throw new Error('The stack has no demo. Start it on a database of its own, with npm start.')
 })

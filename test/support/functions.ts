@@ -1,4 +1,4 @@
-import { type FunctionEntry, readFunctions } from '../../lib/local/functions.ts'
+import { type FunctionEntry, readFunctions } from '../../lib/commands/wrangler-file.ts'
 
 /**
  * The functions of wrangler.toml as tests start them: a click leaves counting to the test, because what runs half a minute after it

@@ -1,5 +1,5 @@
 import { operations } from '../../lib/api/operations.ts'
-import { readFunctions } from '../../lib/local/functions.ts'
+import { readFunctions } from '../../lib/commands/wrangler-file.ts'
 import { salePath, startTrackingApi } from './api.ts'
 
 /** Every operation of the program API, and the functions that answer them. */

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import * as z from 'zod/mini'
-import { LocalStackError } from '../../local/postgres.ts'
+import { OperatorError } from '../operator-error.ts'
 
 /** A Worker as it is deployed now. */
 export interface DeployedWorker {
@@ -54,19 +54,19 @@ export async function readEdge(
       headers: { authorization: `Bearer ${token}` },
       signal: AbortSignal.timeout(30_000),
     }).catch((error: unknown) => {
-      throw new LocalStackError(`Cloudflare did not answer: ${String(error)}. Try again.`)
+      throw new OperatorError(`Cloudflare did not answer: ${String(error)}. Try again.`)
     })
     const { success, errors, result } = answer.parse(await response.json().catch(() => ({ success: false })))
     if (success) return schema.parse(result)
     const why = errors?.map(({ message }) => message).join('; ') || `status ${response.status}`
-    throw new LocalStackError(
+    throw new OperatorError(
       `Cloudflare refused to say what is at ${path}: ${why}. The token needs the permissions "Workers Scripts: Edit" and, in the zone, "Workers Routes: Edit". Log in again with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN.`,
     )
   }
 
   const [zone] = await ask(`/zones?name=${encodeURIComponent(domain)}`, zones)
   if (!zone) {
-    throw new LocalStackError(
+    throw new OperatorError(
       `Cloudflare has no zone ${domain} that you may see. Add the domain there, or set DOMAIN to one that is there.`,
     )
   }

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { crc32, deflateRawSync } from 'node:zlib'
 import { build } from 'esbuild'
-import { LocalStackError } from '../../local/postgres.ts'
+import { OperatorError } from '../operator-error.ts'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const templates = ['lambda-trust.json', 'lambda-policy.json', 'lambda-event-source.json']
@@ -18,7 +18,7 @@ const templates = ['lambda-trust.json', 'lambda-policy.json', 'lambda-event-sour
 export async function buildLambda(folder: string, environment: string, queueUrl: string): Promise<string> {
   const [, region, account] = /^https:\/\/sqs\.([\w-]+)\.amazonaws\.com\/(\d+)\/\S+$/.exec(queueUrl) ?? []
   if (!region || !account) {
-    throw new LocalStackError(
+    throw new OperatorError(
       'Set QUEUE_URL to the queue that the function reads: https://sqs.<region>.amazonaws.com/<account>/<queue>.',
     )
   }

@@ -1,5 +1,5 @@
-import { optionalVariables } from '../../local/environment.ts'
-import type { FunctionEntry } from '../../local/functions.ts'
+import { optionalVariables } from '../wrangler-file.ts'
+import type { FunctionEntry } from '../wrangler-file.ts'
 import { type Operator, production, workerName } from './config.ts'
 import type { Edge } from './edge.ts'
 

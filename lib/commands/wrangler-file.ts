@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { parse } from 'smol-toml'
 import * as z from 'zod/mini'
-import { LocalStackError } from './postgres.ts'
+import { OperatorError } from './operator-error.ts'
 
 const wranglerFile = new URL('../../wrangler.toml', import.meta.url)
 
@@ -74,7 +74,7 @@ export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8'))
     services: Object.fromEntries(
       (env.services ?? []).map(({ binding, service, entrypoint }) => {
         const bound = Object.entries(config.env).find(([, other]) => other.name === service)
-        if (!bound) throw new LocalStackError(`wrangler.toml: ${name} binds ${service}, which no entry is named.`)
+        if (!bound) throw new OperatorError(`wrangler.toml: ${name} binds ${service}, which no entry is named.`)
         return [binding, { name: bound[0], ...(entrypoint && { entrypoint }) }]
       }),
     ),
@@ -83,25 +83,22 @@ export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8'))
   }))
 }
 
-/** Pages that are Workers of this machine alone: the dashboard's parts, and the mails that were sent. */
-export function localPages(deployed: FunctionEntry[]): FunctionEntry[] {
-  const dashboard = deployed.find(({ name }) => name === 'dashboard')
-  if (!dashboard) throw new LocalStackError('wrangler.toml has no dashboard.')
-  const { compatibilityDate, compatibilityFlags } = dashboard
-  const nothing = { routes: [], crons: [], vars: {}, rateLimits: [], services: {} }
-  return (
-    [
-      ['parts-page', '/parts', []],
-      ['inbox-page', '/inbox*', ['DATABASE_URL']],
-    ] as const
-  ).map(([name, route, secrets]) => ({
-    name,
-    workerName: name,
-    main: `lib/local/${name}.tsx`,
-    paths: [route],
-    secrets: [...secrets],
-    compatibilityDate,
-    compatibilityFlags,
-    ...nothing,
-  }))
-}
+/** Variables of optional features. A deployment, one box and `npm start` pass on those that are set. */
+export const optionalVariables: ReadonlySet<string> = new Set([
+  'MAIL_API_URL',
+  'MAIL_API_KEY',
+  'MAIL_FROM',
+  'MAIL_EVENTS',
+  'MAIL_WEBHOOK_SECRET',
+  'GITHUB_CLIENT_ID',
+  'GITHUB_CLIENT_SECRET',
+  'GOOGLE_CLIENT_ID',
+  'GOOGLE_CLIENT_SECRET',
+  'STRIPE_CLIENT_ID',
+  'TURNSTILE_SITE_KEY',
+  'TURNSTILE_SECRET_KEY',
+  'CLICK_RETENTION_MONTHS',
+  'DNS_OVER_HTTPS_URL',
+  // Only the local stack has it: no entry of wrangler.toml names it, so it is never deployed.
+  'WEBHOOK_LOOPBACK',
+])

@@ -19,10 +19,12 @@ import { expect, test } from 'vitest'
 test('what is built is kept until a source or a package changes, and is not where it would lie elsewhere', async () => {
   const folder = mkdtempSync(path.join(realpathSync(tmpdir()), 'svc-kept-'))
   const at = (name: string) => path.join(folder, name)
-  for (const name of ['lib/local', 'functions', 'node_modules']) mkdirSync(at(name), { recursive: true })
-  cpSync('lib/local/kept.ts', at('lib/local/kept.ts'))
+  for (const name of ['lib/serve', 'functions', 'node_modules']) mkdirSync(at(name), { recursive: true })
+  cpSync('lib/serve/build-cache.ts', at('lib/serve/build-cache.ts'))
   const write = (name: string, text: string) => () => writeFileSync(at(name), text)
-  const { keep } = (await import(pathToFileURL(at('lib/local/kept.ts')).href)) as typeof import('../lib/local/kept.ts')
+  const { keep } = (await import(
+    pathToFileURL(at('lib/serve/build-cache.ts')).href
+  )) as typeof import('../lib/serve/build-cache.ts')
   let whileMade: (() => void) | undefined
   /** How often it is made where it is asked for twice, and whether it is there. */
   const keepTwice = async (): Promise<[made: number, isThere: boolean]> => {

@@ -51,8 +51,8 @@ import {
   withdrawalColumns,
   withdrawalStates,
 } from '../../functions/dashboard/parts/withdrawal.tsx'
-import { formatMoney } from '../money.ts'
-import { campaignNames } from '../tracking/campaign.ts'
+import { formatMoney } from '../../lib/money.ts'
+import { campaignNames } from '../../lib/tracking/campaign.ts'
 import {
   at,
   later,
@@ -67,9 +67,8 @@ import {
   links,
   explanation,
   unexplained,
-} from './parts-rows.ts'
+} from './rows.ts'
 
-/** Where the local stack shows this. A Worker exports its handlers alone, so it is written in lib/local/start.ts too. */
 const partsPath = '/parts'
 
 const here = `${partsPath}#main`
@@ -412,8 +411,8 @@ function Lists() {
 }
 
 /**
- * Every part of `functions/dashboard/parts` in every state, on one page of the local stack: to look at a change of the style or of a part
- * everywhere at once. It is part of nothing that is deployed.
+ * A page with every part of `functions/dashboard/parts` in every state. Its test looks for parts that are missing, inaccessible or
+ * wider than the screen.
  */
 const app = new Hono()
 

@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
-import { openLog } from './log.ts'
+import { OperatorError } from '../commands/operator-error.ts'
+import { exitCodeOf, isAlive, stopWithThisProcess } from '../commands/processes.ts'
+import { openLog } from './log-file.ts'
 
 export interface Postgres {
   port: number
@@ -27,9 +29,6 @@ export interface PostgresOptions {
   /** Told in a sentence what an operator should know: that the disk is full, or has room again. The console, unless given. */
   onProblem?: (sentence: string) => void
 }
-
-/** What goes wrong with the local stack and can be said in a sentence; shown without a stack trace. */
-export class LocalStackError extends Error {}
 
 interface Identity {
   uid?: number
@@ -179,7 +178,7 @@ async function initialise(
     const isTaken = error instanceof Error && 'code' in error && ['ENOTEMPTY', 'EEXIST'].includes(String(error.code))
     if (!isTaken) throw error
     if (!isInitialised(dataFolder))
-      throw new LocalStackError(`${dataFolder} holds something else than a database. Empty it, or name another folder.`)
+      throw new OperatorError(`${dataFolder} holds something else than a database. Empty it, or name another folder.`)
   } finally {
     fs.rmSync(made, { recursive: true, force: true })
     fs.rmSync(passwordFolder, { recursive: true })
@@ -205,7 +204,7 @@ function serverIdentity(): Identity {
     const [, , uid, gid] = users.find((line) => line.startsWith(`${name}:`))?.split(':') ?? []
     if (uid && gid) return { uid: Number(uid), gid: Number(gid) }
   }
-  throw new LocalStackError(
+  throw new OperatorError(
     'Postgres does not run as root, and there is no user `postgres` or `nobody` to run it as. Start as another user.',
   )
 }
@@ -229,7 +228,7 @@ async function reachableBinaries(identity: Identity): Promise<string> {
   try {
     binaries = path.dirname(binariesPackage.parse(await import(packageName)).postgres)
   } catch (error) {
-    throw new LocalStackError(
+    throw new OperatorError(
       `The package ${packageName} is not installed: ${String(error)}. Run \`npm ci\`, or set DATABASE_URL to use a Postgres of your own.`,
     )
   }
@@ -248,7 +247,7 @@ async function reachableBinaries(identity: Identity): Promise<string> {
       fs.rmSync(partial, { recursive: true })
     }
   }
-  if (fs.statSync(copy).uid !== 0) throw new LocalStackError(`${copy} belongs to another user. Remove it.`)
+  if (fs.statSync(copy).uid !== 0) throw new OperatorError(`${copy} belongs to another user. Remove it.`)
   return path.join(copy, 'bin')
 }
 
@@ -273,20 +272,11 @@ async function waitUntilUnused(dataFolder: string): Promise<void> {
     if (!isAlive(pid)) return
     if (!servesFolder(pid, dataFolder)) return fs.rmSync(pidFile)
     if (waited_ms >= 10_000) {
-      throw new LocalStackError(
+      throw new OperatorError(
         `The data folder ${dataFolder} is in use by process ${pid}. Stop the stack that runs there, or that process.`,
       )
     }
     await sleep(100)
-  }
-}
-
-/** Whether a process exists, to whomever it belongs. */
-export function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }
 
@@ -304,7 +294,7 @@ async function untilReady(server: ChildProcess, logFile: string): Promise<void> 
   const ready = Promise.withResolvers<void>()
   const timeout = setTimeout(() => ready.reject(failure('it was not ready after 60 seconds')), 60_000)
   const failure = (reason: string) =>
-    new LocalStackError(`Postgres did not start: ${reason}.\n${output.trim()}\nIts log is ${logFile}.`)
+    new OperatorError(`Postgres did not start: ${reason}.\n${output.trim()}\nIts log is ${logFile}.`)
   const onData = (chunk: Buffer) => {
     output += chunk.toString()
     if (output.includes('ready to accept connections')) ready.resolve()
@@ -325,23 +315,6 @@ async function untilReady(server: ChildProcess, logFile: string): Promise<void> 
   }
 }
 
-/**
- * Stops a child when this process ends, also by SIGKILL: a shell waits on a pipe, which the system closes with the process.
- */
-export function stopWithThisProcess(child: ChildProcess): void {
-  const watchdog = spawn('/bin/sh', ['-c', `read line; kill -INT ${child.pid}`], {
-    detached: true,
-    stdio: ['pipe', 'ignore', 'ignore'],
-  })
-  watchdog.unref()
-  child.once('exit', () => watchdog.kill())
-}
-
-/** What a process ended with, its output read; null where a signal ended it. */
-export async function exitCodeOf(child: ChildProcess): Promise<number | null> {
-  return await new Promise((resolve) => child.once('close', resolve))
-}
-
 async function run(program: string, args: string[], options: SpawnOptions): Promise<void> {
   const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
@@ -349,7 +322,7 @@ async function run(program: string, args: string[], options: SpawnOptions): Prom
   child.stderr?.on('data', (chunk: Buffer) => (output += chunk.toString()))
   const code = await exitCodeOf(child)
   if (code !== 0) {
-    throw new LocalStackError(
+    throw new OperatorError(
       `Postgres did not start: ${path.basename(program)} ended with code ${code}.\n${output.trim()}`,
     )
   }

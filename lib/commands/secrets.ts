@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { Client } from 'pg'
-import { withClient } from '../commands/migrate.ts'
-import { LocalStackError } from '../local/postgres.ts'
+import { withClient } from './migrate.ts'
+import { OperatorError } from './operator-error.ts'
 
 /** Those that what is stored, or what programs hold, was made with. */
 const storedWith = ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET'] as const
@@ -60,7 +60,7 @@ export function refuseOthers(noted: Fingerprints, given: Fingerprints, replaced:
   const named = differing.map(([name, hex]) => `${name}:${hex.slice(0, namedLength)}`)
   if (named.some((text) => !accepted.has(text))) {
     const names = differing.map(([name]) => name).join(' and another ')
-    throw new LocalStackError(
+    throw new OperatorError(
       `What this database holds was made with another ${names}. Put back what it was then, in secrets.json or as a variable; or, where it is new on purpose, set REPLACED_SECRETS=${named.join(',')}.`,
     )
   }

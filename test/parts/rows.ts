@@ -1,15 +1,15 @@
-import type { Viewer } from '../access/viewer.ts'
-import type { Explanation } from '../money/explanation.ts'
-import type { Happening } from '../money/sale-history.ts'
-import type { ListedCommission } from '../money/commission-list.ts'
-import type { Withdrawal } from '../money/withdrawals.ts'
-import type { ListedNotification } from '../notifications/notification-list.ts'
-import type { LinkFigures } from '../programs/links.ts'
-import type { DB } from '../schema.ts'
-import type { PartnerCampaigns } from '../tracking/partner-campaigns.ts'
+import type { Viewer } from '../../lib/access/viewer.ts'
+import type { Explanation } from '../../lib/money/explanation.ts'
+import type { Happening } from '../../lib/money/sale-history.ts'
+import type { ListedCommission } from '../../lib/money/commission-list.ts'
+import type { Withdrawal } from '../../lib/money/withdrawals.ts'
+import type { ListedNotification } from '../../lib/notifications/notification-list.ts'
+import type { LinkFigures } from '../../lib/programs/links.ts'
+import type { DB } from '../../lib/schema.ts'
+import type { PartnerCampaigns } from '../../lib/tracking/partner-campaigns.ts'
 import { commissionStates } from '../../functions/dashboard/parts/commission.tsx'
 
-// Invented rows for parts-page.tsx: each state that a row can be in, and texts that are hard to lay out.
+// Invented rows for page.tsx: each state that a row can be in, and texts that are hard to lay out.
 
 export const at = new Date('2026-03-14T09:26:00Z')
 export const later = new Date('2126-03-15T09:26:00Z')

@@ -1,0 +1,25 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+
+/** Whether a process exists, whoever owns it. */
+export function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'
+  }
+}
+
+/** Waits until a process has ended and its output is read. Returns its exit code, or null if a signal ended it. */
+export async function exitCodeOf(child: ChildProcess): Promise<number | null> {
+  return await new Promise((resolve) => child.once('close', resolve))
+}
+
+/** Stops a child when this process ends, even by SIGKILL: a shell waits on a pipe, which the system closes with the process. */
+export function stopWithThisProcess(child: ChildProcess): void {
+  const watchdog = spawn('/bin/sh', ['-c', `read line; kill -INT ${child.pid}`], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  watchdog.unref()
+  child.once('exit', () => watchdog.kill())
+}
