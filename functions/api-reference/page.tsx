@@ -1,7 +1,7 @@
 import type { Example, Operation } from '../../lib/api/operation.ts'
 import { operations } from '../../lib/api/operations.ts'
 import { errorCodes, problemCodes } from '../../lib/errors.ts'
-import { idempotencyKey, jsonSchema } from '../../lib/api/openapi.ts'
+import { errorsOf, idempotencyKey, jsonSchema } from '../../lib/api/openapi.ts'
 import {
   payloadTypes,
   webhookBodyFields,
@@ -87,20 +87,7 @@ function Method({ method }: { method: string }) {
 }
 
 function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: string }) {
-  const {
-    id,
-    method,
-    path,
-    summary,
-    description,
-    auth,
-    scope,
-    idempotent,
-    body,
-    parameters = [],
-    success,
-    errors,
-  } = operation
+  const { id, method, path, summary, description, auth, scope, idempotent, body, parameters = [], success } = operation
   return (
     <section id={id}>
       <h2>{summary}</h2>
@@ -159,7 +146,7 @@ function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: strin
       )}
       <p>
         Errors:{' '}
-        {errors.map((code) => (
+        {errorsOf(operation).map((code) => (
           <>
             <a href={`#error-${code}`}>
               <code>{code}</code>

@@ -3,7 +3,7 @@ import type { Made } from '../idempotency.ts'
 import { isCurrency, maxAmountCents } from '../money.ts'
 import type { Adjustment } from '../money/adjustments.ts'
 import { idIn, listParameters, listQuery, listResponse } from './lists.ts'
-import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, body, type Operation, refused } from './operation.ts'
 import { aPositiveInteger } from './request-fields.ts'
 import { currency, id, success, text, time } from './response-fields.ts'
 
@@ -110,34 +110,29 @@ export const adjustmentOperations = (): Operation[] => [
       description: 'What was added or deducted.',
       fields,
     },
-    errors: [...bodyErrors, 'not_found', 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict', 'idempotency_mismatch'],
     examples: [
-      {
-        name: 'created',
-        summary: 'A bonus',
-        body: {
+      answered(
+        'created',
+        'A bonus',
+        { adjustment: example },
+        {
           partner_id: 1,
           amount_cents: 5000,
           note: 'Bonus for the ten sales of May',
           external_id: 'bonus-2026-05',
         },
-        status: 200,
-        response: { success: true, adjustment: example },
-      },
-      {
-        name: 'conflict',
-        summary: 'An external_id that was used before',
-        body: { partner_id: 1, amount_cents: 5000, note: 'Bonus', external_id: 'bonus-2026-05' },
-        status: 409,
-        response: {
-          success: false,
-          error: {
-            code: 'conflict',
-            message: 'Another manual commission or deduction of this program has this external_id.',
-            details: [{ field: 'external_id', message: 'must be of no other one of the program' }],
-          },
+      ),
+      refused(
+        'conflict',
+        'An external_id that was used before',
+        {
+          code: 'conflict',
+          message: 'Another manual commission or deduction of this program has this external_id.',
+          details: [{ field: 'external_id', message: 'must be of no other one of the program' }],
         },
-      },
+        { partner_id: 1, amount_cents: 5000, note: 'Bonus', external_id: 'bonus-2026-05' },
+      ),
     ],
   },
   {
@@ -155,14 +150,6 @@ export const adjustmentOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(adjustment())], description: 'A page of them.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The newest',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The newest', { data: [example], next_cursor: null })],
   },
 ]

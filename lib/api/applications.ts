@@ -4,7 +4,7 @@ import { nameOf } from '../names.ts'
 import { type Application, applicationStatuses } from '../programs/applications.ts'
 import { joinPageChanges, type JoinPage, maxQuestions, questionTypes } from '../programs/join-page.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, body, type Operation, refused } from './operation.ts'
 import { count, id, success, text, time } from './response-fields.ts'
 
 const email = z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('must be an e-mail address'))
@@ -229,21 +229,20 @@ export const applicationOperations = (): Operation[] => [
       questions: pageFields.questions,
       terms: pageFields.terms,
     }),
-    errors: [...bodyErrors, 'conflict', ...keyErrors, ...serverErrors],
+    errors: ['conflict'],
     examples: [
-      {
-        name: 'open',
-        summary: 'A page with a question and terms',
-        body: {
+      answered(
+        'open',
+        'A page with a question and terms',
+        { join_page: pageExample },
+        {
           slug: 'example',
           is_open: true,
           intro: pageExample.intro,
           questions: pageExample.questions,
           terms: pageExample.terms,
         },
-        status: 200,
-        response: { success: true, join_page: pageExample },
-      },
+      ),
     ],
   },
   {
@@ -254,8 +253,7 @@ export const applicationOperations = (): Operation[] => [
     summary: 'Read the join page',
     description: 'What the page says and asks, for your own form too: its questions, and the terms with their version.',
     scope: 'read',
-    errors: [...keyErrors, ...serverErrors],
-    examples: [{ name: 'page', summary: 'The page', status: 200, response: { success: true, join_page: pageExample } }],
+    examples: [answered('page', 'The page', { join_page: pageExample })],
   },
   {
     ...common,
@@ -273,36 +271,31 @@ export const applicationOperations = (): Operation[] => [
       answers: 'An answer to each required question, and to no others, each by its label.',
       terms_version: 'The version of the terms that the applicant accepted, which has to be the present one.',
     }),
-    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: ['conflict', 'idempotency_mismatch'],
     examples: [
-      {
-        name: 'applied',
-        summary: 'Waits for its confirmation',
-        body: {
+      answered(
+        'applied',
+        'Waits for its confirmation',
+        { application: example },
+        {
           name: 'Grace Hopper',
           email: 'grace@example.com',
           answers: example.answers,
           terms_version: 1,
         },
-        status: 200,
-        response: { success: true, application: example },
-      },
-      {
-        name: 'terms',
-        summary: 'Terms that are not the present ones',
-        body: { name: 'Alan Turing', email: 'alan@example.com', terms_version: 9 },
-        status: 409,
-        response: {
-          success: false,
-          error: {
-            code: 'conflict',
-            message: 'The terms are of another version. Read the join page, show them and send their version.',
-            details: [
-              { field: 'terms_version', message: 'must be that of the present terms, and null where there are none' },
-            ],
-          },
+      ),
+      refused(
+        'terms',
+        'Terms that are not the present ones',
+        {
+          code: 'conflict',
+          message: 'The terms are of another version. Read the join page, show them and send their version.',
+          details: [
+            { field: 'terms_version', message: 'must be that of the present terms, and null where there are none' },
+          ],
         },
-      },
+        { name: 'Alan Turing', email: 'alan@example.com', terms_version: 9 },
+      ),
     ],
   },
   {
@@ -321,10 +314,7 @@ export const applicationOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(application())], description: 'A page of applications.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      { name: 'page', summary: 'None yet', status: 200, response: { success: true, data: [], next_cursor: null } },
-    ],
+    examples: [answered('page', 'None yet', { data: [], next_cursor: null })],
   },
   {
     ...common,
@@ -335,15 +325,8 @@ export const applicationOperations = (): Operation[] => [
     description: 'One application.',
     scope: 'read',
     parameters: [pathParameter()],
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'application',
-        summary: 'An application',
-        status: 200,
-        response: { success: true, application: example },
-      },
-    ],
+    errors: ['not_found'],
+    examples: [answered('application', 'An application', { application: example })],
   },
   {
     ...common,
@@ -361,15 +344,12 @@ export const applicationOperations = (): Operation[] => [
       note: 'Why it is rejected, for yourself.',
       notify: 'Whether who is rejected is told by mail. Not unless it is true.',
     }),
-    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict'],
     examples: [
-      {
-        name: 'approved',
-        summary: 'Approved',
-        body: { status: 'approved' },
-        status: 200,
-        response: {
-          success: true,
+      answered(
+        'approved',
+        'Approved',
+        {
           application: {
             ...example,
             id: 7,
@@ -380,17 +360,14 @@ export const applicationOperations = (): Operation[] => [
             decided_by: 'server',
           },
         },
-      },
-      {
-        name: 'otherwise',
-        summary: 'One that was approved before',
-        body: { status: 'rejected' },
-        status: 409,
-        response: {
-          success: false,
-          error: { code: 'conflict', message: 'This application was approved already.' },
-        },
-      },
+        { status: 'approved' },
+      ),
+      refused(
+        'otherwise',
+        'One that was approved before',
+        { code: 'conflict', message: 'This application was approved already.' },
+        { status: 'rejected' },
+      ),
     ],
   },
   {
@@ -408,18 +385,10 @@ export const applicationOperations = (): Operation[] => [
       description: 'It is gone.',
       fields: { deleted_id: 'Id of the application.' },
     },
-    errors: ['invalid_request', 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict'],
     examples: [
-      { name: 'deleted', summary: 'It is gone', status: 200, response: { success: true, deleted_id: 8 } },
-      {
-        name: 'gone',
-        summary: 'One that is not there',
-        status: 404,
-        response: {
-          success: false,
-          error: { code: 'not_found', message: 'This program has no such application.' },
-        },
-      },
+      answered('deleted', 'It is gone', { deleted_id: 8 }),
+      refused('gone', 'One that is not there', { code: 'not_found', message: 'This program has no such application.' }),
     ],
   },
 ]

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, type Operation } from './operation.ts'
 import { currency, id, success, text, time } from './response-fields.ts'
 
 const lastSeen = () => z.object({ live: z.nullable(time()), test: z.nullable(time()) })
@@ -41,37 +41,30 @@ export const cliStatus = (): Operation => ({
     'How the program of the key is set up, what it has received, what was refused since, and what is still to do. `proxy_key` is for the proxy on your own domain; it is null for a key without the scope `track`.',
   auth: 'key',
   success: { schemas: [statusResponse()], description: 'The program and its checks.' },
-  errors: [...keyErrors.filter((code) => code !== 'insufficient_scope'), ...serverErrors],
   examples: [
-    {
-      name: 'status',
-      summary: 'A program that receives events',
-      status: 200,
-      response: {
-        success: true,
-        program: {
-          id: 1,
-          name: 'Shop',
-          domain: 'shop.example.com',
-          currency: 'usd',
-          commission_percent: 20,
-          cookie_window_days: 30,
-          lead_auth_policy: 'server_verified',
-        },
-        api_base_url: 'https://api.example.com',
-        proxy_key: `svc_proxy_1_${'x'.repeat(43)}`,
-        processor: { connected: true, account_id: 'acct_1' },
-        activity: { last_click: seen, last_lead: seen, last_sale: seen, last_webhook: { live: null, test: null } },
-        refusals: [
-          {
-            call: 'sale',
-            code: 'invalid_request',
-            refused_at: '2026-01-01T12:00:00.000Z',
-            message: 'A sale was refused: amount_cents must be a positive integer. Correct these fields.',
-          },
-        ],
-        checks: [{ name: 'link_exists', ok: true, message: 'The program has an active referral link.' }],
+    answered('status', 'A program that receives events', {
+      program: {
+        id: 1,
+        name: 'Shop',
+        domain: 'shop.example.com',
+        currency: 'usd',
+        commission_percent: 20,
+        cookie_window_days: 30,
+        lead_auth_policy: 'server_verified',
       },
-    },
+      api_base_url: 'https://api.example.com',
+      proxy_key: `svc_proxy_1_${'x'.repeat(43)}`,
+      processor: { connected: true, account_id: 'acct_1' },
+      activity: { last_click: seen, last_lead: seen, last_sale: seen, last_webhook: { live: null, test: null } },
+      refusals: [
+        {
+          call: 'sale',
+          code: 'invalid_request',
+          refused_at: '2026-01-01T12:00:00.000Z',
+          message: 'A sale was refused: amount_cents must be a positive integer. Correct these fields.',
+        },
+      ],
+      checks: [{ name: 'link_exists', ok: true, message: 'The program has an active referral link.' }],
+    }),
   ],
 })

@@ -3,7 +3,7 @@ import type { Made } from '../idempotency.ts'
 import { maxAmountCents } from '../money.ts'
 import { codeText, type PartnerCode } from '../programs/codes.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, body, type Operation } from './operation.ts'
 import { id, success, text, time } from './response-fields.ts'
 
 const states = ['active', 'revoked'] as const
@@ -125,16 +125,8 @@ export const codeOperations = (): Operation[] => [
       stripe:
         "Absent: a code of your own. Else `promotion_code_id` of an existing promotion code of the connected account, or `coupon_id` of an existing coupon, or what a new coupon takes off: `percent_off` or `amount_off_cents` in the program's currency, and of which payments of a subscription, as its `duration`: `once` of the first, `repeating` of those of `duration_in_months`, `forever` of all.",
     }),
-    errors: [...bodyErrors, 'not_found', 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'created',
-        summary: 'A code of your own',
-        body: { partner_id: 1, code: 'JANE20' },
-        status: 200,
-        response: { success: true, code: example },
-      },
-    ],
+    errors: ['not_found', 'conflict', 'idempotency_mismatch'],
+    examples: [answered('created', 'A code of your own', { code: example }, { partner_id: 1, code: 'JANE20' })],
   },
   {
     ...common,
@@ -152,15 +144,7 @@ export const codeOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(code())], description: 'A page of codes.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The codes',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The codes', { data: [example], next_cursor: null })],
   },
   {
     ...common,
@@ -171,8 +155,8 @@ export const codeOperations = (): Operation[] => [
     description: 'One code.',
     scope: 'read',
     parameters: [pathParameter()],
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [{ name: 'code', summary: 'A code', status: 200, response: { success: true, code: example } }],
+    errors: ['not_found'],
+    examples: [answered('code', 'A code', { code: example })],
   },
   {
     ...common,
@@ -184,14 +168,11 @@ export const codeOperations = (): Operation[] => [
       'Ends a code, and switches its promotion code off at Stripe. What it attributed stays its partner’s, and so do the later sales of customers it brought. Revoked again it stays as it is.',
     scope: 'manage',
     parameters: [pathParameter()],
-    errors: ['invalid_request', 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict'],
     examples: [
-      {
-        name: 'revoked',
-        summary: 'It is revoked',
-        status: 200,
-        response: { success: true, code: { ...example, status: 'revoked', revoked_at: '2026-02-01T12:00:00.000Z' } },
-      },
+      answered('revoked', 'It is revoked', {
+        code: { ...example, status: 'revoked', revoked_at: '2026-02-01T12:00:00.000Z' },
+      }),
     ],
   },
 ]

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { commissionSorts, commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, body, type Operation, refused } from './operation.ts'
 import { aPositiveInteger } from './request-fields.ts'
 import { cents, count, currency, id, success, text, time } from './response-fields.ts'
 
@@ -115,15 +115,7 @@ export const commissionOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(commission())], description: 'A page of commissions.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The newest commissions',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The newest commissions', { data: [example], next_cursor: null })],
   },
   {
     id: 'decideCommissions',
@@ -144,15 +136,13 @@ export const commissionOperations = (): Operation[] => [
       description: 'The commissions as they are now, the newest first.',
       fields,
     },
-    errors: [...bodyErrors, ...keyErrors, ...serverErrors],
     examples: [
-      {
-        name: 'unchanged',
-        summary: 'An id that the program does not have',
-        body: { ids: [1000], status: 'rejected', reason: 'Orders that were never shipped' },
-        status: 200,
-        response: { success: true, changed: 0, data: [] },
-      },
+      answered(
+        'unchanged',
+        'An id that the program does not have',
+        { changed: 0, data: [] },
+        { ids: [1000], status: 'rejected', reason: 'Orders that were never shipped' },
+      ),
     ],
   },
   {
@@ -174,15 +164,12 @@ export const commissionOperations = (): Operation[] => [
       description: 'The commission as it is now.',
       fields,
     },
-    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict'],
     examples: [
-      {
-        name: 'approved',
-        summary: 'Credit it before its hold ends',
-        body: { status: 'approved' },
-        status: 200,
-        response: {
-          success: true,
+      answered(
+        'approved',
+        'Credit it before its hold ends',
+        {
           commission: {
             ...example,
             id: 2,
@@ -193,21 +180,18 @@ export const commissionOperations = (): Operation[] => [
             credited_at: '2026-01-02T12:00:00.000Z',
           },
         },
-      },
-      {
-        name: 'invalid_request',
-        summary: 'Rejected without a reason',
-        body: { status: 'rejected' },
-        status: 400,
-        response: {
-          success: false,
-          error: {
-            code: 'invalid_request',
-            message: 'The request was not accepted: reason must be given to reject, and only then.',
-            details: [{ field: 'reason', message: 'must be given to reject, and only then' }],
-          },
+        { status: 'approved' },
+      ),
+      refused(
+        'invalid_request',
+        'Rejected without a reason',
+        {
+          code: 'invalid_request',
+          message: 'The request was not accepted: reason must be given to reject, and only then.',
+          details: [{ field: 'reason', message: 'must be given to reject, and only then' }],
         },
-      },
+        { status: 'rejected' },
+      ),
     ],
   },
 ]

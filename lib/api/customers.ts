@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { customerStates, type ListedCustomer } from '../tracking/customer-list.ts'
 import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { exampleClickId, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, exampleClickId, type Operation } from './operation.ts'
 import { clickId, id, success, text, time } from './response-fields.ts'
 
 export const customersQuery = listQuery({
@@ -77,15 +77,7 @@ export const customerOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(customer())], description: 'A page of customers.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The newest customers',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The newest customers', { data: [example], next_cursor: null })],
   },
   {
     id: 'getCustomer',
@@ -112,9 +104,7 @@ export const customerOperations = (): Operation[] => [
       description: 'The customer.',
       fields,
     },
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [
-      { name: 'customer', summary: 'A customer', status: 200, response: { success: true, customer: example } },
-    ],
+    errors: ['not_found'],
+    examples: [answered('customer', 'A customer', { customer: example })],
   },
 ]

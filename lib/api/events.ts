@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { type EventPosition, eventTypes } from '../tracking/events.ts'
 import { dateParameter, dateRange, notBackwards } from './date-range.ts'
 import { cursorIn, cursorOf, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, type Operation } from './operation.ts'
 import { exampleEvent, trackingEvent } from './tracking-events.ts'
 
 const { dateFrom, dateTo } = dateRange
@@ -43,14 +43,6 @@ export const eventOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(trackingEvent())], description: 'A page of events.' },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The newest events',
-        status: 200,
-        response: { success: true, data: [exampleEvent], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The newest events', { data: [exampleEvent], next_cursor: null })],
   },
 ]

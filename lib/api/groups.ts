@@ -4,7 +4,7 @@ import { commissionRules, everybodysRules, previewedMonth, type StoredRule } fro
 import type { PartnerGroup } from '../programs/groups.ts'
 import type { Made } from '../idempotency.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'
-import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, body, type Operation, refused } from './operation.ts'
 import { cents, count, currency, id, success, text, time } from './response-fields.ts'
 
 export const groupsQuery = listQuery({})
@@ -110,20 +110,16 @@ export const rulesText =
 const path = '/api/v1/groups'
 const pathParameter = () => idParameter('group_id', 'Id of the group.')
 const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The group.', fields } }
-const taken = {
-  name: 'conflict',
-  summary: 'A name that another group has',
-  body: { name: 'Gold' },
-  status: 409,
-  response: {
-    success: false,
-    error: {
-      code: 'conflict',
-      message: 'Another group of this program has this name.',
-      details: [{ field: 'name', message: 'must be of no other group of the program' }],
-    },
+const taken = refused(
+  'conflict',
+  'A name that another group has',
+  {
+    code: 'conflict',
+    message: 'Another group of this program has this name.',
+    details: [{ field: 'name', message: 'must be of no other group of the program' }],
   },
-}
+  { name: 'Gold' },
+)
 const amounts = () => ({ currency: currency(), brought_cents: cents(), now_cents: cents(), then_cents: cents() })
 const preview = () =>
   z.object({
@@ -157,15 +153,14 @@ export const groupOperations = (): Operation[] => [
     scope: 'manage',
     idempotent: true,
     body: body(newGroup, { name: '1 to 80 characters, unique in the program.', rules: rulesText, ...ruleFields }),
-    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: ['conflict', 'idempotency_mismatch'],
     examples: [
-      {
-        name: 'created',
-        summary: '30 % for a year, 500 dollars for a customer at most',
-        body: { name: 'Gold', rules: rulesSent },
-        status: 200,
-        response: { success: true, group: example },
-      },
+      answered(
+        'created',
+        '30 % for a year, 500 dollars for a customer at most',
+        { group: example },
+        { name: 'Gold', rules: rulesSent },
+      ),
       taken,
     ],
   },
@@ -179,15 +174,7 @@ export const groupOperations = (): Operation[] => [
     scope: 'read',
     parameters: [listParameters(groupsQuery, {})],
     success: { schemas: [listResponse(group())], description: 'A page of groups.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The groups',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The groups', { data: [example], next_cursor: null })],
   },
   {
     ...common,
@@ -198,8 +185,8 @@ export const groupOperations = (): Operation[] => [
     description: 'One group with the rules that hold now.',
     scope: 'read',
     parameters: [pathParameter()],
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [{ name: 'group', summary: 'A group', status: 200, response: { success: true, group: example } }],
+    errors: ['not_found'],
+    examples: [answered('group', 'A group', { group: example })],
   },
   {
     ...common,
@@ -212,15 +199,14 @@ export const groupOperations = (): Operation[] => [
     scope: 'manage',
     parameters: [pathParameter()],
     body: body(groupChanges, { name: 'A new name.', rules: rulesText, ...ruleFields }),
-    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict'],
     examples: [
-      {
-        name: 'changed',
-        summary: 'No rules any more: the terms of the program',
-        body: { rules: [] },
-        status: 200,
-        response: { success: true, group: { ...example, rules: [] } },
-      },
+      answered(
+        'changed',
+        'No rules any more: the terms of the program',
+        { group: { ...example, rules: [] } },
+        { rules: [] },
+      ),
     ],
   },
   {
@@ -239,16 +225,8 @@ export const groupOperations = (): Operation[] => [
       description: 'How many of them the program has; they are in the group.',
       fields: { partners: 'How many of them the program has.' },
     },
-    errors: [...bodyErrors, 'not_found', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'moved',
-        summary: 'Two partners',
-        body: { partner_ids: [1, 2] },
-        status: 200,
-        response: { success: true, partners: 2 },
-      },
-    ],
+    errors: ['not_found'],
+    examples: [answered('moved', 'Two partners', { partners: 2 }, { partner_ids: [1, 2] })],
   },
   {
     ...common,
@@ -264,10 +242,7 @@ export const groupOperations = (): Operation[] => [
       description: 'The rules that hold now.',
       fields: ruleFields,
     },
-    errors: [...keyErrors, ...serverErrors],
-    examples: [
-      { name: 'rules', summary: 'One rule', status: 200, response: { success: true, rules: [everybodysExample] } },
-    ],
+    examples: [answered('rules', 'One rule', { rules: [everybodysExample] })],
   },
   {
     ...common,
@@ -283,18 +258,15 @@ export const groupOperations = (): Operation[] => [
       description: 'The rules that hold from now on.',
       fields: ruleFields,
     },
-    errors: [...bodyErrors, ...keyErrors, ...serverErrors],
     examples: [
-      {
-        name: 'changed',
-        summary: '10 % of upgrades',
-        body: { rules: [{ sale_type: 'upgrade', commission_bp: 1000 }] },
-        status: 200,
-        response: {
-          success: true,
+      answered(
+        'changed',
+        '10 % of upgrades',
+        {
           rules: [{ ...everybodysExample, product_id: null, sale_type: 'upgrade', lifetime_cap_cents: null }],
         },
-      },
+        { rules: [{ sale_type: 'upgrade', commission_bp: 1000 }] },
+      ),
     ],
   },
   {
@@ -317,15 +289,12 @@ export const groupOperations = (): Operation[] => [
       description: 'What would have been.',
       fields: previewFields,
     },
-    errors: [...bodyErrors, 'not_found', ...keyErrors, ...serverErrors],
+    errors: ['not_found'],
     examples: [
-      {
-        name: 'preview',
-        summary: 'Upgrades at 40 %',
-        body: { rules: [{ sale_type: 'upgrade', commission_bp: 4000 }], month: '2026-01' },
-        status: 200,
-        response: {
-          success: true,
+      answered(
+        'preview',
+        'Upgrades at 40 %',
+        {
           preview: {
             month: '2026-01',
             totals: [{ currency: 'usd', brought_cents: 10000, now_cents: 10000, then_cents: 20000 }],
@@ -341,7 +310,8 @@ export const groupOperations = (): Operation[] => [
             ],
           },
         },
-      },
+        { rules: [{ sale_type: 'upgrade', commission_bp: 4000 }], month: '2026-01' },
+      ),
     ],
   },
   {
@@ -359,7 +329,7 @@ export const groupOperations = (): Operation[] => [
       description: 'It is gone.',
       fields: { deleted_id: 'Id of the group.' },
     },
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [{ name: 'deleted', summary: 'It is gone', status: 200, response: { success: true, deleted_id: 1 } }],
+    errors: ['not_found'],
+    examples: [answered('deleted', 'It is gone', { deleted_id: 1 })],
   },
 ]

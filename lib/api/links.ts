@@ -4,7 +4,7 @@ import { isPageOf, linkAddress, type ListedLink, linkStates } from '../programs/
 import { ApiError } from '../errors.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
-import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, body, type Operation, refused } from './operation.ts'
 import { aPositiveInteger } from './request-fields.ts'
 import { count, id, success, text, time } from './response-fields.ts'
 
@@ -119,28 +119,23 @@ export const linkOperations = (): Operation[] => [
       external_id: externalIdText,
       metadata: metadataText,
     }),
-    errors: [...bodyErrors, 'not_found', 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict', 'idempotency_mismatch'],
     examples: [
-      {
-        name: 'created',
-        summary: 'A link for a campaign',
-        body: { partner_id: 2, code: 'nora-spring', metadata: { campaign: 'spring' } },
-        status: 200,
-        response: { success: true, link: example },
-      },
-      {
-        name: 'conflict',
-        summary: 'A code that is taken',
-        body: { partner_id: 2, code: 'nora-spring' },
-        status: 409,
-        response: {
-          success: false,
-          error: {
-            code: 'conflict',
-            message: 'This code is taken. Codes are unique over all programs: choose another.',
-          },
+      answered(
+        'created',
+        'A link for a campaign',
+        { link: example },
+        { partner_id: 2, code: 'nora-spring', metadata: { campaign: 'spring' } },
+      ),
+      refused(
+        'conflict',
+        'A code that is taken',
+        {
+          code: 'conflict',
+          message: 'This code is taken. Codes are unique over all programs: choose another.',
         },
-      },
+        { partner_id: 2, code: 'nora-spring' },
+      ),
     ],
   },
   {
@@ -161,15 +156,7 @@ export const linkOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(link())], description: 'A page of links.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The newest links',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The newest links', { data: [example], next_cursor: null })],
   },
   {
     ...common,
@@ -180,8 +167,8 @@ export const linkOperations = (): Operation[] => [
     description: 'One referral link of the program.',
     scope: 'read',
     parameters: [pathParameter()],
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [{ name: 'link', summary: 'A link', status: 200, response: { success: true, link: example } }],
+    errors: ['not_found'],
+    examples: [answered('link', 'A link', { link: example })],
   },
   {
     ...common,
@@ -199,15 +186,14 @@ export const linkOperations = (): Operation[] => [
       external_id: `${externalIdText} Null takes it away.`,
       metadata: metadataChangesText,
     }),
-    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict'],
     examples: [
-      {
-        name: 'changed',
-        summary: 'Another id of yours',
-        body: { external_id: 'link-1' },
-        status: 200,
-        response: { success: true, link: { ...example, external_id: 'link-1' } },
-      },
+      answered(
+        'changed',
+        'Another id of yours',
+        { link: { ...example, external_id: 'link-1' } },
+        { external_id: 'link-1' },
+      ),
     ],
   },
 ]

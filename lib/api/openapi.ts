@@ -25,6 +25,9 @@ const securityOf: Record<Operation['auth'], Json[]> = {
   signature: [{ processorSignature: [] }],
 }
 
+const bodyErrors: ErrorCode[] = ['invalid_request', 'invalid_json', 'payload_too_large', 'unsupported_media_type']
+const keyErrors: ErrorCode[] = ['unauthorized', 'api_key_retired', 'api_key_expired']
+
 const anyRequestId = {
   'X-Request-Id': { description: 'Names this request in our logs.', schema: { type: 'string', format: 'uuid' } },
 }
@@ -106,13 +109,31 @@ function errorContent(codes: ErrorCode[], operation: Operation): Json {
   }
 }
 
+/** All codes of an operation: those of its input, its own, those of its key and those of the service. */
+export function errorsOf(operation: Operation): ErrorCode[] {
+  const { method, auth, parameters, errors = [] } = operation
+  if (auth === 'signature') return errors
+  const input: ErrorCode[] = parameters ? ['invalid_request'] : []
+  // The status takes a key of any scope.
+  const scope: ErrorCode[] = tagOf(operation) === 'Service' ? [] : ['insufficient_scope']
+  return [
+    ...(method === 'post' || method === 'patch' ? bodyErrors : input),
+    ...errors,
+    ...(auth.startsWith('key') ? [...keyErrors, ...scope] : []),
+    'rate_limited',
+    'internal_error',
+    'unavailable',
+  ]
+}
+
 function responsesOf(operation: Operation): Json {
   const { success, examples } = operation
+  const all = errorsOf(operation)
   const schemas = success.schemas.map((schema) => jsonSchema(schema))
   const answers = examples.filter(({ status }) => status === 200)
-  const statuses = [...new Set(operation.errors.map((code) => errorCodes[code].status))].toSorted((a, b) => a - b)
+  const statuses = [...new Set(all.map((code) => errorCodes[code].status))].toSorted((a, b) => a - b)
   const errors = statuses.map((status) => {
-    const codes = operation.errors.filter((code) => errorCodes[code].status === status)
+    const codes = all.filter((code) => errorCodes[code].status === status)
     return [
       status,
       {

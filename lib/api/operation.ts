@@ -1,6 +1,6 @@
 import type * as z from 'zod/mini'
 import type { KeyScope } from '../access/api-keys.ts'
-import type { ErrorCode } from '../errors.ts'
+import { type ErrorCode, errorCodes } from '../errors.ts'
 
 /** A call that the reference shows. Tests send it to the service in the order of operations.ts and hold the answer to `response`. */
 export interface Example {
@@ -35,7 +35,8 @@ export interface Operation {
   }[]
   /** `fields` says what figures of the answer mean. */
   success: { schemas: z.ZodMiniType[]; description: string; fields?: Record<string, string> }
-  errors: ErrorCode[]
+  /** Its own codes. `openapi.ts` adds those that follow from what it takes and who may call it. */
+  errors?: ErrorCode[]
   examples: Example[]
 }
 
@@ -47,17 +48,30 @@ export function body<Schema extends z.ZodMiniType<object>>(
   return { schema, fields }
 }
 
-export const bodyErrors: ErrorCode[] = [
-  'invalid_request',
-  'invalid_json',
-  'payload_too_large',
-  'unsupported_media_type',
-]
-export const serverErrors: ErrorCode[] = ['rate_limited', 'internal_error', 'unavailable']
-export const keyErrors: ErrorCode[] = ['unauthorized', 'api_key_retired', 'api_key_expired', 'insufficient_scope']
+type Fields = Record<string, unknown>
 
-/** What a refusal answers. */
-export const refused = (code: ErrorCode, message: string) => ({ success: false, error: { code, message } })
+/** An example of a call that succeeds: `fields` are its answer beside `success`. */
+export const answered = (name: string, summary: string, fields: Fields, sent?: Fields): Example => ({
+  name,
+  summary,
+  ...(sent && { body: sent }),
+  status: 200,
+  response: { success: true, ...fields },
+})
+
+/** An example of a call that is refused. */
+export const refused = (
+  name: string,
+  summary: string,
+  error: Fields & { code: ErrorCode; message: string },
+  sent?: Fields,
+): Example => ({
+  name,
+  summary,
+  ...(sent && { body: sent }),
+  status: errorCodes[error.code].status,
+  response: { success: false, error },
+})
 
 export const exampleClickId = 'cust_1767225600000_123456789012345678901'
 

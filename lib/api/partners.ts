@@ -7,7 +7,7 @@ import { commissionRules } from '../programs/commission-rules.ts'
 import { asRule, rule, ruleFields, rulesText } from './groups.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
-import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, body, type Operation, refused } from './operation.ts'
 import { count, currency, id, success, text, time } from './response-fields.ts'
 
 export const partnersQuery = listQuery({
@@ -156,35 +156,30 @@ export const partnerOperations = (): Operation[] => [
       group_id: groupText,
       metadata: metadataText,
     }),
-    errors: [...bodyErrors, 'not_found', 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict', 'idempotency_mismatch'],
     examples: [
-      {
-        name: 'created',
-        summary: 'A partner with a code of their own',
-        body: {
+      answered(
+        'created',
+        'A partner with a code of their own',
+        { partner: example },
+        {
           name: 'Nora Field',
           email: 'nora@example.com',
           code: 'nora',
           external_id: 'aff-7',
           metadata: { tier: 'gold' },
         },
-        status: 200,
-        response: { success: true, partner: example },
-      },
-      {
-        name: 'conflict',
-        summary: 'An address that another partner has',
-        body: { name: 'Nora F.', email: 'nora@example.com' },
-        status: 409,
-        response: {
-          success: false,
-          error: {
-            code: 'conflict',
-            message: 'Another partner of this program has this address.',
-            details: [{ field: 'email', message: 'must be of no other partner of the program' }],
-          },
+      ),
+      refused(
+        'conflict',
+        'An address that another partner has',
+        {
+          code: 'conflict',
+          message: 'Another partner of this program has this address.',
+          details: [{ field: 'email', message: 'must be of no other partner of the program' }],
         },
-      },
+        { name: 'Nora F.', email: 'nora@example.com' },
+      ),
     ],
   },
   {
@@ -210,15 +205,7 @@ export const partnerOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(partner())], description: 'A page of partners.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The newest partners',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The newest partners', { data: [example], next_cursor: null })],
   },
   {
     ...common,
@@ -229,8 +216,8 @@ export const partnerOperations = (): Operation[] => [
     description: 'One partner of the program.',
     scope: 'read',
     parameters: [pathParameter()],
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [{ name: 'partner', summary: 'A partner', status: 200, response: { success: true, partner: example } }],
+    errors: ['not_found'],
+    examples: [answered('partner', 'A partner', { partner: example })],
   },
   {
     ...common,
@@ -253,15 +240,14 @@ export const partnerOperations = (): Operation[] => [
       ...ruleFields,
       metadata: metadataChangesText,
     }),
-    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict'],
     examples: [
-      {
-        name: 'changed',
-        summary: 'Another tier, and a note less',
-        body: { metadata: { tier: 'silver', note: null } },
-        status: 200,
-        response: { success: true, partner: { ...example, metadata: { tier: 'silver' } } },
-      },
+      answered(
+        'changed',
+        'Another tier, and a note less',
+        { partner: { ...example, metadata: { tier: 'silver' } } },
+        { metadata: { tier: 'silver', note: null } },
+      ),
     ],
   },
 ]

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
 import { type PayoutRun, payoutRunSorts, type readPayoutRun } from '../money/payout-runs.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { bodyErrors, keyErrors, type Operation, refused, serverErrors } from './operation.ts'
+import { answered, type Operation, refused } from './operation.ts'
 import { cents, count, currency, day, id, success, text, time } from './response-fields.ts'
 
 export const payoutRunsQuery = listQuery({ sort: z.optional(oneOf(payoutRunSorts)) })
@@ -106,15 +106,10 @@ export const payoutRunOperations = (): Operation[] => [
       description: 'The run.',
       fields,
     },
-    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: ['conflict', 'idempotency_mismatch'],
     examples: [
-      {
-        name: 'created',
-        summary: 'A run of whoever is due',
-        status: 200,
-        response: { success: true, payout_run: example },
-      },
-      { name: 'conflict', summary: 'Nobody is due', status: 409, response: refused('conflict', nobodyDue) },
+      answered('created', 'A run of whoever is due', { payout_run: example }),
+      refused('conflict', 'Nobody is due', { code: 'conflict', message: nobodyDue }),
     ],
   },
   {
@@ -131,15 +126,7 @@ export const payoutRunOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(z.object(run()))], description: 'A page of payout runs.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The newest runs',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The newest runs', { data: [example], next_cursor: null })],
   },
   {
     id: 'getPayoutRun',
@@ -151,31 +138,25 @@ export const payoutRunOperations = (): Operation[] => [
     scope: 'read',
     parameters: [idParameter('payout_run_id', 'Id of the payout run.')],
     success: { schemas: [z.object({ success: success(), payout_run: whole() })], description: 'The run.', fields },
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    errors: ['not_found'],
     examples: [
-      {
-        name: 'run',
-        summary: 'A run with one payout',
-        status: 200,
-        response: {
-          success: true,
-          payout_run: {
-            ...example,
-            payout_list: [
-              {
-                id: 1,
-                partner_id: 1,
-                payout_address: 'nora@example.com',
-                amount_cents: 580,
-                requested_cents: 580,
-                currency: 'usd',
-                status: 'requested',
-              },
-            ],
-            left_out: [],
-          },
+      answered('run', 'A run with one payout', {
+        payout_run: {
+          ...example,
+          payout_list: [
+            {
+              id: 1,
+              partner_id: 1,
+              payout_address: 'nora@example.com',
+              amount_cents: 580,
+              requested_cents: 580,
+              currency: 'usd',
+              status: 'requested',
+            },
+          ],
+          left_out: [],
         },
-      },
+      }),
     ],
   },
 ]

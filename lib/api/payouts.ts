@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { transferDay, type Withdrawal, withdrawalSorts } from '../money/withdrawals.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, body, type Operation } from './operation.ts'
 import { cents, currency, day, id, success, text, time } from './response-fields.ts'
 
 const states = ['requested', 'paid', 'refused', 'cancelled'] as const
@@ -122,15 +122,7 @@ export const payoutOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(payout())], description: 'A page of payouts.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The newest payouts',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The newest payouts', { data: [example], next_cursor: null })],
   },
   {
     id: 'getPayout',
@@ -142,8 +134,8 @@ export const payoutOperations = (): Operation[] => [
     scope: 'read',
     parameters: [pathParameter()],
     success: { schemas: [one()], description: 'The payout.', fields },
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [{ name: 'payout', summary: 'A payout', status: 200, response: { success: true, payout: example } }],
+    errors: ['not_found'],
+    examples: [answered('payout', 'A payout', { payout: example })],
   },
   {
     id: 'decidePayout',
@@ -163,15 +155,12 @@ export const payoutOperations = (): Operation[] => [
       reason: 'With `refused`: why. The partner is told.',
     }),
     success: { schemas: [one()], description: 'The payout as it is now.', fields },
-    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict'],
     examples: [
-      {
-        name: 'paid',
-        summary: 'A transfer that was made',
-        body: { status: 'paid', amount_cents: 580, reference: 'transfer 17', paid_on: '2026-01-31' },
-        status: 200,
-        response: {
-          success: true,
+      answered(
+        'paid',
+        'A transfer that was made',
+        {
           payout: {
             ...example,
             status: 'paid',
@@ -180,7 +169,8 @@ export const payoutOperations = (): Operation[] => [
             decided_at: '2026-01-31T13:00:00.000Z',
           },
         },
-      },
+        { status: 'paid', amount_cents: 580, reference: 'transfer 17', paid_on: '2026-01-31' },
+      ),
     ],
   },
 ]

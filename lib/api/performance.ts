@@ -10,7 +10,7 @@ import {
 import { dayMs } from '../tracking/performance-range.ts'
 import { maxRangeDays } from './date-range.ts'
 import { numberIn, oneOf } from './lists.ts'
-import { keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, type Operation } from './operation.ts'
 import { count, currency, day, success, text } from './response-fields.ts'
 
 const defaultMetrics: readonly Metric[] = [
@@ -259,21 +259,37 @@ export const groupedPerformance = (): Operation => ({
       sales: 'Attributed sales in this currency, renewals included.',
     },
   },
-  errors: ['invalid_request', ...keyErrors, ...serverErrors],
   examples: [
-    {
-      name: 'partners',
-      summary: 'The partners of a year, by month',
-      status: 200,
-      response: {
-        success: true,
-        group_by: 'partner',
-        from: '2026-01-01',
-        to: '2026-01-31',
-        time_zone: 'Europe/Berlin',
-        interval: 'month',
-        currency: 'usd',
-        total: {
+    answered('partners', 'The partners of a year, by month', {
+      group_by: 'partner',
+      from: '2026-01-01',
+      to: '2026-01-31',
+      time_zone: 'Europe/Berlin',
+      interval: 'month',
+      currency: 'usd',
+      total: {
+        clicks: 120,
+        leads: 12,
+        conversions: 3,
+        sales: 3,
+        revenue_cents: 14700,
+        commission_cents: 2940,
+        intervals: [
+          {
+            start: '2026-01-01',
+            clicks: 120,
+            leads: 12,
+            conversions: 3,
+            sales: 3,
+            revenue_cents: 14700,
+            commission_cents: 2940,
+          },
+        ],
+      },
+      data: [
+        {
+          value: '2',
+          label: 'Nora Field',
           clicks: 120,
           leads: 12,
           conversions: 3,
@@ -292,30 +308,7 @@ export const groupedPerformance = (): Operation => ({
             },
           ],
         },
-        data: [
-          {
-            value: '2',
-            label: 'Nora Field',
-            clicks: 120,
-            leads: 12,
-            conversions: 3,
-            sales: 3,
-            revenue_cents: 14700,
-            commission_cents: 2940,
-            intervals: [
-              {
-                start: '2026-01-01',
-                clicks: 120,
-                leads: 12,
-                conversions: 3,
-                sales: 3,
-                revenue_cents: 14700,
-                commission_cents: 2940,
-              },
-            ],
-          },
-        ],
-      },
-    },
+      ],
+    }),
   ],
 })

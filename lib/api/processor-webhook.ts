@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { type Operation, refused } from './operation.ts'
+import { answered, type Operation, refused } from './operation.ts'
 import { success, text } from './response-fields.ts'
 
 const webhookResponse = () =>
@@ -41,23 +41,24 @@ export const processorWebhook = (): Operation => ({
     'unavailable',
   ],
   examples: [
+    answered(
+      'ignored',
+      'An event that means nothing to a program',
+      { outcome: 'ignored', reason: 'Events of this type are not used.' },
+      balanceAvailable,
+    ),
     {
-      name: 'ignored',
-      summary: 'An event that means nothing to a program',
-      body: balanceAvailable,
-      status: 200,
-      response: { success: true, outcome: 'ignored', reason: 'Events of this type are not used.' },
-    },
-    {
-      name: 'invalid_signature',
-      summary: 'A delivery without the processor’s signature',
-      body: balanceAvailable,
-      unsigned: true,
-      status: 400,
-      response: refused(
+      ...refused(
         'invalid_signature',
-        "The Stripe-Signature header does not fit the body, the time or the endpoint's secret. Check STRIPE_WEBHOOK_SECRET.",
+        'A delivery without the processor’s signature',
+        {
+          code: 'invalid_signature',
+          message:
+            "The Stripe-Signature header does not fit the body, the time or the endpoint's secret. Check STRIPE_WEBHOOK_SECRET.",
+        },
+        balanceAvailable,
       ),
+      unsigned: true,
     },
   ],
 })

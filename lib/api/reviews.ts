@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import type { CommissionReview } from '../money/reviews.ts'
 import { reviewRules } from '../review-rules.ts'
 import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, body, type Operation } from './operation.ts'
 import { aPositiveInteger } from './request-fields.ts'
 import { cents, count, currency, id, success, text, time } from './response-fields.ts'
 
@@ -79,15 +79,7 @@ export const reviewOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(shownReview())], description: 'A page of them.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'none',
-        summary: 'None is held',
-        status: 200,
-        response: { success: true, data: [], next_cursor: null },
-      },
-    ],
+    examples: [answered('none', 'None is held', { data: [], next_cursor: null })],
   },
   {
     id: 'decideReviews',
@@ -108,15 +100,13 @@ export const reviewOperations = (): Operation[] => [
       description: 'Those that were named and ever held, as they are now.',
       fields,
     },
-    errors: [...bodyErrors, ...keyErrors, ...serverErrors],
     examples: [
-      {
-        name: 'unchanged',
-        summary: 'One that is not held',
-        body: { commission_ids: [1000], decision: 'released', note: 'Known customer' },
-        status: 200,
-        response: { success: true, changed: 0, data: [] },
-      },
+      answered(
+        'unchanged',
+        'One that is not held',
+        { changed: 0, data: [] },
+        { commission_ids: [1000], decision: 'released', note: 'Known customer' },
+      ),
     ],
   },
 ]

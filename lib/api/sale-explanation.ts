@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import type { Explanation } from '../money/explanation.ts'
 import { commissionStatuses } from '../money/commission-list.ts'
-import { exampleClickId, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, exampleClickId, type Operation } from './operation.ts'
 import { cents, clickId, count, currency, id, success, text, time } from './response-fields.ts'
 import { salePath, saleQuery, testParameter } from './sales.ts'
 
@@ -203,13 +203,6 @@ export const saleExplanation = (): Operation => ({
       deliveries: 'What Stripe told of the payment in the last 90 days, 20 events at most.',
     },
   },
-  errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-  examples: [
-    {
-      name: 'explained',
-      summary: 'A sale by a known customer',
-      status: 200,
-      response: { success: true, explanation: example },
-    },
-  ],
+  errors: ['not_found'],
+  examples: [answered('explained', 'A sale by a known customer', { explanation: example })],
 })

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { commissionStatuses } from '../money/commission-list.ts'
 import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { exampleClickId, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, exampleClickId, type Operation } from './operation.ts'
 import { cents, clickId, currency, id, success, text, time } from './response-fields.ts'
 
 const test = () =>
@@ -95,15 +95,7 @@ export const saleOperations = (): Operation[] => [
       }),
     ],
     success: { schemas: [listResponse(sale())], description: 'A page of sales.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The newest sales',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The newest sales', { data: [example], next_cursor: null })],
   },
   {
     id: 'getSale',
@@ -127,7 +119,7 @@ export const saleOperations = (): Operation[] => [
       { in: 'query', schema: saleQuery, fields: { test: testParameter } },
     ],
     success: { schemas: [z.object({ success: success(), sale: sale() })], description: 'The sale.', fields },
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [{ name: 'sale', summary: 'A sale', status: 200, response: { success: true, sale: example } }],
+    errors: ['not_found'],
+    examples: [answered('sale', 'A sale', { sale: example })],
   },
 ]

@@ -1,13 +1,5 @@
 import * as z from 'zod/mini'
-import {
-  additionalDataText,
-  body,
-  bodyErrors,
-  exampleClickId,
-  type Operation,
-  refused,
-  serverErrors,
-} from './operation.ts'
+import { additionalDataText, answered, body, exampleClickId, type Operation, refused } from './operation.ts'
 import { publicAdditionalData, text, url } from './request-fields.ts'
 import { clickId, id, success } from './response-fields.ts'
 
@@ -72,20 +64,13 @@ export const trackClick = (): Operation => ({
     description:
       'The click is recorded. The click id stays valid for `cookie_window_days` from the latest click. A test click has the second form; by a program’s test link (`?aff=svc-test-<program id>`) it gets a click id too, whose lead and sale are tests as well.',
   },
-  errors: [
-    ...bodyErrors,
-    'invalid_url',
-    'missing_partner_code',
-    'unknown_partner_code',
-    'invalid_link',
-    'link_disabled',
-    ...serverErrors,
-  ],
+  errors: ['invalid_url', 'missing_partner_code', 'unknown_partner_code', 'invalid_link', 'link_disabled'],
   examples: [
-    {
-      name: 'click',
-      summary: 'A visitor comes through a link',
-      body: {
+    answered(
+      'click',
+      'A visitor comes through a link',
+      { click_id: exampleClickId, partner_code: 'jane', cookie_window_days: 30 },
+      {
         affiliate_url: 'https://shop.example.com/?aff=jane',
         page_url: 'https://shop.example.com/',
         referrer_url: 'https://blog.example.org/review',
@@ -95,46 +80,39 @@ export const trackClick = (): Operation => ({
         language: 'en-US',
         timezone: 'America/New_York',
       },
-      status: 200,
-      response: { success: true, click_id: exampleClickId, partner_code: 'jane', cookie_window_days: 30 },
-    },
-    {
-      name: 'again',
-      summary: 'The same visitor comes again',
-      body: { affiliate_url: 'https://shop.example.com/?aff=jane', existing_click_id: exampleClickId },
-      status: 200,
-      response: { success: true, click_id: exampleClickId, partner_code: 'jane', cookie_window_days: 30 },
-    },
-    {
-      name: 'test',
-      summary: 'A test click',
-      body: {
-        affiliate_url: 'https://shop.example.com/?aff=test',
-        additional_data: { test_mode: true, program_id: 1 },
-      },
-      status: 200,
-      response: {
-        success: true,
+    ),
+    answered(
+      'again',
+      'The same visitor comes again',
+      { click_id: exampleClickId, partner_code: 'jane', cookie_window_days: 30 },
+      { affiliate_url: 'https://shop.example.com/?aff=jane', existing_click_id: exampleClickId },
+    ),
+    answered(
+      'test',
+      'A test click',
+      {
         message: 'The test click was recorded. It counts for nothing.',
         data: { eventId: 4503599627370496, programId: 1, test_mode: true },
       },
-    },
-    {
-      name: 'missing_partner_code',
-      summary: 'An address without `aff`',
-      body: { affiliate_url: 'https://shop.example.com/' },
-      status: 400,
-      response: refused(
-        'missing_partner_code',
-        'affiliate_url has no `aff` parameter. Send the address that the visitor came to.',
-      ),
-    },
-    {
-      name: 'link_disabled',
-      summary: 'A link that is inactive',
-      body: { affiliate_url: 'https://shop.example.com/?aff=former' },
-      status: 410,
-      response: refused('link_disabled', 'This referral link is no longer active. No click was recorded.'),
-    },
+      {
+        affiliate_url: 'https://shop.example.com/?aff=test',
+        additional_data: { test_mode: true, program_id: 1 },
+      },
+    ),
+    refused(
+      'missing_partner_code',
+      'An address without `aff`',
+      {
+        code: 'missing_partner_code',
+        message: 'affiliate_url has no `aff` parameter. Send the address that the visitor came to.',
+      },
+      { affiliate_url: 'https://shop.example.com/' },
+    ),
+    refused(
+      'link_disabled',
+      'A link that is inactive',
+      { code: 'link_disabled', message: 'This referral link is no longer active. No click was recorded.' },
+      { affiliate_url: 'https://shop.example.com/?aff=former' },
+    ),
   ],
 })

@@ -1,14 +1,5 @@
 import * as z from 'zod/mini'
-import {
-  additionalDataText,
-  body,
-  bodyErrors,
-  exampleClickId,
-  keyErrors,
-  type Operation,
-  refused,
-  serverErrors,
-} from './operation.ts'
+import { additionalDataText, answered, body, exampleClickId, type Operation, refused } from './operation.ts'
 import { key, programId, publicAdditionalData, text, url } from './request-fields.ts'
 import { clickId, id, success } from './response-fields.ts'
 
@@ -65,58 +56,54 @@ export const trackLead = (): Operation => ({
     description:
       'Without `provisional: true` the lead is settled. `duplicate: true`: it was settled before, and nothing changed.',
   },
-  errors: [...bodyErrors, 'no_attribution', 'already_settled', ...keyErrors, ...serverErrors],
+  errors: ['no_attribution', 'already_settled'],
   examples: [
-    {
-      name: 'server',
-      summary: 'A server tells of a signup',
-      body: { customer_key: 'user-1', click_id: exampleClickId, email: 'ann@example.com' },
-      status: 200,
-      response: { success: true, lead_id: 2251799813685248, click_id: exampleClickId, customer_status: 'lead' },
-    },
-    {
-      name: 'repeated',
-      summary: 'The same lead again',
-      body: { customer_key: 'user-1' },
-      status: 200,
-      response: {
-        success: true,
+    answered(
+      'server',
+      'A server tells of a signup',
+      { lead_id: 2251799813685248, click_id: exampleClickId, customer_status: 'lead' },
+      { customer_key: 'user-1', click_id: exampleClickId, email: 'ann@example.com' },
+    ),
+    answered(
+      'repeated',
+      'The same lead again',
+      {
         lead_id: 2251799813685248,
         click_id: exampleClickId,
         customer_status: 'lead',
         duplicate: true,
       },
-    },
+      { customer_key: 'user-1' },
+    ),
     {
-      name: 'browser',
-      summary: 'A browser tells of a signup, on a server-verified program',
-      unsigned: true,
-      body: { customer_key: 'user-2', click_id: secondClickId, program_id: 1 },
-      status: 200,
-      response: {
-        success: true,
-        lead_id: 1125899906842624,
-        click_id: secondClickId,
-        customer_status: 'click',
-        provisional: true,
-      },
-    },
-    {
-      name: 'test',
-      summary: 'A test lead',
-      body: { customer_key: 'user-3', additional_data: { test_mode: true } },
-      status: 200,
-      response: { success: true, lead_id: 562949953421312, click_id: null, customer_status: 'lead', test_mode: true },
-    },
-    {
-      name: 'no_attribution',
-      summary: 'A visitor who did not come through a partner link',
-      body: { customer_key: 'user-4' },
-      status: 400,
-      response: refused(
-        'no_attribution',
-        'Neither the customer key is known nor is there a valid click id, so nothing was recorded. This is expected for visitors who did not come through a partner link.',
+      ...answered(
+        'browser',
+        'A browser tells of a signup, on a server-verified program',
+        {
+          lead_id: 1125899906842624,
+          click_id: secondClickId,
+          customer_status: 'click',
+          provisional: true,
+        },
+        { customer_key: 'user-2', click_id: secondClickId, program_id: 1 },
       ),
+      unsigned: true,
     },
+    answered(
+      'test',
+      'A test lead',
+      { lead_id: 562949953421312, click_id: null, customer_status: 'lead', test_mode: true },
+      { customer_key: 'user-3', additional_data: { test_mode: true } },
+    ),
+    refused(
+      'no_attribution',
+      'A visitor who did not come through a partner link',
+      {
+        code: 'no_attribution',
+        message:
+          'Neither the customer key is known nor is there a valid click id, so nothing was recorded. This is expected for visitors who did not come through a partner link.',
+      },
+      { customer_key: 'user-4' },
+    ),
   ],
 })

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { amountOrZero } from './amount-fields.ts'
-import { body, bodyErrors, keyErrors, type Operation, refused, serverErrors } from './operation.ts'
+import { answered, body, type Operation, refused } from './operation.ts'
 import { key, text } from './request-fields.ts'
 import { cents, currency, id, success } from './response-fields.ts'
 
@@ -53,60 +53,52 @@ export const trackRefund = (): Operation => ({
     description:
       '`refunded` while part of the sale remains, `reversed` once all is refunded; `skipped` where there is nothing to do; `no_commission` where the sale has none. `deductionAmount` is the commission that this call reversed, in the major unit of its currency.',
   },
-  errors: [...bodyErrors, 'not_found', ...keyErrors, ...serverErrors],
+  errors: ['not_found'],
   examples: [
-    {
-      name: 'partial',
-      summary: 'Part of a sale',
-      body: { transaction_id: 'order-1001', refund_amount_cents: 2450, refund_id: 're_1', refund_reason: 'Damaged' },
-      status: 200,
-      response: {
-        success: true,
+    answered(
+      'partial',
+      'Part of a sale',
+      {
         status: 'refunded',
         deductionAmount: 4.9,
         deduction_cents: 490,
         currency: 'usd',
         commission_id: 1,
       },
-    },
-    {
-      name: 'repeated',
-      summary: 'The same refund again',
-      body: { transaction_id: 'order-1001', refund_amount_cents: 2450, refund_id: 're_1' },
-      status: 200,
-      response: { success: true, status: 'skipped', reason: 'refund_already_applied', commission_id: 1 },
-    },
-    {
-      name: 'rest',
-      summary: 'All that is left',
-      body: { transaction_id: 'order-1001', reason: 'chargeback' },
-      status: 200,
-      response: {
-        success: true,
+      { transaction_id: 'order-1001', refund_amount_cents: 2450, refund_id: 're_1', refund_reason: 'Damaged' },
+    ),
+    answered(
+      'repeated',
+      'The same refund again',
+      { status: 'skipped', reason: 'refund_already_applied', commission_id: 1 },
+      { transaction_id: 'order-1001', refund_amount_cents: 2450, refund_id: 're_1' },
+    ),
+    answered(
+      'rest',
+      'All that is left',
+      {
         status: 'reversed',
         deductionAmount: 4.9,
         deduction_cents: 490,
         currency: 'usd',
         commission_id: 1,
       },
-    },
-    {
-      name: 'no_commission',
-      summary: 'A sale without commission',
-      body: { transaction_id: 'order-1003' },
-      status: 200,
-      response: {
-        success: true,
+      { transaction_id: 'order-1001', reason: 'chargeback' },
+    ),
+    answered(
+      'no_commission',
+      'A sale without commission',
+      {
         status: 'no_commission',
         message: 'The sale earned no commission, so none was reversed.',
       },
-    },
-    {
-      name: 'not_found',
-      summary: 'A sale that is not the program’s',
-      body: { transaction_id: 'order-9999' },
-      status: 404,
-      response: refused('not_found', 'This program has no sale with the transaction_id "order-9999".'),
-    },
+      { transaction_id: 'order-1003' },
+    ),
+    refused(
+      'not_found',
+      'A sale that is not the program’s',
+      { code: 'not_found', message: 'This program has no sale with the transaction_id "order-9999".' },
+      { transaction_id: 'order-9999' },
+    ),
   ],
 })

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { isCurrency } from '../money.ts'
 import { amount, amountOrZero } from './amount-fields.ts'
-import { additionalDataText, body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { additionalDataText, answered, body, type Operation, refused } from './operation.ts'
 import { additionalData, key, text } from './request-fields.ts'
 import { cents, currency, id, success } from './response-fields.ts'
 
@@ -77,15 +77,12 @@ export const trackSale = (): Operation => ({
     description:
       'The sale is recorded. `attributed: false`: no partner brought the customer, and there is no commission. `warning`: the sale is in another currency than the program’s.',
   },
-  errors: [...bodyErrors, 'duplicate_transaction', ...keyErrors, ...serverErrors],
+  errors: ['duplicate_transaction'],
   examples: [
-    {
-      name: 'sale',
-      summary: 'A first payment',
-      body: { transaction_id: 'order-1001', customer_key: 'user-1', amount_cents: 4900, currency: 'usd' },
-      status: 200,
-      response: {
-        success: true,
+    answered(
+      'sale',
+      'A first payment',
+      {
         sale_id: 1,
         transaction_id: 'order-1001',
         attributed: true,
@@ -93,21 +90,12 @@ export const trackSale = (): Operation => ({
         commission_cents: 980,
         currency: 'usd',
       },
-    },
-    {
-      name: 'renewal',
-      summary: 'A renewal of a subscription',
-      body: {
-        transaction_id: 'in_1002',
-        customer_key: 'user-1',
-        amount_cents: 2900,
-        is_recurring: true,
-        sale_type: 'subscription',
-        subscription_id: 'sub_1',
-      },
-      status: 200,
-      response: {
-        success: true,
+      { transaction_id: 'order-1001', customer_key: 'user-1', amount_cents: 4900, currency: 'usd' },
+    ),
+    answered(
+      'renewal',
+      'A renewal of a subscription',
+      {
         sale_id: 2,
         transaction_id: 'in_1002',
         attributed: true,
@@ -115,14 +103,19 @@ export const trackSale = (): Operation => ({
         commission_cents: 580,
         currency: 'usd',
       },
-    },
-    {
-      name: 'coupon',
-      summary: 'A sale without a click, by the code of a partner',
-      body: { transaction_id: 'order-1006', customer_key: 'user-10', amount_cents: 4900, coupon: 'JANE20' },
-      status: 200,
-      response: {
-        success: true,
+      {
+        transaction_id: 'in_1002',
+        customer_key: 'user-1',
+        amount_cents: 2900,
+        is_recurring: true,
+        sale_type: 'subscription',
+        subscription_id: 'sub_1',
+      },
+    ),
+    answered(
+      'coupon',
+      'A sale without a click, by the code of a partner',
+      {
         sale_id: 6,
         transaction_id: 'order-1006',
         attributed: true,
@@ -130,14 +123,12 @@ export const trackSale = (): Operation => ({
         commission_cents: 980,
         currency: 'usd',
       },
-    },
-    {
-      name: 'unattributed',
-      summary: 'A customer whom no partner brought',
-      body: { transaction_id: 'order-1003', customer_key: 'user-9', amount_cents: 1000 },
-      status: 200,
-      response: {
-        success: true,
+      { transaction_id: 'order-1006', customer_key: 'user-10', amount_cents: 4900, coupon: 'JANE20' },
+    ),
+    answered(
+      'unattributed',
+      'A customer whom no partner brought',
+      {
         sale_id: 3,
         transaction_id: 'order-1003',
         attributed: false,
@@ -145,14 +136,12 @@ export const trackSale = (): Operation => ({
         commission_cents: 0,
         currency: 'usd',
       },
-    },
-    {
-      name: 'other_currency',
-      summary: 'A sale in another currency than the program’s',
-      body: { transaction_id: 'order-1004', customer_key: 'user-1', amount_cents: 1000, currency: 'eur' },
-      status: 200,
-      response: {
-        success: true,
+      { transaction_id: 'order-1003', customer_key: 'user-9', amount_cents: 1000 },
+    ),
+    answered(
+      'other_currency',
+      'A sale in another currency than the program’s',
+      {
         sale_id: 4,
         transaction_id: 'order-1004',
         attributed: true,
@@ -162,19 +151,12 @@ export const trackSale = (): Operation => ({
         warning:
           "This sale is in EUR, and the program's currency is USD. It is recorded: its commission is earned and paid in EUR, and the program's figures in USD leave it out. If EUR is a mistake, refund this sale and send it in USD.",
       },
-    },
-    {
-      name: 'test',
-      summary: 'A test sale',
-      body: {
-        transaction_id: 'order-1001',
-        customer_key: 'user-1',
-        amount_cents: 4900,
-        additional_data: { test_mode: true },
-      },
-      status: 200,
-      response: {
-        success: true,
+      { transaction_id: 'order-1004', customer_key: 'user-1', amount_cents: 1000, currency: 'eur' },
+    ),
+    answered(
+      'test',
+      'A test sale',
+      {
         sale_id: 5,
         transaction_id: 'order-1001',
         attributed: true,
@@ -183,24 +165,26 @@ export const trackSale = (): Operation => ({
         currency: 'usd',
         test_mode: true,
       },
-    },
-    {
-      name: 'duplicate_transaction',
-      summary: 'The same sale again: treat it as done',
-      body: { transaction_id: 'order-1001', customer_key: 'user-1', amount_cents: 4900, currency: 'usd' },
-      status: 409,
-      response: {
-        success: false,
-        error: {
-          code: 'duplicate_transaction',
-          message:
-            'A sale with the transaction_id "order-1001" is recorded already. Treat this as done, or send another transaction_id.',
-          sale_id: 1,
-          same_payload: true,
-          attributed: true,
-          commission_id: 1,
-        },
+      {
+        transaction_id: 'order-1001',
+        customer_key: 'user-1',
+        amount_cents: 4900,
+        additional_data: { test_mode: true },
       },
-    },
+    ),
+    refused(
+      'duplicate_transaction',
+      'The same sale again: treat it as done',
+      {
+        code: 'duplicate_transaction',
+        message:
+          'A sale with the transaction_id "order-1001" is recorded already. Treat this as done, or send another transaction_id.',
+        sale_id: 1,
+        same_payload: true,
+        attributed: true,
+        commission_id: 1,
+      },
+      { transaction_id: 'order-1001', customer_key: 'user-1', amount_cents: 4900, currency: 'usd' },
+    ),
   ],
 })

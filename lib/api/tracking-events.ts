@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { dateParameter, dateRange, notBackwards } from './date-range.ts'
-import { exampleClickId, type Operation, serverErrors } from './operation.ts'
+import { exampleClickId, type Operation } from './operation.ts'
 import { programParameter } from './program-path.ts'
 import { cents, clickId, count, currency, id, text, time } from './response-fields.ts'
 
@@ -104,7 +104,7 @@ export const trackingEvents = (): Operation => ({
     },
   ],
   success: { schemas: [eventsResponse()], description: 'A page of events.' },
-  errors: ['invalid_request', 'unauthorized', 'forbidden', 'not_found', ...serverErrors],
+  errors: ['unauthorized', 'forbidden', 'not_found'],
   examples: [
     {
       name: 'page',

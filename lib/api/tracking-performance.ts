@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { dateParameter, dateRange, notBackwards, notTooLong } from './date-range.ts'
 import { figures } from './figures.ts'
-import { type Operation, serverErrors } from './operation.ts'
+import type { Operation } from './operation.ts'
 import { programParameter } from './program-path.ts'
 import { count, day, time } from './response-fields.ts'
 
@@ -89,7 +89,7 @@ export const trackingPerformance = (): Operation => ({
     description: 'The days and the totals. A total is the sum of its days.',
     fields: figures,
   },
-  errors: ['invalid_request', 'unauthorized', 'forbidden', 'not_found', ...serverErrors],
+  errors: ['unauthorized', 'forbidden', 'not_found'],
   examples: [
     {
       name: 'week',

@@ -8,7 +8,7 @@ import {
 import type { WebhookAttempt, WebhookDelivery } from '../notifications/webhook-log.ts'
 import { messageOfWebhookId, webhookId, webhookTypes } from '../notifications/webhook-types.ts'
 import { cursorOf, idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { body, bodyErrors, keyErrors, type Operation, serverErrors } from './operation.ts'
+import { answered, body, type Operation, refused } from './operation.ts'
 import { count, id, success, text, time } from './response-fields.ts'
 import { webhookExample } from './webhook-payloads.ts'
 
@@ -250,29 +250,24 @@ export const webhookEndpointOperations = (): Operation[] => [
       description: 'The endpoint with its secret.',
       fields: secretField,
     },
-    errors: [...bodyErrors, 'conflict', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: ['conflict', 'idempotency_mismatch'],
     examples: [
-      {
-        name: 'created',
-        summary: 'An endpoint for sales',
-        body: { url: example.url, description: example.description, types: example.types },
-        status: 200,
-        response: { success: true, webhook_endpoint: { ...example, secret } },
-      },
-      {
-        name: 'invalid_request',
-        summary: 'A private address',
-        body: { url: 'https://10.0.0.1/webhooks', types: ['sale.created'] },
-        status: 400,
-        response: {
-          success: false,
-          error: {
-            code: 'invalid_request',
-            message: 'url must be a public address.',
-            details: [{ field: 'url', message: 'must be a public address' }],
-          },
+      answered(
+        'created',
+        'An endpoint for sales',
+        { webhook_endpoint: { ...example, secret } },
+        { url: example.url, description: example.description, types: example.types },
+      ),
+      refused(
+        'invalid_request',
+        'A private address',
+        {
+          code: 'invalid_request',
+          message: 'url must be a public address.',
+          details: [{ field: 'url', message: 'must be a public address' }],
         },
-      },
+        { url: 'https://10.0.0.1/webhooks', types: ['sale.created'] },
+      ),
     ],
   },
   {
@@ -285,15 +280,7 @@ export const webhookEndpointOperations = (): Operation[] => [
     scope: 'read',
     parameters: [listParameters(endpointsQuery, {})],
     success: { schemas: [listResponse(endpoint())], description: 'A page of endpoints.', fields },
-    errors: ['invalid_request', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The endpoints',
-        status: 200,
-        response: { success: true, data: [example], next_cursor: null },
-      },
-    ],
+    examples: [answered('page', 'The endpoints', { data: [example], next_cursor: null })],
   },
   {
     auth,
@@ -305,10 +292,8 @@ export const webhookEndpointOperations = (): Operation[] => [
     scope: 'read',
     parameters: [inPath],
     success: { schemas: answers('webhook_endpoint', endpoint()), description: 'The endpoint.', fields },
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [
-      { name: 'found', summary: 'An endpoint', status: 200, response: { success: true, webhook_endpoint: example } },
-    ],
+    errors: ['not_found'],
+    examples: [answered('found', 'An endpoint', { webhook_endpoint: example })],
   },
   {
     auth,
@@ -327,15 +312,14 @@ export const webhookEndpointOperations = (): Operation[] => [
       status: 'Enables or disables the endpoint. Nothing is sent to it for what happens while it is disabled.',
     }),
     success: { schemas: answers('webhook_endpoint', endpoint()), description: 'The endpoint as it is then.', fields },
-    errors: [...bodyErrors, 'not_found', 'conflict', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'conflict'],
     examples: [
-      {
-        name: 'changed',
-        summary: 'Other types',
-        body: { types: ['sale.created', 'commission.created'] },
-        status: 200,
-        response: { success: true, webhook_endpoint: { ...example, types: ['sale.created', 'commission.created'] } },
-      },
+      answered(
+        'changed',
+        'Other types',
+        { webhook_endpoint: { ...example, types: ['sale.created', 'commission.created'] } },
+        { types: ['sale.created', 'commission.created'] },
+      ),
     ],
   },
   {
@@ -353,17 +337,11 @@ export const webhookEndpointOperations = (): Operation[] => [
       description: 'The endpoint with its new secret.',
       fields: secretField,
     },
-    errors: [...bodyErrors, 'not_found', 'idempotency_mismatch', ...keyErrors, ...serverErrors],
+    errors: ['not_found', 'idempotency_mismatch'],
     examples: [
-      {
-        name: 'rotated',
-        summary: 'A new secret',
-        status: 200,
-        response: {
-          success: true,
-          webhook_endpoint: { ...example, previous_secret_until: '2026-01-02T12:00:00.000Z', secret },
-        },
-      },
+      answered('rotated', 'A new secret', {
+        webhook_endpoint: { ...example, previous_secret_until: '2026-01-02T12:00:00.000Z', secret },
+      }),
     ],
   },
   {
@@ -381,10 +359,8 @@ export const webhookEndpointOperations = (): Operation[] => [
       description: 'What it is called.',
       fields: { delivery_id: 'Its `webhook-id`, by which the delivery is read.' },
     },
-    errors: [...bodyErrors, 'not_found', ...keyErrors, ...serverErrors],
-    examples: [
-      { name: 'sent', summary: 'A test event', status: 200, response: { success: true, delivery_id: 'evt_1' } },
-    ],
+    errors: ['not_found'],
+    examples: [answered('sent', 'A test event', { delivery_id: 'evt_1' })],
   },
   {
     auth,
@@ -399,15 +375,8 @@ export const webhookEndpointOperations = (): Operation[] => [
       listParameters(deliveriesQuery, { status: { description: 'Only deliveries in this state.' } }),
     ],
     success: { schemas: [listResponse(delivery())], description: 'A page of deliveries.', fields: deliveryFields },
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [
-      {
-        name: 'page',
-        summary: 'The newest deliveries',
-        status: 200,
-        response: { success: true, data: [deliveryExample], next_cursor: null },
-      },
-    ],
+    errors: ['not_found'],
+    examples: [answered('page', 'The newest deliveries', { data: [deliveryExample], next_cursor: null })],
   },
   {
     auth,
@@ -419,26 +388,20 @@ export const webhookEndpointOperations = (): Operation[] => [
     scope: 'read',
     parameters: [inDeliveryPath],
     success: { schemas: answers('delivery', wholeDelivery()), description: 'The delivery.', fields: attemptFields },
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
+    errors: ['not_found'],
     examples: [
-      {
-        name: 'found',
-        summary: 'A delivery that was taken',
-        status: 200,
-        response: {
-          success: true,
-          delivery: {
-            ...deliveryExample,
-            status: 'delivered',
-            tries: 1,
-            next_try_at: null,
-            finished_at: '2026-01-01T12:05:01.000Z',
-            attempts: [
-              { attempted_at: '2026-01-01T12:05:00.500Z', duration_ms: 120, status: 204, error: null, answer: '' },
-            ],
-          },
+      answered('found', 'A delivery that was taken', {
+        delivery: {
+          ...deliveryExample,
+          status: 'delivered',
+          tries: 1,
+          next_try_at: null,
+          finished_at: '2026-01-01T12:05:01.000Z',
+          attempts: [
+            { attempted_at: '2026-01-01T12:05:00.500Z', duration_ms: 120, status: 204, error: null, answer: '' },
+          ],
         },
-      },
+      }),
     ],
   },
   {
@@ -462,22 +425,15 @@ export const webhookEndpointOperations = (): Operation[] => [
       description: 'How many are sent again.',
       fields: { replayed: 'How many are sent again.' },
     },
-    errors: [...bodyErrors, 'not_found', ...keyErrors, ...serverErrors],
+    errors: ['not_found'],
     examples: [
-      {
-        name: 'one',
-        summary: 'One delivery',
-        body: { delivery_id: 'evt_1' },
-        status: 200,
-        response: { success: true, replayed: 1 },
-      },
-      {
-        name: 'range',
-        summary: 'What failed on a day',
-        body: { since: '2026-01-01T00:00:00Z', until: '2026-01-02T00:00:00Z', failed_only: true },
-        status: 200,
-        response: { success: true, replayed: 12 },
-      },
+      answered('one', 'One delivery', { replayed: 1 }, { delivery_id: 'evt_1' }),
+      answered(
+        'range',
+        'What failed on a day',
+        { replayed: 12 },
+        { since: '2026-01-01T00:00:00Z', until: '2026-01-02T00:00:00Z', failed_only: true },
+      ),
     ],
   },
   {
@@ -494,7 +450,7 @@ export const webhookEndpointOperations = (): Operation[] => [
       description: 'It is gone.',
       fields: { deleted_id: 'Id of the endpoint.' },
     },
-    errors: ['invalid_request', 'not_found', ...keyErrors, ...serverErrors],
-    examples: [{ name: 'deleted', summary: 'It is gone', status: 200, response: { success: true, deleted_id: 1 } }],
+    errors: ['not_found'],
+    examples: [answered('deleted', 'It is gone', { deleted_id: 1 })],
   },
 ]
