@@ -128,6 +128,9 @@ interface PlanNode {
   'Join Filter'?: string
   'Hash Cond'?: string
   'Merge Cond'?: string
+  'Actual Rows'?: number
+  'Actual Loops'?: number
+  'Rows Removed by Filter'?: number
   Plans?: PlanNode[]
 }
 
@@ -212,62 +215,41 @@ function scansOfAllPrograms(node: PlanNode, above = ''): string[] {
   ]
 }
 
-describe('every hot statement finds its rows by program_id, along the plan that was reviewed', () => {
-  test.each(hotStatements)('%s', async (name, statements) => {
-    // Of the tables that are empty here Postgres would rather read all. No plan may depend on the parameters.
+describe('every hot statement finds its rows by program_id', () => {
+  test.each(hotStatements)('%s', async (_name, statements) => {
+    // Postgres prefers to read small tables whole. No plan may depend on the parameters.
     await sql.query('set enable_seqscan = off')
-    const plans: string[] = []
     for (const { query } of await statements()) {
       const { rows } = await sql.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
         `explain (generic_plan, format json) ${query}`,
       )
       expect(scansOfAllPrograms(rows[0]?.['QUERY PLAN'][0].Plan ?? { 'Node Type': 'none' })).toEqual([])
-      const text = await sql.query<{ 'QUERY PLAN': string }>(`explain (generic_plan, costs off) ${query}`)
-      plans.push(withoutMonths(text.rows.map((row) => row['QUERY PLAN']).join('\n')))
     }
-    await expect(`${plans.join('\n\n')}\n`).toMatchFileSnapshot(`plans/${name}.txt`)
   })
 
   test.each(hotFunctions)('%s, statement by statement of its functions', async (name, calls) => {
     const client = new Client({ connectionString: databaseUrl })
     await client.connect()
-    const plans: { text: string; plan: PlanNode }[] = []
+    const plans: PlanNode[] = []
     client.on('notice', ({ message }) => {
       const json = message?.slice(message.indexOf('{'))
-      if (!json?.startsWith('{')) return
-      const { 'Query Text': text, Plan: plan } = JSON.parse(json) as { 'Query Text': string; Plan: PlanNode }
-      if (plan['Node Type'] === 'ModifyTable' || plan['Relation Name'] || plan.Plans) plans.push({ text, plan })
+      if (json?.startsWith('{')) plans.push((JSON.parse(json) as { Plan: PlanNode }).Plan)
     })
     await client.query(`load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;
-      set auto_explain.log_level = notice; set auto_explain.log_format = json; set enable_seqscan = off; set plan_cache_mode = force_generic_plan`)
-    const sent: string[] = []
-    for (const call of calls) {
-      for (const { query, params } of await capture(call)) {
-        sent.push(query.replaceAll(/\s+/g, ' '))
-        await client.query(query, params)
-      }
-    }
+      set auto_explain.log_analyze = on; set auto_explain.log_level = notice; set auto_explain.log_format = json;
+      set enable_seqscan = off; set plan_cache_mode = force_generic_plan`)
+    for (const call of calls) for (const { query, params } of await capture(call)) await client.query(query, params)
     await client.end()
-    for (const { plan } of plans) expect(scansOfAllPrograms(plan)).toEqual([])
-    const nested = new Map(
-      plans
-        .map(({ text, plan }) => ({ text: text.replaceAll(/\s+/g, ' '), plan }))
-        .filter(({ text }) => !sent.includes(text))
-        .map(({ text, plan }) => [text.slice(0, 100), outline(plan)]),
-    )
-    const file = [...nested].map(([text, plan]) => `${text} …\n${plan}`).join('\n\n')
-    await expect(`${withoutMonths(file)}\n`).toMatchFileSnapshot(`plans/${name}.txt`)
+    expect(plans.length).toBeGreaterThan(calls.length)
+    expect(plans.flatMap((plan) => scansOfAllPrograms(plan))).toEqual([])
+    // The program has 600 customers and 300 sales, and the performance read adds up 90 days.
+    if (name !== 'performance') expect(Math.max(...plans.map(rowsRead))).toBeLessThan(10)
   })
 })
 
-/** Partitions are named by their month, which goes on. */
-function withoutMonths(plan: string): string {
-  return plan.replaceAll(/_\d{4}_\d{2}(_|\b)/g, '_<month>$1')
-}
-
-/** A plan's nodes, one a line, with what they are found by. */
-function outline(node: PlanNode, depth = 1): string {
-  const { 'Relation Name': relation, 'Index Cond': condition } = node
-  const line = [node['Node Type'], relation && `on ${relation}`, condition].filter(Boolean).join(' ')
-  return [`${'  '.repeat(depth)}${line}`, ...(node.Plans ?? []).map((child) => outline(child, depth + 1))].join('\n')
+/** Returns the number of rows that the scans of a plan read. */
+function rowsRead(node: PlanNode): number {
+  const own =
+    node['Relation Name'] === undefined ? 0 : (node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)
+  return (node.Plans ?? []).reduce((sum, child) => sum + rowsRead(child), own * (node['Actual Loops'] ?? 1))
 }

@@ -25,41 +25,31 @@ const commit: Statement = { query: 'commit', params: [] }
 export class Connection implements Carrier<Call> {
   readonly #socket: Socket
   readonly #client: Client
-  readonly #prepared = new Map<string, string>()
-  readonly #named: boolean
   #rest: Buffer = Buffer.alloc(0)
   #error: string | undefined
   #settle: ((error: string | undefined) => void) | undefined
 
-  private constructor(client: Client, socket: Socket, named: boolean) {
+  private constructor(client: Client, socket: Socket) {
     this.#client = client
     this.#socket = socket
-    this.#named = named
     // An end that the server did not announce reaches the call under way, not this event.
     client.on('error', () => {})
     socket.removeAllListeners('data')
     socket.on('data', (chunk: Buffer) => this.#read(chunk))
   }
 
-  /** `named` prepares each statement once; otherwise Postgres parses and plans it in each call. */
-  static async open(connectionString: string, named = true): Promise<Connection> {
+  static async open(connectionString: string): Promise<Connection> {
     const socket = new Socket()
     const client = new Client({ connectionString, stream: () => socket })
     await client.connect()
-    return new Connection(client, socket, named)
+    return new Connection(client, socket)
   }
 
   /** Sends a call and tells `settle` when it is over, with the error that Postgres answered if any. */
   send(call: Call, settle: (error: string | undefined) => void): void {
     this.#settle = settle
     const statements = Array.isArray(call) ? [begin, ...call, commit] : [call]
-    this.#socket.write(Buffer.concat([...statements.flatMap((statement) => this.#encode(statement)), sync]))
-  }
-
-  run(call: Call): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.send(call, (error) => (error === undefined ? resolve() : reject(new Error(error))))
-    return promise
+    this.#socket.write(Buffer.concat([...statements.flatMap(encode), sync]))
   }
 
   async close(): Promise<void> {
@@ -67,13 +57,6 @@ export class Connection implements Carrier<Call> {
     this.#socket.end(Buffer.from([0x58, 0, 0, 0, 4]))
     await closed
     this.#client.removeAllListeners()
-  }
-
-  #encode({ query, params }: Statement): Buffer[] {
-    const known = this.#named ? this.#prepared.get(query) : undefined
-    const name = known ?? (this.#named ? `s${this.#prepared.size}` : '')
-    if (this.#named) this.#prepared.set(query, name)
-    return [...(known === undefined ? [parseMessage(name, query)] : []), bindMessage(name, params), execute]
   }
 
   #read(chunk: Buffer): void {
@@ -95,15 +78,16 @@ export class Connection implements Carrier<Call> {
   }
 }
 
-function parseMessage(name: string, query: string): Buffer {
-  const body = Buffer.from(`${name}\0${query}\0\0\0`)
-  return Buffer.concat([header(0x50, body.length), body])
+/** An unnamed statement, which Postgres parses and plans in each call, as Neon's proxy sends it. */
+function encode({ query, params }: Statement): Buffer[] {
+  const parse = Buffer.from(`\0${query}\0\0\0`)
+  return [header(0x50, parse.length), parse, bindMessage(params), execute]
 }
 
-function bindMessage(name: string, params: (string | null)[]): Buffer {
+function bindMessage(params: (string | null)[]): Buffer {
   const size = params.reduce((sum, value) => sum + 4 + (value === null ? 0 : Buffer.byteLength(value)), 0)
-  const body = Buffer.allocUnsafe(1 + name.length + 1 + 2 + 2 + size + 2)
-  let at = body.write(`\0${name}\0`, 0, 'latin1')
+  const body = Buffer.allocUnsafe(8 + size)
+  let at = body.write('\0\0', 0, 'latin1')
   at = body.writeInt16BE(0, at)
   at = body.writeInt16BE(params.length, at)
   for (const value of params) {

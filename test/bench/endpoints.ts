@@ -5,15 +5,12 @@ import { seedCounters, seedCustomers, seededClickId, seedPartners, seedSales } f
 
 export interface Endpoint {
   name: string
-  /** The function that answers it. */
-  function: string
   next: () => HttpCall
 }
 
 /**
  * The endpoints that are called most, and what calls them: clicks over so many `links`, first leads by click id, sales to known customers,
- * first partial refunds, both reads of a program with `seeded` customers of each kind, the script, and a function that does nothing, asked
- * for nothing and sent what a click sends.
+ * first partial refunds, both reads of a program with `seeded` customers of each kind, the script, and a Worker that does nothing.
  */
 export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1000): Promise<Endpoint[]> {
   const { sql, baseUrl, sandbox } = stack
@@ -33,16 +30,13 @@ export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1
     return () => call
   }
   return [
-    { name: 'nothing', function: 'empty', next: get('/empty') },
-    { name: 'nothing, sent a click', function: 'empty', next: post('/empty', clickHeaders, clickBody) },
+    { name: 'nothing', next: get('/empty') },
     {
       name: 'click',
-      function: 'track-click',
       next: post('/api/v1/track/click', clickHeaders, (n) => clickBody(n % links)),
     },
     {
       name: 'lead',
-      function: 'track-lead',
       next: post('/api/v1/track/lead', keyed, (n) => ({
         customer_key: `lead${n}`,
         click_id: seededClickId(programId, n),
@@ -51,7 +45,6 @@ export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1
     },
     {
       name: 'sale',
-      function: 'track-sale',
       next: post('/api/v1/track/sale', keyed, (n) => ({
         transaction_id: `buyer-order-${n}`,
         customer_key: `buyer${1 + (n % seeded)}`,
@@ -60,7 +53,6 @@ export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1
     },
     {
       name: 'refund',
-      function: 'track-refund',
       next: post('/api/v1/track/refund', keyed, (n) => ({
         transaction_id: `order${n}`,
         refund_amount_cents: 1000,
@@ -69,23 +61,20 @@ export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1
     },
     {
       name: 'performance',
-      function: 'tracking-performance',
       next: get(`/api/tracking/performance/${programId}?period=30d`, reader),
     },
     {
       name: 'events',
-      function: 'tracking-events',
       next: get(`/api/tracking/events/${programId}`, reader),
     },
-    { name: 'status', function: 'cli-status', next: get('/api/v1/cli/status', keyed) },
-    { name: 'script', function: 'tracker-script', next: get('/js/svc-tracker.js') },
+    { name: 'status', next: get('/api/v1/cli/status', keyed) },
+    { name: 'script', next: get('/js/svc-tracker.js') },
   ]
 }
 
 /** The same clicks to a Worker of the bench's own, by its name: see process.ts. */
 export const clicksTo = ({ baseUrl }: BenchStack, name: string): Endpoint => ({
   name,
-  function: name,
   next: posts(baseUrl.replace('127.0.0.1', `${name}.localhost`), clickHeaders, clickBody),
 })
 

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { Database } from '../../lib/database.ts'
-import { type Addresses, generateSecrets, localEnvironment } from '../../lib/local/environment.ts'
+import { generateSecrets } from '../../lib/local/environment.ts'
 import { startPostgres } from '../../lib/serve/embedded-postgres.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
@@ -79,20 +79,10 @@ export async function startDatabase(settings: string[] = []): Promise<BenchDatab
 
 export interface BenchStack extends BenchDatabase {
   baseUrl: string
-  queue: { endpoint: string; url: string }
-  /** Process of miniflare, and of the workerd it started. */
-  workersPid: number
   workerdPid: number
-  /** Variables that functions were given. */
-  environment: Record<string, string>
   scheduled(name: string): Promise<void>
   /** Starts workerd anew, with nothing loaded. */
   restart(): Promise<void>
-}
-
-interface WorkersReady {
-  baseUrl: string
-  queue: { endpoint: string; url: string; deadLetterUrl: string; webhookUrl: string }
 }
 
 /**
@@ -102,17 +92,7 @@ interface WorkersReady {
 export async function startStack({ counts = true, settings = [] as string[] } = {}): Promise<BenchStack> {
   const database = await startDatabase(settings)
   const child = await startProcess('workers', { database: database.env, secrets: database.secrets })
-  const { baseUrl, queue } = child.ready as WorkersReady
-  const addresses: Addresses = {
-    baseUrl,
-    databaseUrl: database.databaseUrl,
-    neonEndpoint: database.neon.url,
-    awsEndpoint: queue.endpoint,
-    queueUrl: queue.url,
-    deadLetterQueueUrl: queue.deadLetterUrl,
-    webhookQueueUrl: queue.webhookUrl,
-    stripeApiUrl: undefined,
-  }
+  const { baseUrl } = child.ready as { baseUrl: string }
   let asked: Promise<unknown> = Promise.resolve()
   const askAfter = async (before: Promise<unknown>, message: object) => {
     await before
@@ -130,14 +110,11 @@ export async function startStack({ counts = true, settings = [] as string[] } = 
   return {
     ...database,
     baseUrl,
-    queue,
-    workersPid: child.pid,
     get workerdPid() {
       const pid = childrenOf(child.pid).find((candidate) => commandOf(candidate).includes('workerd'))
       if (!pid) throw new Error('workerd is not running.')
       return pid
     },
-    environment: localEnvironment(addresses, database.secrets),
     scheduled: (name) => ask({ scheduled: name }),
     restart: () => ask({ restart: true }),
     async close() {
@@ -202,9 +179,4 @@ export function cpuMicroseconds(pid: number, children = false): number {
     }
   }
   return sum
-}
-
-/** Memory of a process in MiB, what it shares with others included. */
-export function memoryMib(pid: number): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 }

@@ -211,7 +211,7 @@ async function seedProgram(events: number) {
     [programId],
   )
   await sql.query('vacuum analyze')
-  return { database, programId, connection: await Connection.open(database.databaseUrl, false) }
+  return { database, programId, connection: await Connection.open(database.databaseUrl) }
 }
 
 const quartersOfDay = 96
@@ -282,7 +282,7 @@ async function counting(result: Result): Promise<void> {
   while ((await countClicks(db, 20_000)) + (await countFigures(db, 20_000)) > 0);
   // As autovacuum does a minute after so many were counted.
   await sql.query('vacuum analyze')
-  const connection = await Connection.open(databaseUrl, false)
+  const connection = await Connection.open(databaseUrl)
   const now = Date.now()
   const program = { id: programId, currency: 'usd', createdAt: new Date(now - 30 * dayMs) }
   for (const period of ['7d', '30d', 'all'] as const) {

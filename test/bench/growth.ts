@@ -87,7 +87,7 @@ async function seedProgram(events: number) {
   return {
     database,
     statements: await measuredStatements(programId, keyHash),
-    connection: await Connection.open(database.databaseUrl, false),
+    connection: await Connection.open(database.databaseUrl),
   }
 }
 

@@ -24,9 +24,7 @@ export async function hotRow(): Promise<Result> {
   await seedCounters(sql, sandbox.programId)
 
   const result: Result = { figures: [], goals: [] }
-  const carriers = await Promise.all(
-    Array.from({ length: clients }, () => Connection.open(database.databaseUrl, false)),
-  )
+  const carriers = await Promise.all(Array.from({ length: clients }, () => Connection.open(database.databaseUrl)))
   const cpu = { Postgres: () => cpuMicroseconds(database.postgresPid, true) }
   const pairs: { what: string; hot: Side<Call>['calls']; spread: Side<Call>['calls']; count: number }[] = [
     { what: 'clicks on one link', hot: clicks(1), spread: clicks(1000), count: 1500 },

@@ -95,7 +95,7 @@ async function startFunctions(): Promise<void> {
       modules: modules.set('empty', [{ path: 'empty.js', contents: emptyScript }]),
       environment: localEnvironment(addresses, options.secrets),
       // As many lines as a deployed one logs.
-      common: { ...localOnlyEnvironment(addresses), WEBHOOK_LOOPBACK: 'on', LOGGED_PART: String(loggedPart) },
+      common: { ...localOnlyEnvironment(addresses), LOGGED_PART: String(loggedPart) },
       port,
     })
   let workers = await start()
@@ -112,15 +112,7 @@ async function startFunctions(): Promise<void> {
       (error: unknown) => tell({ error: String(error) }),
     )
   })
-  process.send?.({
-    baseUrl: workers.baseUrl,
-    queue: {
-      endpoint: queue.endpoint,
-      url: queue.url,
-      deadLetterUrl: queue.deadLetterUrl,
-      webhookUrl: queue.webhookUrl,
-    },
-  })
+  process.send?.({ baseUrl: workers.baseUrl })
   await once(process, 'disconnect')
   await workers.close()
   await queue.close()

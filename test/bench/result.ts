@@ -1,4 +1,4 @@
-/** What a bench found: rows for the table, and the ratios that have a goal. */
+/** What a bench measured: rows of the table, and figures with a goal. */
 export interface Result {
   figures: Record<string, string | number>[]
   goals: Goal[]
@@ -7,17 +7,14 @@ export interface Result {
 export interface Goal {
   what: string
   measured: number
-  /** The least that is good, or the most where `most` is set. */
   least?: number
   most?: number
 }
 
 export interface Options {
-  /** How many click events the bench `growth` grows to. */
+  /** The largest number of click events that `growth` and `groupings` seed. */
   events: number
-  /** How long the bench `start` watches the memory of the stack under load. */
-  minutes: number
-  /** The one call that the bench `serve` measures; all where none is named. */
+  /** The only call that `serve` measures. */
   call: string | undefined
 }
 
@@ -25,7 +22,7 @@ export function isMet({ measured, least = -Infinity, most = Infinity }: Goal): b
   return measured >= least && measured <= most
 }
 
-/** A number for the table: three digits that say something. */
+/** A number for the table, with three significant digits. */
 export function round(value: number): number {
   return Number(value.toPrecision(3))
 }

@@ -51,7 +51,7 @@ export async function retention(): Promise<Result> {
   begin.setUTCMonth(begin.getUTCMonth() - months, 1)
   await sql.query('update programs set created_at = $1', [begin])
   const connections = await Promise.all([1, 2, 3].map(() => Connection.open(database.databaseUrl)))
-  const measuring = await Connection.open(database.databaseUrl, false)
+  const measuring = await Connection.open(database.databaseUrl)
 
   const figures: Result['figures'] = []
   const written = { clicks: 0, leads: 0, sales: 0 }

@@ -1,15 +1,10 @@
 import { styleText } from 'node:util'
 import { readOptions } from '../../lib/commands/command.ts'
-import { api } from './api.ts'
-import { endToEnd } from './end-to-end.ts'
 import { closeAll } from './environment.ts'
 import { backfill } from './backfill.ts'
-import { consumer } from './consumer.ts'
 import { cost } from './cost.ts'
-import { network } from './network.ts'
 import { pages } from './pages.ts'
 import { roundTrips } from './round-trips.ts'
-import { start } from './start.ts'
 import { groupings } from './groupings.ts'
 import { growth } from './growth.ts'
 import { hotRow } from './hot-row.ts'
@@ -17,29 +12,21 @@ import { limit } from './limit.ts'
 import { serve } from './serve.ts'
 import { review } from './review.ts'
 import { retention } from './retention.ts'
-import { webhooks } from './webhooks.ts'
 import { worker } from './worker.ts'
 import { isMet, type Options, type Result, round } from './result.ts'
 
 /**
  * `npm run bench`: every bench, or those named (`npm run bench -- limit hot-row`). `--json` prints one JSON object instead of
- * tables; `--events` is how far the bench `growth` grows, `--minutes` how long `start` watches the memory, `--call` the one that
- * `serve` measures.
+ * tables. `--events` sets how many clicks `growth` and `groupings` seed, `--call` the only call that `serve` measures.
  */
 const benches: Record<string, (options: Options) => Promise<Result>> = {
   limit,
   'hot-row': hotRow,
   'round-trips': roundTrips,
-  'end-to-end': endToEnd,
-  api,
   growth,
   groupings,
   retention,
-  network,
   pages,
-  start,
-  consumer,
-  webhooks,
   backfill,
   cost,
   serve,
@@ -47,21 +34,20 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   review,
 }
 
-const usage = `npm run bench [-- NAME… --json --events 10000000 --minutes 1 --call click]    every bench, or those of ${Object.keys(benches).join(', ')}`
+const usage = `npm run bench [-- NAME… --json --events 10000000 --call click]    every bench, or those of ${Object.keys(benches).join(', ')}`
 const { values, positionals } = readOptions(usage, {
   allowPositionals: true,
   options: {
     json: { type: 'boolean', default: false },
     events: { type: 'string', default: '10000000' },
-    minutes: { type: 'string', default: '1' },
     call: { type: 'string' },
   },
 })
-const options: Options = { events: Number(values.events), minutes: Number(values.minutes), call: values.call }
+const options: Options = { events: Number(values.events), call: values.call }
 const unknown = positionals.filter((name) => !benches[name])
-if (unknown.length > 0 || !(options.events >= 100_000) || !(options.minutes > 0)) {
+if (unknown.length > 0 || !(options.events >= 100_000)) {
   console.error(
-    `Benches are ${Object.keys(benches).join(', ')}; --events takes 100000 or more, --minutes more than 0.` +
+    `Benches are ${Object.keys(benches).join(', ')}; --events takes 100000 or more.` +
       (unknown.length > 0 ? ` There is no ${unknown.join(', ')}.` : ''),
   )
   process.exit(2)
