@@ -17,6 +17,11 @@ test.each([
   ['0.0.0.0', false],
   ['224.0.0.1', false],
   ['255.255.255.255', false],
+  ['198.19.255.255', false],
+  ['192.88.99.1', false],
+  ['240.0.0.1', false],
+  ['010.8.8.8', false],
+  ['8.8', false],
   ['2606:4700:4700::1111', true],
   ['[2606:4700:4700::1111]', true],
   ['::1', false],
@@ -29,6 +34,8 @@ test.each([
   ['2001::1', false],
   ['2002:7f00:1::', false],
   ['ff02::1', false],
+  ['3fff::1', false],
+  ['4000::1', false],
   ['nonsense', false],
 ])('%s is public: %s', (address, isPublic) => {
   expect(isPublicAddress(address)).toBe(isPublic)

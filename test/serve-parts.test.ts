@@ -426,10 +426,10 @@ test.each([24, 28, 32])('a MaxMind DB with records of %i bits says where an addr
     expect(placeOf(address)).toEqual({})
 })
 
-test('a file that is no MaxMind DB is refused', () => {
+test('a file that is not a MaxMind DB is refused', () => {
   const file = path.join(folder, 'other.mmdb')
   writeFileSync(file, 'x'.repeat(1000))
-  expect(() => openGeoFile(file)).toThrow('is no MaxMind DB')
+  expect(() => openGeoFile(file)).toThrow('is not a MaxMind DB')
 })
 
 test('a webhook to a name that leads to this machine is not sent', async () => {

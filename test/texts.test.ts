@@ -27,7 +27,7 @@ test('every file that lib/README.md names is there', () => {
 test('CONTRIBUTING.md names every package', () => {
   const named = readFileSync('.github/CONTRIBUTING.md', 'utf8')
     .match(/^\| [^|]*/gm)
-    ?.flatMap((cell) => cell.match(/[@a-z][\w/@-]+/g) ?? [])
+    ?.flatMap((cell) => cell.match(/[@a-z][\w/@.-]+/g) ?? [])
   for (const file of ['package.json', 'tracker/package.json']) {
     const { dependencies = {}, devDependencies = {} } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, object>
     const used = Object.keys({ ...dependencies, ...devDependencies }).filter((name) => !name.startsWith('@types/'))

@@ -1,3 +1,4 @@
+import ipaddr from 'ipaddr.js'
 import * as z from 'zod/mini'
 
 export interface LoopbackEnv {
@@ -93,59 +94,14 @@ async function resolve(host: string, type: 'A' | 'AAAA', env: AddressEnv, signal
   return records.filter((record) => record.type === recordTypes[type]).map(({ data }) => data)
 }
 
-/** Ranges of IPv4 that are not of the public Internet (IANA's special-purpose registry), as number of bits and first address. */
-const hidden4: [bits: number, first: string][] = [
-  [8, '0.0.0.0'],
-  [8, '10.0.0.0'],
-  [10, '100.64.0.0'],
-  [8, '127.0.0.0'],
-  [16, '169.254.0.0'],
-  [12, '172.16.0.0'],
-  [24, '192.0.0.0'],
-  [24, '192.0.2.0'],
-  [24, '192.88.99.0'],
-  [16, '192.168.0.0'],
-  [15, '198.18.0.0'],
-  [24, '198.51.100.0'],
-  [24, '203.0.113.0'],
-  [3, '224.0.0.0'],
-]
+/** Only this network of IPv6 is given out. */
+const givenOut6 = ipaddr.IPv6.parseCIDR('2000::/3')
 
-/** Whether an IPv4 or IPv6 address (in brackets or not) is one of the public Internet. */
+/** Whether an IPv4 or IPv6 address (in brackets or not) belongs to the public Internet. */
 export function isPublicAddress(address: string): boolean {
   const text = address.replace(/^\[|\]$/g, '')
-  if (!text.includes(':')) {
-    const number = number4(text)
-    return (
-      number !== undefined &&
-      !hidden4.some(([bits, first]) => prefix(number, bits) === prefix(number4(first) ?? 0, bits))
-    )
-  }
-  const groups = groups6(text)
-  if (!groups) return false
-  const [first = 0, second = 0] = groups
-  // Only 2000::/3 is given out; of it 2001::/23 is special, 2001:db8::/32 and 3fff::/20 are for documents, and 2002::/16 holds an IPv4 address.
-  if (first >> 13 !== 1) return false
-  if (first === 0x2001 && (second < 0x200 || second === 0xdb8)) return false
-  if (first === 0x3fff && second < 0x1000) return false
-  return first !== 0x2002
-}
-
-function number4(text: string): number | undefined {
-  const parts = text.split('.').map(Number)
-  if (parts.length !== 4 || parts.some((part) => !Number.isInteger(part) || part < 0 || part > 255)) return undefined
-  return parts.reduce((sum, part) => sum * 256 + part, 0)
-}
-
-const prefix = (number: number, bits: number) => Math.floor(number / 2 ** (32 - bits))
-
-const numbers = (part: string) => (part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16)))
-
-/** The eight groups of an IPv6 address as a URL or a DNS record writes it. */
-function groups6(text: string): number[] | undefined {
-  const host = URL.parse(`http://[${text}]`)?.hostname.slice(1, -1)
-  if (host === undefined) return undefined
-  const [head = '', tail] = host.split('::')
-  const [before, after] = [numbers(head), numbers(tail ?? '')]
-  return [...before, ...Array.from({ length: 8 - before.length - after.length }, () => 0), ...after]
+  if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text).range() === 'unicast'
+  if (!ipaddr.IPv6.isValid(text)) return false
+  const address6 = ipaddr.IPv6.parse(text)
+  return address6.match(givenOut6) && address6.range() === 'unicast'
 }
