@@ -4024,7 +4024,7 @@ begin
   for program in
     select p.id, p.from_time, p.expired from (
       select p.id, coalesce(x.up_to, '-infinity') as from_time,
-        date_trunc('day', now() - make_interval(days => p.cookie_window_days), 'UTC') as expired
+        date_trunc('day', window_start(now(), p.cookie_window_days), 'UTC') as expired
       from programs p left join customers_expired x on x.program_id = p.id
     ) p
     where p.from_time < p.expired
@@ -4464,6 +4464,13 @@ CREATE OR REPLACE FUNCTION public.erased_refund_key(key text, salt text)
 RETURN ((('sha:'::text || salt) || ':'::text) || encode(sha256(convert_to((salt || key), 'UTF8'::name)), 'hex'::text))
 ;
 
+CREATE OR REPLACE FUNCTION public.existed_at(created_at timestamp with time zone, at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (created_at <= (at + '00:01:00'::interval))
+;
+
 CREATE OR REPLACE FUNCTION public.expired_click(customer customers, at timestamp with time zone)
  RETURNS jsonb
  LANGUAGE sql
@@ -4570,7 +4577,7 @@ begin
   select case when k.outcome = 'found' then k.id end, k.code, k.outcome into code_id, code, outcome
   from (
     select k.id, k.code, k.created_at, case
-        when k.created_at > bought_at + interval '1 minute' then 'given_later'
+        when not existed_at(k.created_at, bought_at) then 'given_later'
         when k.revoked_at <= bought_at then 'revoked'
         when not r.is_active then 'partner_inactive'
         else 'found'
@@ -5071,7 +5078,7 @@ CREATE OR REPLACE FUNCTION public.had_clicked(customer customers, at timestamp w
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
-RETURN (LEAST((customer).created_at, (customer).last_click_at) <= (at + '00:01:00'::interval))
+RETURN existed_at(LEAST((customer).created_at, (customer).last_click_at), at)
 ;
 
 CREATE OR REPLACE FUNCTION public.hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint)
@@ -5139,7 +5146,7 @@ CREATE OR REPLACE FUNCTION public.identify_buyer(program programs, fact jsonb, s
 AS $function$
 declare
   key text := fact->>'customer_key';
-  valid_after timestamptz := (fact->>'started_at')::timestamptz - make_interval(days => program.cookie_window_days);
+  valid_after timestamptz := window_start((fact->>'started_at')::timestamptz, program.cookie_window_days);
   resolved record;
 begin
   if stem is not null and key is not null then
@@ -5444,6 +5451,33 @@ CREATE OR REPLACE FUNCTION public.lasting_names(fact jsonb)
  LANGUAGE sql
  IMMUTABLE
 RETURN array_remove(ARRAY[('customer '::text || (fact ->> 'processor_customer_id'::text)), ('subscription '::text || (fact #>> '{sale,subscription_id}'::text[]))], NULL::text)
+;
+
+CREATE OR REPLACE FUNCTION public.lead_terms(customer customers, OUT commission_cents bigint, OUT rule_id bigint, OUT currency text, OUT hold_days integer, OUT webhook_types text[], OUT user_id text)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  version integer;
+  partner partners;
+  rule commission_rules;
+begin
+  select r.* into strict partner from partners r
+  where r.program_id = customer.program_id and r.id = customer.partner_id for key share;
+  select p.lead_commission_cents, p.rules_version, p.currency, p.hold_days, p.webhook_types, partner.user_id
+  into strict commission_cents, version, currency, hold_days, webhook_types, user_id
+  from programs p where p.id = customer.program_id;
+  if partner.closed_at is not null then
+    commission_cents := 0;
+  elsif version > 0 then
+    select r.* into rule from lead_terms_of(customer.program_id, version, partner.id, partner.group_id) r;
+    if found then
+      commission_cents := rule.lead_commission_cents;
+      rule_id := rule.id;
+    end if;
+  end if;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.lead_terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
@@ -7351,6 +7385,28 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.record_provisional_lead(of_program_id bigint, of_click_id text, new_lead_id bigint, session_id text, page_url text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  noted record;
+begin
+  update customers c set
+    provisional_lead_at = case when c.signup_date is null then coalesce(c.provisional_lead_at, now()) else c.provisional_lead_at end,
+    provisional_lead_event_id = case when c.signup_date is null
+      then coalesce(c.provisional_lead_event_id, new_lead_id) else c.provisional_lead_event_id end
+  where c.program_id = of_program_id and c.click_id = of_click_id
+  returning c.*, old.provisional_lead_at is null and new.provisional_lead_at is not null as is_first into noted;
+  if noted.is_first then
+    insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, provisional, session_id, page_url)
+    values (of_program_id, noted.provisional_lead_at, noted.provisional_lead_event_id, noted.id, true, record_provisional_lead.session_id,
+      record_provisional_lead.page_url);
+  end if;
+  return coalesce(noted.provisional_lead_event_id, noted.lead_event_id);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.record_purchase(event processor_events, ids text[], buyer customers)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -7593,46 +7649,32 @@ CREATE OR REPLACE FUNCTION public.record_settled_lead(customer customers, sessio
  LANGUAGE plpgsql
 AS $function$
 declare
-  program record;
-  rule record;
+  terms record;
   commission_id bigint;
-  counted boolean;
 begin
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
-  -- The lock lets neither an account be erased nor a workspace be deleted between this and the commission.
-  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types,
-    case when r.closed_at is null then p.rules_version else 0 end as rules_version, r.group_id, r.user_id, null::bigint as rule_id
-  into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
-  where p.id = customer.program_id for key share of r;
-  if program.rules_version > 0 then
-    select r.lead_commission_cents, r.id into rule
-    from lead_terms_of(customer.program_id, program.rules_version, customer.partner_id, program.group_id) r;
-    if found then
-      program.lead_commission_cents := rule.lead_commission_cents;
-      program.rule_id := rule.id;
-    end if;
-  end if;
-  if program.lead_commission_cents > 0 then
-    counted := add_customers(customer.program_id, now(), 1, 0);
+  terms := lead_terms(customer);
+  if terms.commission_cents > 0 then
+    perform add_customers(customer.program_id, now(), 1, 0);
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, lead_rule_id, hold_until)
-    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review, program.rule_id,
-      now() + make_interval(days => program.hold_days))
+    values (customer.program_id, 'lead', customer.partner_id, customer.id, terms.currency, terms.commission_cents, review, terms.rule_id,
+      now() + make_interval(days => terms.hold_days))
     returning id into commission_id;
-    counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
-      program.lead_commission_cents, 0, 0, 1);
-    if program.user_id is not null then
-      counted := tell_earned(customer.program_id, program.user_id, commission_id);
+    perform count_money(customer.program_id, customer.id, customer.partner_id, now(), terms.currency, 0, 0, terms.commission_cents,
+      more_leads => 1);
+    if terms.user_id is not null then
+      perform tell_earned(customer.program_id, terms.user_id, commission_id);
     end if;
   else
-    counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
+    perform count_customers(customer.program_id, customer.id, now(), 1, 0);
   end if;
-  if 'lead.created' = any (program.webhook_types) then
+  if 'lead.created' = any (terms.webhook_types) then
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
   end if;
-  if commission_id is not null and 'commission.created' = any (program.webhook_types) then
+  if commission_id is not null and 'commission.created' = any (terms.webhook_types) then
     perform tell_commission(customer.program_id, commission_id);
   end if;
 end $function$
@@ -8346,6 +8388,39 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.settle_browser_lead(of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb, OUT customer customers, OUT is_first boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  is_key_free boolean := not exists (
+    select from customers k where k.program_id = of_program_id and k.customer_key = of_customer_key
+  );
+  is_email_free boolean := not exists (
+    select from customers k where k.program_id = of_program_id and k.email_hash = new_email_hash
+  );
+begin
+  update customers c set
+    signup_date = now(),
+    lead_event_id = new_lead_id,
+    customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
+    customer_key = case when is_key_free then coalesce(c.customer_key, of_customer_key) else c.customer_key end,
+    key_unverified_since = case when is_key_free and c.customer_key is null then now() else c.key_unverified_since end,
+    email_hash = case when is_email_free then coalesce(c.email_hash, new_email_hash) else c.email_hash end,
+    mailbox_hash = case when is_email_free and c.email_hash is null then new_mailbox_hash else c.mailbox_hash end,
+    email_unverified_since = case when is_email_free and c.email_hash is null and new_email_hash is not null
+      then now() else c.email_unverified_since end
+  where c.program_id = of_program_id and c.click_id = of_click_id and c.signup_date is null
+  returning c.* into customer;
+  is_first := found;
+  if is_first then
+    perform record_settled_lead(customer, session_id, page_url, additional_data, 'unverified_customer');
+  else
+    select c.* into customer from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamp with time zone, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb, OUT customer_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
  RETURNS record
  LANGUAGE plpgsql
@@ -8849,64 +8924,34 @@ CREATE OR REPLACE FUNCTION public.track_browser_lead(of_program_id bigint, of_cu
 AS $function$
 #variable_conflict use_column
 declare
-  valid_after timestamptz;
-  account_id text;
-  is_key_free boolean;
-  is_email_free boolean;
-  settled customers;
-  noted record;
+  program programs;
+  settled record;
 begin
-  select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days), p.processor_account_id
-  into provisional, valid_after, account_id
-  from programs p where p.id = of_program_id and p.deleted_at is null;
+  select p.* into program from programs p where p.id = of_program_id and p.deleted_at is null;
   if not exists (
-    select from customers c where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
+    select from customers c where c.program_id = program.id and c.click_id = of_click_id
+      and c.last_click_at > window_start(now(), program.cookie_window_days)
   ) then
     return;
   end if;
-  if not provisional then
-    perform lock_given_names(account_id, of_customer_key, of_click_id, new_email_hash);
-    is_key_free := not exists (select from customers k where k.program_id = of_program_id and k.customer_key = of_customer_key);
-    is_email_free := not exists (select from customers k where k.program_id = of_program_id and k.email_hash = new_email_hash);
-    update customers c set
-      signup_date = now(),
-      lead_event_id = new_lead_id,
-      customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
-      customer_key = case when is_key_free then coalesce(c.customer_key, of_customer_key) else c.customer_key end,
-      key_unverified_since = case when is_key_free and c.customer_key is null then now() else c.key_unverified_since end,
-      email_hash = case when is_email_free then coalesce(c.email_hash, new_email_hash) else c.email_hash end,
-      mailbox_hash = case when is_email_free and c.email_hash is null then new_mailbox_hash else c.mailbox_hash end,
-      email_unverified_since = case when is_email_free and c.email_hash is null and new_email_hash is not null
-        then now() else c.email_unverified_since end
-    where c.program_id = of_program_id and c.click_id = of_click_id and c.signup_date is null
-    returning c.* into settled;
-    if found then
-      perform record_settled_lead(settled, session_id, page_url, additional_data, 'unverified_customer');
-      perform attribute_to_customer(account_id, of_program_id, settled.id);
-      wrote_webhooks := wrote_webhook();
-      outbox_ids := written_outbox_ids();
-    else
-      select c.* into settled from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
-    end if;
-    lead_id := settled.lead_event_id;
-    click_id := of_click_id;
-    customer_status := 'lead';
+  click_id := of_click_id;
+  provisional := program.lead_auth_policy <> 'browser_allowed';
+  if provisional then
+    lead_id := record_provisional_lead(program.id, of_click_id, new_lead_id, session_id, page_url);
+    -- The browser does not learn that the server settled the lead.
+    customer_status := 'click';
     return;
   end if;
-  update customers c set
-    provisional_lead_at = case when c.signup_date is null then coalesce(c.provisional_lead_at, now()) else c.provisional_lead_at end,
-    provisional_lead_event_id = case when c.signup_date is null
-      then coalesce(c.provisional_lead_event_id, new_lead_id) else c.provisional_lead_event_id end
-  where c.program_id = of_program_id and c.click_id = of_click_id
-  returning c.*, old.provisional_lead_at is null and new.provisional_lead_at is not null as is_first into noted;
-  if noted.is_first then
-    insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, provisional, session_id, page_url)
-    values (of_program_id, noted.provisional_lead_at, noted.provisional_lead_event_id, noted.id, true, session_id, page_url);
+  perform lock_given_names(program.processor_account_id, of_customer_key, of_click_id, new_email_hash);
+  settled := settle_browser_lead(program.id, of_customer_key, of_click_id, new_lead_id, new_email_hash, new_mailbox_hash, session_id,
+    page_url, additional_data);
+  if settled.is_first then
+    perform attribute_to_customer(program.processor_account_id, program.id, (settled.customer).id);
+    wrote_webhooks := wrote_webhook();
+    outbox_ids := written_outbox_ids();
   end if;
-  lead_id := coalesce(noted.provisional_lead_event_id, noted.lead_event_id);
-  click_id := noted.click_id;
-  -- The browser does not learn that the server settled it.
-  customer_status := 'click';
+  lead_id := (settled.customer).lead_event_id;
+  customer_status := 'lead';
 end $function$
 ;
 
@@ -8949,7 +8994,7 @@ begin
   end if;
 
   if existing_click_id is not null then
-    -- From lead on the partner is fixed; before that the newest link takes the customer, unless the first one keeps it.
+    -- A lead fixes the partner. Before that the newest link takes the customer, unless the program keeps the first one.
     update customers c set
       last_click_at = greatest(c.last_click_at, at),
       link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
@@ -8988,7 +9033,7 @@ declare
   key record;
   settled record;
 begin
-  select k.program_id, use_key(k, 'track') as refusal, now() - make_interval(days => p.cookie_window_days) as valid_after,
+  select k.program_id, use_key(k, 'track') as refusal, window_start(now(), p.cookie_window_days) as valid_after,
     p.processor_account_id as account_id into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   key_refusal := key.refusal;
@@ -9131,7 +9176,7 @@ begin
       given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
     elsif given.customer_id is null then
       is_key_known := exists (select from customers c where c.program_id = given.program_id and c.customer_key = track_sale.customer_key);
-      select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
+      select window_start(now(), p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
       if is_test then
         select c.id into given.customer_id from customers c
         where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after
@@ -9429,6 +9474,13 @@ CREATE OR REPLACE FUNCTION public.webhooks_at_once()
  LANGUAGE sql
  IMMUTABLE
 RETURN 4
+;
+
+CREATE OR REPLACE FUNCTION public.window_start(at timestamp with time zone, cookie_window_days integer)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+RETURN (at - make_interval(days => cookie_window_days))
 ;
 
 CREATE OR REPLACE FUNCTION public.with_code(given sales, promotion_ids text[], bought_at timestamp with time zone)

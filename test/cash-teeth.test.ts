@@ -259,7 +259,7 @@ const planted: Record<string, Mistake> = {
   'a purchase before the click, which its buyer’s key makes a partner’s': {
     ways: ['before_click'],
     says: /partner \d|partner A|partner B/,
-    functions: [{ name: 'had_clicked', from: '(at + ', to: "(at + '1000 days'::interval + " }],
+    functions: [{ name: 'existed_at', from: '(at + ', to: "(at + '1000 days'::interval + " }],
   },
   'a lead that does not attribute what was paid before it': {
     ways: ['late_lead'],

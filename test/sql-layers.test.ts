@@ -66,8 +66,6 @@ const knownCalls = [
   '3_commissions/commissions.sql calls 5_sales/refunds.sql',
   '3_commissions/commissions.sql calls 5_sales/sales.sql',
   '4_attribution/clicks.sql calls reads/groupings.sql',
-  '4_attribution/codes.sql calls 5_sales/sales.sql',
-  '4_attribution/leads.sql calls 6_processor/buyers.sql',
   '5_sales/refunds.sql calls 5_sales/sales.sql',
   '5_sales/refunds.sql calls 6_processor/payments.sql',
   '5_sales/sales.sql calls 6_processor/buyers.sql',

@@ -1,7 +1,7 @@
 -- Codes of partners: which one a sale names, and whose the sale is by it.
 
 -- The code that counts for what was bought at `at`, by its text or else by the first of Stripe's promotion codes that does, and what was found of it: the
--- word for its step in a resolution. A minute is for clocks that differ, as with clicks.
+-- word for its step in a resolution.
 create or replace function find_code(
   of_program_id bigint, named text, promotion_ids text[], bought_at timestamptz, out code_id bigint, out code text, out outcome text
 ) language plpgsql stable as $$
@@ -10,7 +10,7 @@ begin
   select case when k.outcome = 'found' then k.id end, k.code, k.outcome into code_id, code, outcome
   from (
     select k.id, k.code, k.created_at, case
-        when k.created_at > bought_at + interval '1 minute' then 'given_later'
+        when not existed_at(k.created_at, bought_at) then 'given_later'
         when k.revoked_at <= bought_at then 'revoked'
         when not r.is_active then 'partner_inactive'
         else 'found'

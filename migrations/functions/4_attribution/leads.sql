@@ -1,59 +1,73 @@
--- What the settlement of a lead brings: the lead event, pay per lead and the day's totals. `customer` is the row as it was settled now; `review`
--- is why a person should look at what it pays, or null.
+-- What a lead of a customer pays and by which rule. The lock keeps the account from being erased and the workspace from being deleted before the
+-- commission is stored.
+create or replace function lead_terms(
+  customer customers, out commission_cents bigint, out rule_id bigint, out currency text, out hold_days integer, out webhook_types text[],
+  out user_id text
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  version integer;
+  partner partners;
+  rule commission_rules;
+begin
+  select r.* into strict partner from partners r
+  where r.program_id = customer.program_id and r.id = customer.partner_id for key share;
+  select p.lead_commission_cents, p.rules_version, p.currency, p.hold_days, p.webhook_types, partner.user_id
+  into strict commission_cents, version, currency, hold_days, webhook_types, user_id
+  from programs p where p.id = customer.program_id;
+  if partner.closed_at is not null then
+    commission_cents := 0;
+  elsif version > 0 then
+    select r.* into rule from lead_terms_of(customer.program_id, version, partner.id, partner.group_id) r;
+    if found then
+      commission_cents := rule.lead_commission_cents;
+      rule_id := rule.id;
+    end if;
+  end if;
+end $$;
+
+-- Records what the settlement of a lead brings: the lead event, the commission if leads are paid, the totals and the webhooks. `customer` is the
+-- row after the settlement; `review` says why a person should look at the commission.
 create or replace function record_settled_lead(
   customer customers, session_id text, page_url text, additional_data jsonb, review review_reason
 ) returns void
 language plpgsql as $$
 declare
-  program record;
-  rule record;
+  terms record;
   commission_id bigint;
-  counted boolean;
 begin
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
     record_settled_lead.session_id, record_settled_lead.page_url, record_settled_lead.additional_data);
-  -- The lock lets neither an account be erased nor a workspace be deleted between this and the commission.
-  select case when r.closed_at is null then p.lead_commission_cents else 0 end as lead_commission_cents, p.currency, p.hold_days, p.webhook_types,
-    case when r.closed_at is null then p.rules_version else 0 end as rules_version, r.group_id, r.user_id, null::bigint as rule_id
-  into strict program from programs p join partners r on r.program_id = p.id and r.id = customer.partner_id
-  where p.id = customer.program_id for key share of r;
-  if program.rules_version > 0 then
-    select r.lead_commission_cents, r.id into rule
-    from lead_terms_of(customer.program_id, program.rules_version, customer.partner_id, program.group_id) r;
-    if found then
-      program.lead_commission_cents := rule.lead_commission_cents;
-      program.rule_id := rule.id;
-    end if;
-  end if;
-  if program.lead_commission_cents > 0 then
-    counted := add_customers(customer.program_id, now(), 1, 0);
+  terms := lead_terms(customer);
+  if terms.commission_cents > 0 then
+    perform add_customers(customer.program_id, now(), 1, 0);
     insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, lead_rule_id, hold_until)
-    values (customer.program_id, 'lead', customer.partner_id, customer.id, program.currency, program.lead_commission_cents, review, program.rule_id,
-      now() + make_interval(days => program.hold_days))
+    values (customer.program_id, 'lead', customer.partner_id, customer.id, terms.currency, terms.commission_cents, review, terms.rule_id,
+      now() + make_interval(days => terms.hold_days))
     returning id into commission_id;
-    counted := count_money(customer.program_id, customer.id, customer.partner_id, now(), program.currency, 0, 0,
-      program.lead_commission_cents, 0, 0, 1);
-    if program.user_id is not null then
-      counted := tell_earned(customer.program_id, program.user_id, commission_id);
+    perform count_money(customer.program_id, customer.id, customer.partner_id, now(), terms.currency, 0, 0, terms.commission_cents,
+      more_leads => 1);
+    if terms.user_id is not null then
+      perform tell_earned(customer.program_id, terms.user_id, commission_id);
     end if;
   else
-    counted := count_customers(customer.program_id, customer.id, now(), 1, 0);
+    perform count_customers(customer.program_id, customer.id, now(), 1, 0);
   end if;
-  if 'lead.created' = any (program.webhook_types) then
+  if 'lead.created' = any (terms.webhook_types) then
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
   end if;
-  if commission_id is not null and 'commission.created' = any (program.webhook_types) then
+  if commission_id is not null and 'commission.created' = any (terms.webhook_types) then
     perform tell_commission(customer.program_id, commission_id);
   end if;
 end $$;
 
--- Settles the lead of the customer with this key, or of a valid click, to whose customer the key is bound with it; answers nulls where there
--- is neither. A lead that is settled already changes nothing and keeps its own id, which tells the call that settled it from all others,
--- even where the answer to its first try was lost. The update is unconditional so that a call which waited for another sees what that
--- one did; where that one bound another key, the customer is looked for again. What a browser left is verified by a call with the customer's
--- own click id; without it, an unverified key is still nobody's word, and so is the e-mail address that comes with it.
+-- Settles the lead of the customer with this key, or of a valid click's customer, who then gets the key. Returns nulls if there is neither. A lead
+-- that is settled already changes nothing and keeps its own id: by that id the call that settled it recognizes itself, even if it is sent again.
+-- The update is unconditional, so that a call which waited for another one sees its effect. If the other one bound another key, the customer is
+-- looked for again. A call with the customer's own click id verifies what a browser said; without it, an unverified key stays
+-- unverified, and so does the e-mail address that comes with it.
 create or replace function settle_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamptz, new_lead_id bigint,
   new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
@@ -98,96 +112,48 @@ begin
   end if;
 end $$;
 
--- A lead of the integrator's server; `recordServerLead` in lib/tracking/leads.ts is its only caller.
-create or replace function track_lead(
-  hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint,
-  new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
-  out key_refusal text, out program_matches boolean, out program_id bigint, out lead_id bigint, out click_id text, out customer_status text,
-  out wrote_webhooks boolean, out outbox_ids bigint[]
+-- Settles the lead of a click's own customer on the word of a browser. The customer keeps the key and the e-mail address as unverified, unless
+-- somebody has them already. Returns the customer, and whether this call settled them.
+create or replace function settle_browser_lead(
+  of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea,
+  session_id text, page_url text, additional_data jsonb, out customer customers, out is_first boolean
 ) language plpgsql as $$
-#variable_conflict use_column
 declare
-  key record;
-  settled record;
+  is_key_free boolean := not exists (
+    select from customers k where k.program_id = of_program_id and k.customer_key = of_customer_key
+  );
+  is_email_free boolean := not exists (
+    select from customers k where k.program_id = of_program_id and k.email_hash = new_email_hash
+  );
 begin
-  select k.program_id, use_key(k, 'track') as refusal, now() - make_interval(days => p.cookie_window_days) as valid_after,
-    p.processor_account_id as account_id into key
-  from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
-  key_refusal := key.refusal;
-  program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
-  if key_refusal is distinct from '' or not program_matches then
-    return;
+  update customers c set
+    signup_date = now(),
+    lead_event_id = new_lead_id,
+    customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
+    customer_key = case when is_key_free then coalesce(c.customer_key, of_customer_key) else c.customer_key end,
+    key_unverified_since = case when is_key_free and c.customer_key is null then now() else c.key_unverified_since end,
+    email_hash = case when is_email_free then coalesce(c.email_hash, new_email_hash) else c.email_hash end,
+    mailbox_hash = case when is_email_free and c.email_hash is null then new_mailbox_hash else c.mailbox_hash end,
+    email_unverified_since = case when is_email_free and c.email_hash is null and new_email_hash is not null
+      then now() else c.email_unverified_since end
+  where c.program_id = of_program_id and c.click_id = of_click_id and c.signup_date is null
+  returning c.* into customer;
+  is_first := found;
+  if is_first then
+    perform record_settled_lead(customer, session_id, page_url, additional_data, 'unverified_customer');
+  else
+    select c.* into customer from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
   end if;
-  perform lock_given_names(key.account_id, of_customer_key, of_click_id, new_email_hash);
-  settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash,
-    new_mailbox_hash, session_id, page_url, additional_data);
-  perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
-  if settled.lead_id is null then
-    perform note_refusal(key.program_id, 'lead', 'no_attribution', case when of_click_id is null then 'none' else 'expired' end);
-  end if;
-  program_id := key.program_id;
-  wrote_webhooks := wrote_webhook();
-  outbox_ids := written_outbox_ids();
-  lead_id := settled.lead_id;
-  click_id := settled.click_id;
-  customer_status := settled.customer_status;
 end $$;
 
--- A lead of the visitor's browser, for a click of this program; `recordBrowserLead` in lib/tracking/leads.ts is its only caller. Answers no
--- lead where the click is not a valid one. It acts on the click's own customer and answers the same whoever else is known: where the
--- program allows browsers, that customer is settled, and keeps as unverified the key and the e-mail address that nobody has yet.
-create or replace function track_browser_lead(
-  of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea,
-  new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
-  out provisional boolean, out lead_id bigint, out click_id text, out customer_status text, out wrote_webhooks boolean,
-  out outbox_ids bigint[]
-) language plpgsql as $$
-#variable_conflict use_column
+-- Records once that a browser told of a lead, which the program wants its server to verify. Returns the id of that event, or else of the
+-- settled lead.
+create or replace function record_provisional_lead(
+  of_program_id bigint, of_click_id text, new_lead_id bigint, session_id text, page_url text
+) returns bigint language plpgsql as $$
 declare
-  valid_after timestamptz;
-  account_id text;
-  is_key_free boolean;
-  is_email_free boolean;
-  settled customers;
   noted record;
 begin
-  select p.lead_auth_policy <> 'browser_allowed', now() - make_interval(days => p.cookie_window_days), p.processor_account_id
-  into provisional, valid_after, account_id
-  from programs p where p.id = of_program_id and p.deleted_at is null;
-  if not exists (
-    select from customers c where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
-  ) then
-    return;
-  end if;
-  if not provisional then
-    perform lock_given_names(account_id, of_customer_key, of_click_id, new_email_hash);
-    is_key_free := not exists (select from customers k where k.program_id = of_program_id and k.customer_key = of_customer_key);
-    is_email_free := not exists (select from customers k where k.program_id = of_program_id and k.email_hash = new_email_hash);
-    update customers c set
-      signup_date = now(),
-      lead_event_id = new_lead_id,
-      customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
-      customer_key = case when is_key_free then coalesce(c.customer_key, of_customer_key) else c.customer_key end,
-      key_unverified_since = case when is_key_free and c.customer_key is null then now() else c.key_unverified_since end,
-      email_hash = case when is_email_free then coalesce(c.email_hash, new_email_hash) else c.email_hash end,
-      mailbox_hash = case when is_email_free and c.email_hash is null then new_mailbox_hash else c.mailbox_hash end,
-      email_unverified_since = case when is_email_free and c.email_hash is null and new_email_hash is not null
-        then now() else c.email_unverified_since end
-    where c.program_id = of_program_id and c.click_id = of_click_id and c.signup_date is null
-    returning c.* into settled;
-    if found then
-      perform record_settled_lead(settled, session_id, page_url, additional_data, 'unverified_customer');
-      perform attribute_to_customer(account_id, of_program_id, settled.id);
-      wrote_webhooks := wrote_webhook();
-      outbox_ids := written_outbox_ids();
-    else
-      select c.* into settled from customers c where c.program_id = of_program_id and c.click_id = of_click_id;
-    end if;
-    lead_id := settled.lead_event_id;
-    click_id := of_click_id;
-    customer_status := 'lead';
-    return;
-  end if;
   update customers c set
     provisional_lead_at = case when c.signup_date is null then coalesce(c.provisional_lead_at, now()) else c.provisional_lead_at end,
     provisional_lead_event_id = case when c.signup_date is null
@@ -196,44 +162,13 @@ begin
   returning c.*, old.provisional_lead_at is null and new.provisional_lead_at is not null as is_first into noted;
   if noted.is_first then
     insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, provisional, session_id, page_url)
-    values (of_program_id, noted.provisional_lead_at, noted.provisional_lead_event_id, noted.id, true, session_id, page_url);
+    values (of_program_id, noted.provisional_lead_at, noted.provisional_lead_event_id, noted.id, true, record_provisional_lead.session_id,
+      record_provisional_lead.page_url);
   end if;
-  lead_id := coalesce(noted.provisional_lead_event_id, noted.lead_event_id);
-  click_id := noted.click_id;
-  -- The browser does not learn that the server settled it.
-  customer_status := 'click';
+  return coalesce(noted.provisional_lead_event_id, noted.lead_event_id);
 end $$;
 
--- Records a test lead of the integrator's server: an event with is_test, no customer and no count, once.
-create or replace function track_test_lead(
-  hash bytea, claimed_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text,
-  additional_data jsonb,
-  out key_refusal text, out program_matches boolean
-) language plpgsql as $$
-declare
-  key record;
-begin
-  select k.program_id, use_key(k, 'track') as refusal into key from api_keys k where k.key_hash = hash;
-  key_refusal := key.refusal;
-  program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
-  if key_refusal is not distinct from '' and program_matches then
-    perform keep_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
-  end if;
-end $$;
-
--- The same of a program that the browser names. Answers whether there is one, and whether the event is kept.
-create or replace function track_browser_test_lead(
-  of_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb,
-  out is_known boolean, out is_kept boolean
-) language plpgsql as $$
-begin
-  is_known := exists (select from programs p where p.id = of_program_id and p.deleted_at is null);
-  is_kept := is_known and count_public_test_event(of_program_id);
-  if is_kept then
-    perform keep_test_lead(of_program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
-  end if;
-end $$;
-
+-- Stores a test lead: an event with is_test, without a customer and without a count, once.
 create or replace function keep_test_lead(
   of_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb
 ) returns void language plpgsql as $$

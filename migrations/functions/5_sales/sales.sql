@@ -36,10 +36,6 @@ create or replace function commission_of(
 return case when base_cents = 0 or sale_date > first_purchase_date + make_interval(months => months) then 0
   else greatest(least((base_cents * commission_bp + 5000) / 10000 + coalesce(fixed_cents, 0), left_cents, 9999999999999), 0) end;
 
--- A resolution with one step more that was tried for a buyer, and what it found. The words are those of lib/money/explanation.ts.
-create or replace function with_step(resolution jsonb, step text, found text) returns jsonb language sql immutable
-return coalesce(resolution, '{}') || jsonb_build_object('steps', coalesce(resolution->'steps', '[]') || jsonb_build_array(jsonb_build_array(step, found)));
-
 -- Records a sale, its commission, the customer's conversion and the day's totals; `recordSale` in lib/money/sales.ts says how. `given` is the
 -- sale as it is to be stored: its program, customer (null: not attributed) and date (null: now) included, its id and partner not.
 -- Answers the sale that stands under the transaction id; where it stood there before (not `inserted`), nothing is written. But two events
@@ -341,10 +337,6 @@ begin
   return true;
 end $$;
 
--- What a resolution says of a click whose window was over when its buyer set out to buy.
-create or replace function expired_click(customer customers, at timestamptz) returns jsonb language sql stable
-return jsonb_build_object('expired_click', jsonb_build_object('clicked_at', (customer).last_click_at, 'came_at', (customer).created_at, 'at', at));
-
 -- The resolution of a sale call whose key alone did not decide: whether that was known before (it was then left by a browser), and what its
 -- click id found.
 create or replace function steps_of_click(of_program_id bigint, is_key_known boolean, of_click_id text, found_id bigint) returns jsonb
@@ -422,7 +414,7 @@ begin
       given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
     elsif given.customer_id is null then
       is_key_known := exists (select from customers c where c.program_id = given.program_id and c.customer_key = track_sale.customer_key);
-      select now() - make_interval(days => p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
+      select window_start(now(), p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
       if is_test then
         select c.id into given.customer_id from customers c
         where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after

@@ -274,10 +274,6 @@ begin
   return program;
 end $$;
 
--- Whether a customer came by a click before this. A minute is for clocks that differ, and for the processor's whole seconds.
-create or replace function had_clicked(customer customers, at timestamptz) returns boolean language sql immutable
-return least((customer).created_at, (customer).last_click_at) <= at + interval '1 minute';
-
 -- Whose a purchase is. The partner is that of, in this order, the click id; the lead with this e-mail address; the processor's customer as
 -- an earlier attributed purchase showed them; the customer key; after these, an e-mail address or key that only a browser said. Whose an unpaid
 -- session is was settled when it was completed and comes before all. `resolution` gets each step that was tried, with what it found.
@@ -354,7 +350,7 @@ create or replace function identify_buyer(program programs, fact jsonb, stem tex
 language plpgsql as $$
 declare
   key text := fact->>'customer_key';
-  valid_after timestamptz := (fact->>'started_at')::timestamptz - make_interval(days => program.cookie_window_days);
+  valid_after timestamptz := window_start((fact->>'started_at')::timestamptz, program.cookie_window_days);
   resolved record;
 begin
   if stem is not null and key is not null then

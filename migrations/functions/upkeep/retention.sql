@@ -18,7 +18,7 @@ begin
   for program in
     select p.id, p.from_time, p.expired from (
       select p.id, coalesce(x.up_to, '-infinity') as from_time,
-        date_trunc('day', now() - make_interval(days => p.cookie_window_days), 'UTC') as expired
+        date_trunc('day', window_start(now(), p.cookie_window_days), 'UTC') as expired
       from programs p left join customers_expired x on x.program_id = p.id
     ) p
     where p.from_time < p.expired

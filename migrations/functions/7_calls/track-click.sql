@@ -1,0 +1,99 @@
+-- Records a click for `recordClick` in lib/tracking/clicks.ts. It is a function because Neon's proxy sends every statement unnamed and so has it
+-- planned in each call, while the statements of a function are planned once a connection. Returns `{click_id, partner_code,
+-- cookie_window_days}`, or `{refused}` with the code of the error after writing nothing. The key of the customer or of the event refuses a
+-- statement that is sent again. A tag that names its program takes no link of another program.
+create or replace function track_click(
+  aff text, named_program_id bigint, existing_click_id text, stem text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
+  page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,
+  language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
+  browser_name text, additional_data jsonb, campaign jsonb, visitor bigint
+) returns json language plpgsql as $$
+#variable_conflict use_column
+declare
+  link record;
+  customer bigint;
+  customer_click_id text;
+  refusal text;
+begin
+  select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model,
+    p.deleted_at is not null as is_deleted into link
+  from referral_links l left join programs p on p.id = l.program_id
+  where lower(l.code) = lower(aff);
+  if link.is_active is not true or link.program_id is null or link.partner_id is null or link.program_id <> named_program_id then
+    refusal := case
+      when link.id is null or link.is_deleted or link.program_id <> named_program_id then 'unknown_partner_code'
+      when link.program_id is null or link.partner_id is null then 'invalid_link'
+      else 'link_disabled'
+    end;
+    perform note_refusal(coalesce(named_program_id, link.program_id), 'click', refusal, aff);
+    return json_build_object('refused', refusal);
+  end if;
+
+  if existing_click_id is not null then
+    -- A lead fixes the partner. Before that the newest link takes the customer, unless the program keeps the first one.
+    update customers c set
+      last_click_at = greatest(c.last_click_at, at),
+      link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
+        then link.id else c.link_id end,
+      partner_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
+        then link.partner_id else c.partner_id end
+    where c.program_id = link.program_id and c.click_id = existing_click_id
+    returning c.id, c.click_id into customer, customer_click_id;
+  end if;
+  if customer is null then
+    customer_click_id := stem || link.program_id;
+    insert into customers as c (program_id, click_id, link_id, partner_id, last_click_at)
+    values (link.program_id, customer_click_id, link.id, link.partner_id, at)
+    returning c.id into customer;
+  end if;
+
+  insert into affiliate_click_events (program_id, is_test, click_timestamp, id, customer_id, click_id, link_id, session_id,
+    affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone,
+    geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data, campaign, visitor)
+  values (link.program_id, false, at, event_id, customer, customer_click_id, link.id, session_id, affiliate_url, page_url, page_title,
+    referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city,
+    device_type, device_os, browser_name, additional_data, campaign, visitor);
+
+  insert into uncounted_clicks (program_id, link_id, clicked_at, event_id, is_bot)
+  values (link.program_id, link.id, at, event_id, coalesce(device_type = 'bot', false));
+  return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
+end $$;
+
+-- Returns the answer of the click with this event again, or null if the click was not recorded.
+create or replace function recorded_click(aff text, at timestamptz, event_id bigint) returns json language plpgsql stable as $$
+begin
+  return (
+    select json_build_object('click_id', c.click_id, 'partner_code', l.code, 'cookie_window_days', p.cookie_window_days)
+    from referral_links l
+    join programs p on p.id = l.program_id
+    join affiliate_click_events e on e.program_id = l.program_id and not e.is_test and e.click_timestamp = at and e.id = event_id
+    join customers c on c.program_id = e.program_id and c.id = e.customer_id
+    where lower(l.code) = lower(aff)
+  );
+end $$;
+
+-- Records a test click once: an event with is_test, without a customer and without a count. Returns its program, either the given one or the
+-- link's, or null if there is none. Anybody can send test clicks, so a program keeps a limited number a day: `is_kept` says whether it kept this one.
+create or replace function track_test_click(
+  given_program_id bigint, aff text, at timestamptz, event_id bigint,
+  session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text,
+  viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
+  browser_name text, additional_data jsonb, campaign jsonb,
+  out of_program_id bigint, out is_kept boolean
+) language plpgsql as $$
+#variable_conflict use_column
+begin
+  select p.id into of_program_id from programs p
+  where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)))
+    and p.deleted_at is null;
+  is_kept := of_program_id is not null and count_public_test_event(of_program_id);
+  if is_kept then
+    insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
+      referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type,
+      device_os, browser_name, additional_data, campaign)
+    values (of_program_id, true, at, event_id, session_id, affiliate_url, page_url, page_title, referrer_url, user_agent,
+      screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type, device_os, browser_name,
+      additional_data, campaign)
+    on conflict do nothing;
+  end if;
+end $$;
