@@ -23,7 +23,6 @@ const longest = [
   'deploy',
   'cash-differential',
   'money-histories',
-  'upgrade',
   'serve-install',
   'processor-ways',
   'backfill',

@@ -41,7 +41,7 @@ const isOfFunctions = ({ name }: SqlFile) => name.startsWith('functions/')
  * runners at once wait for each other. Forward only.
  *
  * - Numbered files hold tables, constraints, indexes, views and data, and call no function of the project. Each is applied once, in a
- *   transaction of its own. One that was released never changes.
+ *   transaction of its own. It never changes after a database has it.
  * - Files of `functions/` are the living text of the database's functions and of the triggers that call them. They are applied after
  *   the numbered ones, all that changed in one transaction, and a function that no file has any more is dropped. So that a version
  *   can run on while the next one is deployed, a changed signature takes a new name, and the old function stays in its file

@@ -20,16 +20,15 @@ export interface WorkerModule {
 /**
  * The modules of each function by its name, the one that is called first, built in one pass with the settings that wrangler builds with.
  * One module each, as deployed; or with `shared`, those that several have are built once, which takes a quarter of the time.
- * `folder` is the checkout that has the functions.
  */
 export async function bundleFunctions(
   functions: FunctionEntry[],
-  { shared = false, minify = false, folder = root }: { shared?: boolean; minify?: boolean; folder?: string } = {},
+  { shared = false, minify = false }: { shared?: boolean; minify?: boolean } = {},
 ): Promise<Map<string, WorkerModule[]>> {
   const { build } = await import('esbuild')
   const outdir = `${root}.local/functions`
   const { outputFiles, metafile } = await build({
-    absWorkingDir: folder,
+    absWorkingDir: root,
     entryPoints: functions.map(({ name, main }) => ({ in: main, out: name })),
     outdir,
     write: false,
