@@ -1902,7 +1902,7 @@ declare
 begin
   for event in
     update processor_events e set awaits = null, waits_for = null, program_id = sale.program_id, outcome = 'recorded',
-      reason = 'Applied when its sale became known.'
+      reason = 'sale_known'
     where e.account_id = of_account_id and e.livemode <> sale.is_test
       and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
     returning e.*
@@ -1926,9 +1926,9 @@ declare
   program programs;
 begin
   if not exists (select from programs p where event.account_id in (p.processor_account_id, p.processor_former_account_id)) then
-    return became(event, 'ignored', 'No program is connected to this account.');
+    return became(event, 'ignored', 'account_not_connected');
   elsif named is null then
-    return became(event, 'ignored', 'Its customer was erased.');
+    return became(event, 'ignored', 'customer_erased');
   end if;
   -- As purchases do, their customer first.
   perform lock_ids(event.account_id, array[named]);
@@ -1942,12 +1942,12 @@ begin
   -- Of one second, the same is kept whichever comes first.
   where (kept.told_at, kept.event_id) <= (excluded.told_at, excluded.event_id);
   if not found then
-    return became(event, 'duplicate', 'What is known of its customer is newer.');
+    return became(event, 'duplicate', 'newer_metadata');
   end if;
   program := program_of_purchase(event.account_id, fact);
   event.program_id := program.id;
   if num_nonnulls(fact->>'program_id', fact->>'click_id') = 0 then
-    return became(event, 'recorded', 'Its metadata names no program.');
+    return became(event, 'recorded', 'no_program_named');
   elsif event.livemode and program.id is not null then
     update processor_events e set awaits = e.awaits || awaited_names(event.account_id, given)
     where e.account_id = event.account_id and e.program_id = program.id and e.livemode and e.awaits @> awaited_names(event.account_id, array[named])
@@ -1955,7 +1955,7 @@ begin
     perform attribute_awaiting_purchases(event.account_id, program, array[named]);
   end if;
   perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
-  return became(event, 'recorded', 'It says whose the payments of its customer are that say nothing themselves.');
+  return became(event, 'recorded', 'customer_metadata');
 end $function$
 ;
 
@@ -1974,7 +1974,7 @@ begin
   )
   select min(d.id), array_agg(d.id) into event.program_id, told from disconnected d;
   if event.program_id is null then
-    return became(event, 'ignored', 'No program is connected to this account any more, or it was connected again since.');
+    return became(event, 'ignored', 'already_disconnected');
   end if;
   perform write_outbox(event.program_id, 'processor_disconnected', 'advertiser', null, 'event:' || event.event_id, '{}');
   insert into outbox (program_id, kind, audience, cause, payload)
@@ -2045,24 +2045,24 @@ declare
 begin
   select c.* into asked from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
   if asked.program_id is null then
-    return became(event, 'ignored', 'Its code was used, ran out, or was never given. Ask for a new one at the program''s settings.');
+    return became(event, 'ignored', 'unknown_code');
   end if;
   event.program_id := asked.program_id;
   if event.account_id <> 'platform' then
-    return became(event, 'ignored', 'A connected account told it. The endpoint must be one for the events of your own account.');
+    return became(event, 'ignored', 'code_of_connected_account');
   end if;
   if asked.needs_livemode and not event.livemode then
-    return became(event, 'ignored', 'It is of test mode, and the service has a live key. Write the code into a product in live mode.');
+    return became(event, 'ignored', 'code_of_test_mode');
   end if;
   if not exists (
     select from workspace_members m join programs p on p.workspace_id = m.workspace_id
     where p.id = asked.program_id and m.user_id = asked.asked_by and m.role = 'owner' and m.removed_at is null
   ) then
-    return became(event, 'ignored', 'Who asked for the code is no owner any more. An owner must ask for a new one.');
+    return became(event, 'ignored', 'code_of_former_owner');
   end if;
   perform set_config('svc.actor', asked.asked_by, true);
   if not connect_processor(asked.program_id, event.account_id, event.livemode) then
-    return became(event, 'ignored', 'Another program is connected to this account. Disconnect it there first.');
+    return became(event, 'ignored', 'account_taken');
   end if;
   delete from own_account_codes c where c.program_id = asked.program_id;
   return became(event, 'recorded', null);
@@ -2098,7 +2098,7 @@ begin
     returning e.*
   loop
     waiting := apply_purchase(waiting, '{"promotion_code_ids": []}', stem);
-    update processor_events e set outcome = waiting.outcome, reason = 'Applied when its session became known.', program_id = waiting.program_id,
+    update processor_events e set outcome = waiting.outcome, reason = 'session_known', program_id = waiting.program_id,
       resolution = waiting.resolution,
       awaits = waiting.awaits
     where e.account_id = waiting.account_id and e.event_id = waiting.event_id and waiting.outcome <> 'ignored';
@@ -2173,7 +2173,7 @@ begin
     elsif fact->>'named_by' = 'customer' then
       event.awaits := awaited_names(event.account_id, lasting_names(fact));
     end if;
-    return became(event, 'ignored', format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id'));
+    return became(event, 'ignored', format('program_not_connected %s', fact->>'program_id'));
   elsif is_told and (program.id is null or brought_nothing) then
     return correct_known_purchase(event, ids);
   elsif program.id is null then
@@ -2183,7 +2183,7 @@ begin
     elsif fact->>'awaits_payment' = 'true' then
       event.awaits := awaited_names(event.account_id, lasting_names(fact));
     end if;
-    return became(event, 'ignored', 'Its metadata names no program.');
+    return became(event, 'ignored', 'no_program_named');
   end if;
   -- An intent no longer says which invoice it paid. One that is known to be of an invoice or of a checkout needs no question.
   if fact->>'asks_invoice_of' is not null and not answer ? 'invoice_id' and not exists (
@@ -2203,7 +2203,7 @@ begin
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     event.waits_for := 'session';
     event.awaits := array[awaited_name(event.account_id, 'payment', fact#>>'{sale,transaction_id}')];
-    return became(event, 'parked', 'For an hour a session may say who bought, or by which code; then it is attributed as its own or its customer''s metadata, earlier payments or its code say.');
+    return became(event, 'parked', 'may_be_explained');
   end if;
   if event.livemode then
     -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
@@ -2236,10 +2236,10 @@ begin
 
   event := case
     when is_told then record_purchase(event, ids, buyer)
-    when buyer.id is null then became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.')
-    when fact->>'awaits_payment' = 'true' then became(event, 'recorded', 'Its payment is under way.')
-    when fact->>'settles_lead' = 'true' then became(event, 'recorded', 'Nothing was paid; a lead is settled.')
-    else became(event, 'recorded', 'Nothing was paid; who its customer is, is known now.')
+    when buyer.id is null then became(event, 'ignored', 'unpaid_and_unattributed')
+    when fact->>'awaits_payment' = 'true' then became(event, 'recorded', 'payment_under_way')
+    when fact->>'settles_lead' = 'true' then became(event, 'recorded', 'lead_settled')
+    else became(event, 'recorded', 'customer_known_unpaid')
   end;
   if event.livemode and fact->>'awaits_payment' = 'true' then
     perform keep_session(program.id, buyer.id, fact);
@@ -2275,7 +2275,7 @@ begin
     if event.outcome is not null then
       return event;
     elsif not exists (select from programs p where p.processor_account_id = event.account_id) then
-      return became(event, 'ignored', 'No program is connected to this account.');
+      return became(event, 'ignored', 'account_not_connected');
     end if;
   end if;
   if sale.id is null and fact->>'payment_intent_id' is not null and fact->>'invoice_id' is null and not answer ? 'invoice_id'
@@ -2300,17 +2300,17 @@ begin
   event.program_id := sale.program_id;
 
   if jsonb_array_length(fact->'reversals') = 0 then
-    return became(event, 'ignored', 'The charge has no refund that took money.');
+    return became(event, 'ignored', 'no_refund');
   elsif not is_in_its_currency then
     perform tell_unconverted(sale, fact);
-    return became(event, 'ignored', format('It is in %s, its sale in %s. Refund the sale by hand.',
+    return became(event, 'ignored', format('other_currency %s %s',
       fact#>>'{reversals,0,currency}', sale.currency));
   elsif not exists (
     select from processor_reversals v where v.account_id = event.account_id and event.event_id in (v.event_id, v.returned_event_id)
   ) then
-    return became(event, 'duplicate', 'Another event told it already.');
+    return became(event, 'duplicate', 'known_reversal');
   elsif sale.id is null then
-    return became(event, 'parked', 'No sale of this payment is known yet.');
+    return became(event, 'parked', 'unknown_sale');
   end if;
   return became(event, 'recorded', null);
 end $function$
@@ -2557,7 +2557,7 @@ begin
         from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
         perform settle_reversals(sale);
       end if;
-      update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.',
+      update processor_events e set awaits = null, outcome = 'recorded', reason = 'buyer_known',
         resolution = waiting.resolution
       where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
       if found then
@@ -2581,7 +2581,7 @@ declare
   program programs;
 begin
   update programs p set attribute_known_customers = true where p.id = of_program_id returning p.* into program;
-  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'The program attributes such payments now. It is applied within half an hour.'
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'setting_on'
   where e.awaits @> array[awaited_name(program.processor_account_id, 'setting', program.id::text)] and e.outcome = 'ignored';
   return program.processor_account_id;
 end $function$
@@ -3577,10 +3577,10 @@ begin
     end if;
     event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}')];
     if event.fact#>>'{sale,amount_cents}' = '0' then
-      return became(event, 'ignored', 'Nothing was paid.');
+      return became(event, 'ignored', 'nothing_paid');
     end if;
     event.awaits := event.awaits || awaited_names(event.account_id, lasting_names(event.fact));
-    return became(event, 'ignored', 'Its metadata names no program.');
+    return became(event, 'ignored', 'no_program_named');
   end if;
   event.program_id := sale.program_id;
   return record_purchase(event, ids, null);
@@ -5518,7 +5518,7 @@ begin
     event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}'),
       awaited_name(event.account_id, 'setting', event.program_id::text)];
   end if;
-  return became(event, 'ignored', 'Its metadata names no program, and the program does not attribute known customers'' payments.');
+  return became(event, 'ignored', 'known_customers_left_out');
 end $function$
 ;
 
@@ -6320,7 +6320,7 @@ CREATE OR REPLACE FUNCTION public.park_awaiting_payments(of_account_id text, of_
  LANGUAGE plpgsql
 AS $function$
 begin
-  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'Its customer is known now. It is applied within half an hour.'
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
   where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored' and e.program_id is null
     and e.awaits && awaited_names(of_account_id, names) and (e.fact->>'started_at')::timestamptz >= since;
 end $function$
@@ -6352,7 +6352,7 @@ begin
     return event;
   end if;
   event.waits_for := 'connection';
-  return became(event, 'parked', 'Its account is disconnected. It is applied when the account is connected again within 90 days.');
+  return became(event, 'parked', 'account_disconnected');
 end $function$
 ;
 
@@ -6371,7 +6371,7 @@ begin
     fact = e.fact || '{"told_alone": true}',
     outcome = case when d.is_known then 'parked' else e.outcome end,
     waits_for = case when d.is_known then 'buyer' end,
-    reason = case when d.is_known then 'For a day nothing said whose it is. It is applied within half an hour.' else e.reason end
+    reason = case when d.is_known then 'unexplained' else e.reason end
   from due d where e.account_id = d.account_id and e.event_id = d.event_id;
 end $function$
 ;
@@ -7428,11 +7428,11 @@ begin
     event.awaits := awaited_names(event.account_id, buyer_names(event.fact));
   end if;
   if sale.processor_event_id = event.event_id then
-    return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
+    return became(event, 'recorded', case when sale.customer_id is null then 'no_partner' end);
   elsif (sale.amount_cents, sale.commission_base_cents) <> (known.amount_cents, known.commission_base_cents) then
-    return became(event, 'recorded', format('What it says was paid is what %s is worth now.', sale.transaction_id));
+    return became(event, 'recorded', format('sale_corrected %s', sale.transaction_id));
   end if;
-  return became(event, 'duplicate', format('Its payment is recorded already, as %s.', sale.transaction_id));
+  return became(event, 'duplicate', format('known_payment %s', sale.transaction_id));
 end $function$
 ;
 
@@ -8511,7 +8511,7 @@ begin
     and v.currency = sale.currency and v.livemode <> sale.is_test;
   perform settle_refunds(sale.program_id, sale.id, told);
   if told is not null then
-    update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.', waits_for = null
+    update processor_events e set outcome = 'recorded', reason = 'sale_known', waits_for = null
     from unnest(told) t
     where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
   end if;

@@ -383,7 +383,7 @@ describe('a purchase that arrives before what says who its buyer is', () => {
       'select reason, awaits from processor_events where program_id = $1 and reason is not null',
       [shop.programId],
     )
-    expect(log.rows).toEqual([{ reason: 'Attributed when its buyer became known.', awaits: null }])
+    expect(log.rows).toEqual([{ reason: 'buyer_known', awaits: null }])
   })
 
   test('is attributed by one that was itself attributed so', async () => {

@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { formatMoney } from '../money.ts'
+import { reasonText } from '../processor-reasons.ts'
 import type { DeliveryOfPayment } from '../stripe/webhook-events.ts'
 import { type Campaign, campaignIn } from '../tracking/campaign.ts'
 import { type ExplainedSale, readForExplanation, type SaleAsked } from './explanation-read.ts'
@@ -311,7 +312,7 @@ const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: Deli
   event_id,
   event_type,
   outcome,
-  reason,
+  reason: reasonText(reason),
   received_at: iso(received_at),
 })
 
@@ -357,7 +358,7 @@ function explainPayment(
     transaction_id: told.payment_id ?? transaction_id,
     is_test: test,
     attributed: false,
-    summary: `This payment is no sale of the program. ${told.reason ?? ''}`.trim(),
+    summary: `This payment is no sale of the program. ${reasonText(told.reason) ?? ''}`.trim(),
     sale:
       told.amount_cents === null || told.currency === null || told.paid_at === null
         ? null

@@ -1,4 +1,5 @@
 import { formatMoney } from '../money.ts'
+import { reasonText } from '../processor-reasons.ts'
 import type { ListedNotification } from './notification-list.ts'
 
 /** The amount that a notification is about, as `write` writes it. */
@@ -17,8 +18,9 @@ export function textOf(
   const partner = partner_name === null ? 'a partner' : writeName(partner_name)
   const amount = amountOf(payload, formatMoney) ?? ''
   const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
+  const reason = kind === 'payment_ignored' && payload.reason ? reasonText(payload.reason) : payload.reason
   // What somebody typed may end as a sentence does.
-  const why = payload.reason ? ` Reason: ${payload.reason.replace(/([^.!?…])$/u, '$1.')}` : ''
+  const why = reason ? ` Reason: ${reason.replace(/([^.!?…])$/u, '$1.')}` : ''
   switch (kind) {
     case 'commission_earned':
       return payload.day

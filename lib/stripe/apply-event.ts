@@ -1,6 +1,7 @@
 import type { Stripe } from 'stripe'
 import { call, type Database } from '../database.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
+import { reasonText } from '../processor-reasons.ts'
 import { newClickIdStem } from '../tracking/clicks.ts'
 import { retryBinding } from '../tracking/customers.ts'
 import { askConversions, discountedBy, invoiceOfPaymentIntent, refundsOfCharge } from './client.ts'
@@ -12,7 +13,7 @@ import { reversalsOf } from './read-refund.ts'
 export interface AppliedEvent {
   /** `recorded`, `duplicate`, `ignored` or `parked`. */
   outcome: string
-  /** Why it is so, where that is not plain. */
+  /** The sentence that explains the outcome if it is not obvious. */
   reason: string | null
   outbox: RelayMessage[]
 }
@@ -44,7 +45,7 @@ export async function applyEvent(db: Database, stripe: Stripe, event: WebhookEve
     await ask(stripe, event, applied.reason, answer)
     applied = await apply(db, event, answer)
   }
-  return { ...applied, outcome: applied.outcome }
+  return { ...applied, outcome: applied.outcome, reason: reasonText(applied.reason) }
 }
 
 /** Adds to the answer what Stripe says to a question of `apply_event`, which asks each once. */

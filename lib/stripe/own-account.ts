@@ -3,6 +3,7 @@ import { newToken } from '../access/tokens.ts'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
+import { reasonText } from '../processor-reasons.ts'
 import type { StripeEnv } from './client.ts'
 import { ownAccount } from './facts.ts'
 import { ownershipEventTypes } from './read-ownership.ts'
@@ -94,5 +95,5 @@ export async function readOwnAccountState(db: Database, programId: number): Prom
       ])
       .where('p.id', '=', programId),
   )
-  return state
+  return state && { ...state, refusal: reasonText(state.refusal) }
 }

@@ -4,6 +4,7 @@ import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
+import { reasonText } from '../processor-reasons.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
 import { emailHash } from '../tracking/customers.ts'
 import type { WebhookEvent } from './facts.ts'
@@ -69,7 +70,7 @@ function webhookEventsStatement(programId: number, { livemode, ...part }: Events
       'e.event_type',
       'e.livemode',
       'e.outcome',
-      /** Why it is so, where that is not plain. */
+      /** Explains the outcome if it is not obvious. */
       'e.reason',
       /** How often it was delivered or replayed. */
       'e.deliveries',
@@ -89,7 +90,8 @@ export async function listWebhookEvents(
   programId: number,
   page: EventsPage,
 ): Promise<ListedWebhookEvent[]> {
-  return await db.query(webhookEventsStatement(programId, page))
+  const events = await db.query(webhookEventsStatement(programId, page))
+  return events.map((event) => ({ ...event, reason: reasonText(event.reason) }))
 }
 
 export type DeliveryOfPayment = InferResult<ReturnType<typeof deliveriesOfPayment>>[number]

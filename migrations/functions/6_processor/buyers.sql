@@ -51,7 +51,7 @@ begin
     event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}'),
       awaited_name(event.account_id, 'setting', event.program_id::text)];
   end if;
-  return became(event, 'ignored', 'Its metadata names no program, and the program does not attribute known customers'' payments.');
+  return became(event, 'ignored', 'known_customers_left_out');
 end $$;
 
 -- Turns the setting on, and has what was left out for it applied again. Returns the account whose events these are.
@@ -60,7 +60,7 @@ declare
   program programs;
 begin
   update programs p set attribute_known_customers = true where p.id = of_program_id returning p.* into program;
-  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'The program attributes such payments now. It is applied within half an hour.'
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'setting_on'
   where e.awaits @> array[awaited_name(program.processor_account_id, 'setting', program.id::text)] and e.outcome = 'ignored';
   return program.processor_account_id;
 end $$;
@@ -70,7 +70,7 @@ end $$;
 create or replace function park_awaiting_payments(of_account_id text, of_livemode boolean, names text[], since timestamptz) returns void
 language plpgsql as $$
 begin
-  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'Its customer is known now. It is applied within half an hour.'
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
   where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored' and e.program_id is null
     and e.awaits && awaited_names(of_account_id, names) and (e.fact->>'started_at')::timestamptz >= since;
 end $$;
@@ -85,9 +85,9 @@ declare
   program programs;
 begin
   if not exists (select from programs p where event.account_id in (p.processor_account_id, p.processor_former_account_id)) then
-    return became(event, 'ignored', 'No program is connected to this account.');
+    return became(event, 'ignored', 'account_not_connected');
   elsif named is null then
-    return became(event, 'ignored', 'Its customer was erased.');
+    return became(event, 'ignored', 'customer_erased');
   end if;
   -- As purchases do, their customer first.
   perform lock_ids(event.account_id, array[named]);
@@ -101,12 +101,12 @@ begin
   -- Of one second, the same is kept whichever comes first.
   where (kept.told_at, kept.event_id) <= (excluded.told_at, excluded.event_id);
   if not found then
-    return became(event, 'duplicate', 'What is known of its customer is newer.');
+    return became(event, 'duplicate', 'newer_metadata');
   end if;
   program := program_of_purchase(event.account_id, fact);
   event.program_id := program.id;
   if num_nonnulls(fact->>'program_id', fact->>'click_id') = 0 then
-    return became(event, 'recorded', 'Its metadata names no program.');
+    return became(event, 'recorded', 'no_program_named');
   elsif event.livemode and program.id is not null then
     update processor_events e set awaits = e.awaits || awaited_names(event.account_id, given)
     where e.account_id = event.account_id and e.program_id = program.id and e.livemode and e.awaits @> awaited_names(event.account_id, array[named])
@@ -114,7 +114,7 @@ begin
     perform attribute_awaiting_purchases(event.account_id, program, array[named]);
   end if;
   perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
-  return became(event, 'recorded', 'It says whose the payments of its customer are that say nothing themselves.');
+  return became(event, 'recorded', 'customer_metadata');
 end $$;
 
 -- A purchase that says nothing of its buyer, with what the metadata of its customer says of them: applied again, what it says by now.
@@ -230,7 +230,7 @@ begin
         from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
         perform settle_reversals(sale);
       end if;
-      update processor_events e set awaits = null, outcome = 'recorded', reason = 'Attributed when its buyer became known.',
+      update processor_events e set awaits = null, outcome = 'recorded', reason = 'buyer_known',
         resolution = waiting.resolution
       where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
       if found then

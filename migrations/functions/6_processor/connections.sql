@@ -29,24 +29,24 @@ declare
 begin
   select c.* into asked from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
   if asked.program_id is null then
-    return became(event, 'ignored', 'Its code was used, ran out, or was never given. Ask for a new one at the program''s settings.');
+    return became(event, 'ignored', 'unknown_code');
   end if;
   event.program_id := asked.program_id;
   if event.account_id <> 'platform' then
-    return became(event, 'ignored', 'A connected account told it. The endpoint must be one for the events of your own account.');
+    return became(event, 'ignored', 'code_of_connected_account');
   end if;
   if asked.needs_livemode and not event.livemode then
-    return became(event, 'ignored', 'It is of test mode, and the service has a live key. Write the code into a product in live mode.');
+    return became(event, 'ignored', 'code_of_test_mode');
   end if;
   if not exists (
     select from workspace_members m join programs p on p.workspace_id = m.workspace_id
     where p.id = asked.program_id and m.user_id = asked.asked_by and m.role = 'owner' and m.removed_at is null
   ) then
-    return became(event, 'ignored', 'Who asked for the code is no owner any more. An owner must ask for a new one.');
+    return became(event, 'ignored', 'code_of_former_owner');
   end if;
   perform set_config('svc.actor', asked.asked_by, true);
   if not connect_processor(asked.program_id, event.account_id, event.livemode) then
-    return became(event, 'ignored', 'Another program is connected to this account. Disconnect it there first.');
+    return became(event, 'ignored', 'account_taken');
   end if;
   delete from own_account_codes c where c.program_id = asked.program_id;
   return became(event, 'recorded', null);
@@ -66,7 +66,7 @@ begin
   )
   select min(d.id), array_agg(d.id) into event.program_id, told from disconnected d;
   if event.program_id is null then
-    return became(event, 'ignored', 'No program is connected to this account any more, or it was connected again since.');
+    return became(event, 'ignored', 'already_disconnected');
   end if;
   perform write_outbox(event.program_id, 'processor_disconnected', 'advertiser', null, 'event:' || event.event_id, '{}');
   insert into outbox (program_id, kind, audience, cause, payload)

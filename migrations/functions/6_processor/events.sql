@@ -115,7 +115,7 @@ begin
     fact = e.fact || '{"told_alone": true}',
     outcome = case when d.is_known then 'parked' else e.outcome end,
     waits_for = case when d.is_known then 'buyer' end,
-    reason = case when d.is_known then 'For a day nothing said whose it is. It is applied within half an hour.' else e.reason end
+    reason = case when d.is_known then 'unexplained' else e.reason end
   from due d where e.account_id = d.account_id and e.event_id = d.event_id;
 end $$;
 
@@ -153,5 +153,5 @@ begin
     return event;
   end if;
   event.waits_for := 'connection';
-  return became(event, 'parked', 'Its account is disconnected. It is applied when the account is connected again within 90 days.');
+  return became(event, 'parked', 'account_disconnected');
 end $$;

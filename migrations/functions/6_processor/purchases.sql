@@ -64,7 +64,7 @@ begin
     elsif fact->>'named_by' = 'customer' then
       event.awaits := awaited_names(event.account_id, lasting_names(fact));
     end if;
-    return became(event, 'ignored', format('Program %s, which its metadata names, is not connected to this account.', fact->>'program_id'));
+    return became(event, 'ignored', format('program_not_connected %s', fact->>'program_id'));
   elsif is_told and (program.id is null or brought_nothing) then
     return correct_known_purchase(event, ids);
   elsif program.id is null then
@@ -74,7 +74,7 @@ begin
     elsif fact->>'awaits_payment' = 'true' then
       event.awaits := awaited_names(event.account_id, lasting_names(fact));
     end if;
-    return became(event, 'ignored', 'Its metadata names no program.');
+    return became(event, 'ignored', 'no_program_named');
   end if;
   -- An intent no longer says which invoice it paid. One that is known to be of an invoice or of a checkout needs no question.
   if fact->>'asks_invoice_of' is not null and not answer ? 'invoice_id' and not exists (
@@ -94,7 +94,7 @@ begin
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     event.waits_for := 'session';
     event.awaits := array[awaited_name(event.account_id, 'payment', fact#>>'{sale,transaction_id}')];
-    return became(event, 'parked', 'For an hour a session may say who bought, or by which code; then it is attributed as its own or its customer''s metadata, earlier payments or its code say.');
+    return became(event, 'parked', 'may_be_explained');
   end if;
   if event.livemode then
     -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
@@ -127,10 +127,10 @@ begin
 
   event := case
     when is_told then record_purchase(event, ids, buyer)
-    when buyer.id is null then became(event, 'ignored', 'Nothing was paid, and no partner brought this customer.')
-    when fact->>'awaits_payment' = 'true' then became(event, 'recorded', 'Its payment is under way.')
-    when fact->>'settles_lead' = 'true' then became(event, 'recorded', 'Nothing was paid; a lead is settled.')
-    else became(event, 'recorded', 'Nothing was paid; who its customer is, is known now.')
+    when buyer.id is null then became(event, 'ignored', 'unpaid_and_unattributed')
+    when fact->>'awaits_payment' = 'true' then became(event, 'recorded', 'payment_under_way')
+    when fact->>'settles_lead' = 'true' then became(event, 'recorded', 'lead_settled')
+    else became(event, 'recorded', 'customer_known_unpaid')
   end;
   if event.livemode and fact->>'awaits_payment' = 'true' then
     perform keep_session(program.id, buyer.id, fact);
@@ -196,7 +196,7 @@ begin
     returning e.*
   loop
     waiting := apply_purchase(waiting, '{"promotion_code_ids": []}', stem);
-    update processor_events e set outcome = waiting.outcome, reason = 'Applied when its session became known.', program_id = waiting.program_id,
+    update processor_events e set outcome = waiting.outcome, reason = 'session_known', program_id = waiting.program_id,
       resolution = waiting.resolution,
       awaits = waiting.awaits
     where e.account_id = waiting.account_id and e.event_id = waiting.event_id and waiting.outcome <> 'ignored';
@@ -216,10 +216,10 @@ begin
     end if;
     event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}')];
     if event.fact#>>'{sale,amount_cents}' = '0' then
-      return became(event, 'ignored', 'Nothing was paid.');
+      return became(event, 'ignored', 'nothing_paid');
     end if;
     event.awaits := event.awaits || awaited_names(event.account_id, lasting_names(event.fact));
-    return became(event, 'ignored', 'Its metadata names no program.');
+    return became(event, 'ignored', 'no_program_named');
   end if;
   event.program_id := sale.program_id;
   return record_purchase(event, ids, null);
@@ -246,11 +246,11 @@ begin
     event.awaits := awaited_names(event.account_id, buyer_names(event.fact));
   end if;
   if sale.processor_event_id = event.event_id then
-    return became(event, 'recorded', case when sale.customer_id is null then 'No partner brought this customer.' end);
+    return became(event, 'recorded', case when sale.customer_id is null then 'no_partner' end);
   elsif (sale.amount_cents, sale.commission_base_cents) <> (known.amount_cents, known.commission_base_cents) then
-    return became(event, 'recorded', format('What it says was paid is what %s is worth now.', sale.transaction_id));
+    return became(event, 'recorded', format('sale_corrected %s', sale.transaction_id));
   end if;
-  return became(event, 'duplicate', format('Its payment is recorded already, as %s.', sale.transaction_id));
+  return became(event, 'duplicate', format('known_payment %s', sale.transaction_id));
 end $$;
 
 -- Has the invoices of a payment decide over its sale that came before it and make no sale themselves.
@@ -260,7 +260,7 @@ declare
 begin
   for event in
     update processor_events e set awaits = null, waits_for = null, program_id = sale.program_id, outcome = 'recorded',
-      reason = 'Applied when its sale became known.'
+      reason = 'sale_known'
     where e.account_id = of_account_id and e.livemode <> sale.is_test
       and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
     returning e.*

@@ -16,7 +16,7 @@ begin
     if event.outcome is not null then
       return event;
     elsif not exists (select from programs p where p.processor_account_id = event.account_id) then
-      return became(event, 'ignored', 'No program is connected to this account.');
+      return became(event, 'ignored', 'account_not_connected');
     end if;
   end if;
   if sale.id is null and fact->>'payment_intent_id' is not null and fact->>'invoice_id' is null and not answer ? 'invoice_id'
@@ -41,17 +41,17 @@ begin
   event.program_id := sale.program_id;
 
   if jsonb_array_length(fact->'reversals') = 0 then
-    return became(event, 'ignored', 'The charge has no refund that took money.');
+    return became(event, 'ignored', 'no_refund');
   elsif not is_in_its_currency then
     perform tell_unconverted(sale, fact);
-    return became(event, 'ignored', format('It is in %s, its sale in %s. Refund the sale by hand.',
+    return became(event, 'ignored', format('other_currency %s %s',
       fact#>>'{reversals,0,currency}', sale.currency));
   elsif not exists (
     select from processor_reversals v where v.account_id = event.account_id and event.event_id in (v.event_id, v.returned_event_id)
   ) then
-    return became(event, 'duplicate', 'Another event told it already.');
+    return became(event, 'duplicate', 'known_reversal');
   elsif sale.id is null then
-    return became(event, 'parked', 'No sale of this payment is known yet.');
+    return became(event, 'parked', 'unknown_sale');
   end if;
   return became(event, 'recorded', null);
 end $$;
@@ -100,7 +100,7 @@ begin
     and v.currency = sale.currency and v.livemode <> sale.is_test;
   perform settle_refunds(sale.program_id, sale.id, told);
   if told is not null then
-    update processor_events e set outcome = 'recorded', reason = 'Applied when its sale became known.', waits_for = null
+    update processor_events e set outcome = 'recorded', reason = 'sale_known', waits_for = null
     from unnest(told) t
     where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
   end if;
