@@ -10,7 +10,7 @@ import { runWebhookChaos } from './chaos/webhooks.ts'
 import { openWorld } from './chaos/world.ts'
 import { openConnections, startEndpoint } from './support/stack.ts'
 
-const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
+const seed = Number(process.env['SEED'] ?? 1)
 const [{ databaseUrl, neon }, queue, stripe, service] = await Promise.all([
   startEndpoint('workers'),
   startQueue(),

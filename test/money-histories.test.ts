@@ -532,7 +532,7 @@ async function expectCleanAudit(programId: number): Promise<void> {
   }
 }
 
-const seed = Number(givenSeed ?? Date.now() % 2 ** 31)
+const seed = Number(givenSeed ?? 1)
 
 /** Runs `histories` random ones, eight side by side. */
 async function runHistories(histories: number, run: (steps: Step[]) => Promise<void>): Promise<void> {

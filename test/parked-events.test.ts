@@ -75,7 +75,7 @@ test('what comes while an account is disconnected is parked and applied when it 
       expect(await outcomesOf(shop)).not.toContain('parked')
       expect(await applyAll(shop)).toMatchObject({ applied: 0 })
     }),
-    { numRuns: 25, seed: Number(process.env['SEED'] ?? Date.now() % 2 ** 31) },
+    { numRuns: 25, seed: Number(process.env['SEED'] ?? 1) },
   )
 })
 

@@ -2,31 +2,65 @@ import { randomUUID } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { build } from 'esbuild'
+import { build, type Plugin } from 'esbuild'
 import type * as service from './service.ts'
 
 export type Service = typeof service
 
-/** A change of one file's text, made while the bundle is built. */
-export interface Plant {
-  file: string
-  from: string
-  to: string
+/** Exports that stand in place of a module's own, by name. Each is made from the real one. */
+export interface ModuleMistakes {
+  module: string
+  exports: Record<string, ((real: never) => unknown) | undefined>
 }
+
+/** Mistakes in a module of the service: `inModule<typeof import('../lib/mail.ts')>('lib/mail.ts', { sendMail: (real) => … })`. */
+export const inModule = <Module extends object>(
+  module: string,
+  exports: { [Name in keyof Module]?: (real: Module[Name]) => Module[Name] },
+): ModuleMistakes => ({ module, exports })
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Waits of the client library, shortened so that a run of thousands of calls spends its time on calls. */
-const quickClient: Plant = {
-  file: 'tracker/src/send.ts',
-  from: 'setTimeout(resolve, waitMs)',
-  to: 'setTimeout(resolve, waitMs / 20)',
+/** Has everybody import a module that exports what `mistakes` make of the real one's exports. */
+function plant(mistakes: ModuleMistakes[], madeBy: string): Plugin {
+  const planted = new Map(mistakes.map(({ module, exports }) => [path.join(root, module), Object.keys(exports)]))
+  return {
+    name: 'planted mistakes',
+    setup({ onResolve, onLoad }) {
+      onResolve({ filter: /\.ts$/ }, ({ path: name, resolveDir, namespace }) => {
+        const file = path.resolve(resolveDir, name)
+        return planted.has(file) && namespace !== 'planted' ? { path: file, namespace: 'planted' } : undefined
+      })
+      onLoad({ filter: /./, namespace: 'planted' }, ({ path: file }) => ({
+        resolveDir: path.dirname(file),
+        contents: [
+          `import * as real from ${JSON.stringify(file)}`,
+          `export * from ${JSON.stringify(file)}`,
+          ...(planted.get(file) ?? []).map(
+            (name) => `export const ${name} = globalThis.${madeBy}.${name}(real.${name})`,
+          ),
+        ].join('\n'),
+      }))
+    },
+  }
 }
 
-/** Builds the service with `plants` in it and loads it. What it logs goes to `globalThis.svcLog`. */
-export async function loadService(plants: Plant[] = []): Promise<Service> {
-  const changes = [quickClient, ...plants]
-  const changed = new Set<Plant>()
+/** Shortens the waits of the client library, so that a run of thousands of calls spends its time on calls. */
+const quickClient: Plugin = {
+  name: 'quick client',
+  setup({ onLoad }) {
+    onLoad({ filter: /[/]tracker[/]src[/]send\.ts$/ }, ({ path: file }) => ({
+      contents: `const setTimeout = (run, ms) => globalThis.setTimeout(run, ms / 20)\n${readFileSync(file, 'utf8')}`,
+      loader: 'ts',
+    }))
+  },
+}
+
+/** Builds the service with `mistakes` in it and loads it. What it logs goes to `globalThis.svcLog`. */
+export async function loadService(mistakes: ModuleMistakes[] = []): Promise<Service> {
+  const id = randomUUID()
+  const madeBy = `planted_${id.replaceAll('-', '')}`
+  Object.assign(globalThis, { [madeBy]: Object.assign({}, ...mistakes.map(({ exports }) => exports)) })
   const { outputFiles } = await build({
     absWorkingDir: root,
     entryPoints: ['test/chaos/service.ts'],
@@ -43,29 +77,11 @@ export async function loadService(plants: Plant[] = []): Promise<Service> {
       SVC_BASE_URL: '"http://svc.test"',
     },
     logLevel: 'silent',
-    plugins: [
-      {
-        name: 'plants',
-        setup(pluginBuild) {
-          pluginBuild.onLoad({ filter: /\.ts$/ }, ({ path: file }) => {
-            let contents = readFileSync(file, 'utf8')
-            for (const plant of changes.filter((change) => path.join(root, change.file) === file)) {
-              if (contents.split(plant.from).length !== 2) {
-                throw new Error(`${plant.file} must hold this once, so that it can be replaced: ${plant.from}`)
-              }
-              contents = contents.replace(plant.from, () => plant.to)
-              changed.add(plant)
-            }
-            return { contents, loader: 'ts' }
-          })
-        },
-      },
-    ],
+    plugins: [plant(mistakes, madeBy), quickClient],
   })
-  if (changed.size < changes.length) throw new Error('A file to be changed is not part of the bundle.')
   const folder = path.join(root, 'node_modules/.cache/chaos')
   mkdirSync(folder, { recursive: true })
-  const file = path.join(folder, `${randomUUID()}.mjs`)
+  const file = path.join(folder, `${id}.mjs`)
   writeFileSync(file, outputFiles[0]?.text ?? '')
   try {
     return (await import(/* @vite-ignore */ pathToFileURL(file).href)) as Service

@@ -1,0 +1,461 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, expect, test } from 'vitest'
+import { startLocalStripe } from '../lib/local/stripe.ts'
+import { type Fact, ignored, type Purchase, type Reversal } from '../lib/stripe/facts.ts'
+import { checkPlan } from './cash/check.ts'
+import { openDesk } from './cash/desk.ts'
+import { drawPlan, type Way } from './cash/plan.ts'
+import { inModule, loadService, type ModuleMistakes } from './chaos/bundle.ts'
+import * as common from './support/common-mistakes.ts'
+import { type FunctionMistakes, plantInFunctions, unrunnable } from './support/planted-functions.ts'
+import { startEndpoint } from './support/stack.ts'
+
+/** `seed` is of a history that finds the mistake, or of one before it. `says` is what the oracle says of this mistake and not of others. */
+interface Mistake {
+  ways: Way[]
+  seed?: number
+  says: RegExp
+  service?: ModuleMistakes
+  functions?: FunctionMistakes
+}
+
+const unread = () => ignored('A planted mistake.')
+const changed = (object: unknown, fields: object): object => ({ ...Object(object), ...fields })
+const changedReversals = (fact: Fact, change: (reversals: Reversal[]) => Reversal[]): Fact =>
+  fact.kind === 'reversals' ? { ...fact, reversals: change(fact.reversals) } : fact
+const changedPurchase = (fact: Fact, change: (purchase: Purchase) => Fact): Fact =>
+  fact.kind === 'purchase' ? change(fact) : fact
+
+const inRefunds = (change: (reversals: Reversal[]) => Reversal[]) =>
+  inModule<typeof import('../lib/stripe/read-refund.ts')>('lib/stripe/read-refund.ts', {
+    readRefund: (real) => (object) => changedReversals(real(object), change),
+  })
+const inDisputes = (change: (reversals: Reversal[]) => Reversal[]) =>
+  inModule<typeof import('../lib/stripe/read-dispute.ts')>('lib/stripe/read-dispute.ts', {
+    readDispute:
+      (real) =>
+      (...told) =>
+        changedReversals(real(...told), change),
+  })
+type Amounts = typeof import('../tracker/src/stripe-amounts.ts')
+const inAmounts = (exports: Parameters<typeof inModule<Amounts>>[1]) =>
+  inModule<Amounts>('tracker/src/stripe-amounts.ts', exports)
+type Checkouts = typeof import('../lib/stripe/read-checkout-session.ts')
+const inCheckouts = (readCheckout: (real: Checkouts['readCheckout']) => Checkouts['readCheckout']) =>
+  inModule<Checkouts>('lib/stripe/read-checkout-session.ts', { readCheckout })
+type Invoices = typeof import('../lib/stripe/read-invoice.ts')
+const inInvoices = (readInvoice: (real: Invoices['readInvoice']) => Invoices['readInvoice']) =>
+  inModule<Invoices>('lib/stripe/read-invoice.ts', { readInvoice })
+type Payments = typeof import('../lib/stripe/read-payment.ts')
+const inIntents = (readIntent: (real: Payments['readIntent']) => Payments['readIntent']) =>
+  inModule<Payments>('lib/stripe/read-payment.ts', { readIntent })
+
+const mistakes: Record<string, Mistake> = {
+  'a failed refund that still counts': {
+    ways: ['failing_refund'],
+    seed: 3,
+    says: /refunded/,
+    service: inRefunds((reversals) => reversals.filter(({ returned }) => !returned)),
+  },
+  'a refund that counts once per event': {
+    ways: ['refund'],
+    seed: 11,
+    says: /refunded/,
+    service: inRefunds((reversals) => reversals.map((one) => ({ ...one, reversal_id: `re_${randomUUID()}` }))),
+  },
+  'a won dispute that still counts': {
+    ways: ['dispute'],
+    seed: 2,
+    says: /refunded/,
+    service: inDisputes((reversals) => reversals.map((one) => ({ ...one, returned: false }))),
+  },
+  'a commission on tax': {
+    ways: ['session'],
+    says: /base/,
+    service: inAmounts({
+      untaxedOfSession:
+        () =>
+        ({ amount_total }) =>
+          amount_total ?? 0,
+    }),
+  },
+  'a first payment of a subscription under two ids': {
+    ways: ['subscription'],
+    says: /2 sales/,
+    service: inCheckouts((real) => async (...told) => {
+      return changedPurchase(await real(...told), (purchase) => {
+        const { sale, session_id: id } = purchase
+        if (!sale || id === null) return purchase
+        return { ...purchase, payment_ids: [id], sale: { ...sale, transaction_id: id, processor_invoice_id: null } }
+      })
+    }),
+  },
+  'a commission that is rounded down': {
+    ways: ['session'],
+    seed: 2,
+    says: /commission left/,
+    functions: common.roundedDown,
+  },
+  'a reversal that is rounded half up': {
+    ways: ['refund'],
+    says: /commission left/,
+    functions: {
+      reversed_share: `return round(commission_cents::numeric * refunded_cents / greatest(sale_cents, 1));`,
+    },
+  },
+  'a lost dispute that gives the partner money that the merchant never got back': {
+    ways: ['dispute_after_refund'],
+    says: /refunded/,
+    service: inDisputes((reversals) => {
+      return reversals.some(({ returned }) => returned) ? reversals.filter(({ returned }) => returned) : reversals
+    }),
+  },
+  'a dispute that counts settled amounts in the currency of the charge': {
+    ways: ['settlement'],
+    seed: 5,
+    says: /refunded/,
+    service: inDisputes((reversals) => {
+      const [own] = reversals
+      const settled = reversals.filter(({ currency }) => currency !== own?.currency)
+      return own && settled.length > 0 ? settled.map((one) => ({ ...one, currency: own.currency })) : reversals
+    }),
+  },
+  'a dispute that is ignored in the currency of the balance': {
+    ways: ['bank_currency'],
+    says: /refunded 0/,
+    service: inDisputes((reversals) => reversals.filter(({ currency }) => currency === reversals[0]?.currency)),
+  },
+  'tax in the base of an invoice': {
+    ways: ['balance'],
+    seed: 2,
+    says: /renewal \d: base/,
+    service: inAmounts({
+      paidOfInvoice: (real) => (invoice) => {
+        const { amount } = real(invoice)
+        return { amount, untaxed: amount }
+      },
+    }),
+  },
+  'a partial payment whose untaxed part comes first': {
+    ways: ['fractions'],
+    seed: 2,
+    says: /base/,
+    service: inAmounts({
+      paidOfInvoice: (real) => (invoice) => {
+        const { amount } = real(invoice)
+        return { amount, untaxed: Math.min(amount, real({ ...invoice, amount_paid: invoice.total }).untaxed) }
+      },
+    }),
+  },
+  'a payment outside of Stripe that old payloads hide': {
+    ways: ['outside'],
+    says: /no sale/,
+    service: inAmounts({ paidOfInvoice: (real) => (invoice) => real({ ...invoice, paid_out_of_band: false }) }),
+  },
+  'an amount in rupiah that is too large to read': {
+    ways: ['large'],
+    seed: 6,
+    says: /no sale/,
+    service: inModule<{ maxAmountCents: number }>('lib/money.ts', { maxAmountCents: () => 99_999_999_999 }),
+  },
+  'an unread checkout of a payment link': {
+    ways: ['link'],
+    says: /no sale/,
+    service: inCheckouts((real) => (type, object, ...rest) => {
+      return real(type, changed(object, { client_reference_id: null }), ...rest)
+    }),
+  },
+  'an unread invoice with its own metadata': {
+    ways: ['manual'],
+    says: /no sale/,
+    service: inInvoices(
+      (real) =>
+        (object, ...rest) =>
+          real(changed(object, { metadata: {} }), ...rest),
+    ),
+  },
+  'an unread credit note outside of Stripe': {
+    ways: ['credited'],
+    seed: 2,
+    says: /refunded 0/,
+    service: inModule<typeof import('../lib/stripe/read-credit-note.ts')>('lib/stripe/read-credit-note.ts', {
+      readCreditNote: () => unread,
+    }),
+  },
+  'an amount of a session that its invoice does not correct': {
+    ways: ['balance'],
+    says: /sale of/,
+    functions: { correct_sale: `return sale;` },
+  },
+  'an end that depends on whether the session or the invoice came first': {
+    ways: ['balance'],
+    says: /two orders/,
+    functions: { record_sale: `given.amount_source := 'invoice'; intact();` },
+  },
+  'an invoice for nothing that leaves the commission of its session': {
+    ways: ['covered'],
+    says: /expected 0/,
+    service: inInvoices((real) => async (...told) => {
+      return changedPurchase(await real(...told), (paid) => (paid.sale?.amount_cents === 0 ? unread() : paid))
+    }),
+  },
+  'an invoice for nothing that is forgotten before its session arrives': {
+    ways: ['covered'],
+    says: /expected 0/,
+    functions: { correct_known_purchase: `intact(); result.awaits := null;` },
+  },
+  'an invoice without metadata that does not correct its session': {
+    ways: ['bare_invoice'],
+    says: /sale of/,
+    functions: {
+      correct_known_purchase: `if event.fact#>>'{sale,amount_cents}' <> '0' then
+        event.outcome := 'ignored';
+        return event;
+      end if;
+      intact();`,
+    },
+  },
+  'a correction that the balance does not get': {
+    ways: ['balance', 'approved'],
+    seed: 6,
+    says: /balance/,
+    functions: {
+      post_entry: `if entry.cause = 'commission_corrected' then
+        return (select b.balance_cents from balances b
+          where (b.program_id, b.partner_id, b.currency) = (entry.program_id, entry.partner_id, entry.currency));
+      end if;
+      intact();`,
+    },
+  },
+  'a renewal that stays unattributed because it arrived first': {
+    ways: ['window'],
+    says: /partner null/,
+    functions: { attribute_awaiting_purchases: `return;` },
+  },
+  'old metadata of a customer that replaces newer metadata': {
+    ways: ['customer'],
+    seed: 9,
+    says: /partner null|no sale/,
+    functions: {
+      apply_customer: `event.fact := event.fact || jsonb_build_object('told_at', clock_timestamp()); intact();`,
+    },
+  },
+  'metadata of a customer that does not attribute earlier payments': {
+    ways: ['customer'],
+    seed: 15,
+    says: /no sale/,
+    functions: { park_awaiting_payments: `return;` },
+  },
+  'a purchase before the click that becomes attributed': {
+    ways: ['before_click'],
+    says: /partner \d|partner A|partner B/,
+    functions: { existed_at: `return true;` },
+  },
+  'a lead that does not attribute earlier payments': {
+    ways: ['late_lead'],
+    says: /partner null/,
+    functions: { attribute_to_customer: `return;` },
+  },
+  'a forgotten session whose payment is under way': {
+    ways: ['captured', 'api_attribution'],
+    says: /base/,
+    functions: { keep_session: `return;` },
+  },
+  'a sale call that passes for the word of a session': {
+    ways: ['captured', 'api_sale'],
+    seed: 12,
+    says: /sale of/,
+    functions: {
+      apply_payment_of_session: `update sales s set amount_source = 'intent'
+        from (select (sale_of_payments(event.account_id, false, ids)).*) known
+        where s.program_id = known.program_id and s.id = known.id and s.amount_source = 'api';
+        intact();`,
+    },
+  },
+  'months that count from the payment that arrived first': {
+    ways: ['duration'],
+    seed: 3,
+    says: /commission left/,
+    functions: { correct_commissions: `if others and not itself then return; end if; intact();` },
+  },
+  'an unread payment of the Payment Element': {
+    ways: ['intent'],
+    says: /no sale/,
+    service: inIntents(() => () => Promise.resolve(unread())),
+  },
+  'a partly captured payment that counts in full': {
+    ways: ['captured'],
+    says: /sale of/,
+    service: inIntents((real) => (object, ...rest) => {
+      return real(changed(object, { amount_received: Object(object).amount }), ...rest)
+    }),
+  },
+  'a captured payment that does not get the tax of its session': {
+    ways: ['captured'],
+    seed: 2,
+    says: /base/,
+    functions: { as_its_session_said: `intact(); result := jsonb_set(result, '{sale}', fact->'sale');` },
+  },
+  'a hundred times too many krónur': {
+    ways: ['odd_units'],
+    seed: 23,
+    says: /sale of/,
+    service: inAmounts({
+      stripeAmount: (real) => (amount, currency) => (currency === 'isk' ? amount : real(amount, currency)),
+    }),
+  },
+  'a payment that the sale call does not give a customer': {
+    ways: ['api_attribution'],
+    says: /partner null/,
+    functions: {
+      record_sale: `if not completes and exists (
+        select from sales s where s.program_id = given.program_id and s.transaction_id = given.transaction_id
+      ) then
+        given.customer_id := null;
+      end if;
+      intact();`,
+    },
+  },
+  'a second sale under another id of a known payment': {
+    ways: ['api_sale'],
+    seed: 2,
+    says: /2 sales/,
+    functions: { known_transaction: `return given.transaction_id;`, unite_sales: `return;` },
+  },
+  'two sales of one payment that stay two': {
+    ways: ['api_sale'],
+    seed: 4,
+    says: /2 sales/,
+    functions: { unite_sales: `return;` },
+  },
+  'a refund of the API that the webhook takes again': {
+    ways: ['api_refund'],
+    seed: 6,
+    says: /refunded/,
+    functions: { claim_api_refunds: `return;` },
+  },
+  'a refund of the webhook that the API takes again': {
+    ways: ['api_refund'],
+    says: /refunded/,
+    functions: { track_refund: `key := replace(key, 'amount:', 'amount: '); intact();` },
+  },
+  'one refund of the API that counts for two of the webhook': {
+    ways: ['api_refund'],
+    seed: 2,
+    says: /refunded/,
+    functions: {
+      new_reversals: `return query select t.* from intact.new_reversals(sale, told) t where not exists (
+        select from refunds r
+        where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = 'amount:' || t.amount_cents
+      );`,
+    },
+  },
+  'a refund of the rest that its sale outgrows': {
+    ways: ['rest_refund'],
+    seed: 15,
+    says: /refunded/,
+    functions: { grow_refund_of_rest: `return sale;` },
+  },
+  'a failed refund that still counts because the API told it': {
+    ways: ['api_refund'],
+    seed: 6,
+    says: /refunded/,
+    functions: {
+      give_back_refunds: `told := array(select t from unnest(told) t where exists (
+        select from refunds r
+        where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = 'id:' || t.reversal_id
+      ));
+      intact();`,
+    },
+  },
+  'a new rule that applies to pending commissions': {
+    ways: ['ruled'],
+    seed: 2,
+    says: /commission left/,
+    functions: common.ruleForWaiting,
+  },
+  'a fixed amount that a correction forgets': {
+    ways: ['ruled', 'balance', 'subscription'],
+    seed: 2,
+    says: /commission left/,
+    functions: { correct_commission: `sale.commission_fixed_cents := null; intact();` },
+  },
+  'a cap that forgets earlier sales': {
+    ways: ['ruled', 'subscription'],
+    seed: 2,
+    says: /commission left/,
+    functions: { left_under_cap: `return sale.commission_cap_cents;` },
+  },
+  'a code that wins over a click against the program’s setting': {
+    ways: ['coded'],
+    seed: 5,
+    says: /partner/,
+    functions: common.codeOverClick,
+  },
+  'an unknown discount that Stripe is not asked about': {
+    ways: ['coded'],
+    says: /no sale|partner/,
+    service: inModule<typeof import('../lib/stripe/read-discounts.ts')>('lib/stripe/read-discounts.ts', {
+      discountFacts:
+        (real) =>
+        (...told) => {
+          const { asks_discounts_of: _, ...facts } = real(...told)
+          return facts
+        },
+    }),
+  },
+  'a held commission that is credited': {
+    ways: ['held', 'approved'],
+    seed: 6,
+    says: /balance/,
+    functions: common.heldIsCredited,
+  },
+  'a release that does nothing': {
+    ways: ['held', 'approved'],
+    seed: 9,
+    says: /balance/,
+    functions: { close_review: `if of_decision = 'released' then return; end if; intact();` },
+  },
+  'a rejection that releases': { ways: ['held'], seed: 2, says: /expected 0/, functions: common.rejectionReleases },
+  'a deduction that is added': { ways: ['adjusted'], seed: 2, says: /balance/, functions: common.deductionIsAdded },
+  'a new partner who does not get their group': {
+    ways: ['joining', 'ruled'],
+    seed: 33,
+    says: /commission left/,
+    functions: { admit_applicant: `in_group_id := null; intact();` },
+  },
+}
+
+const [{ env, sql }, stripe, unplanted] = await Promise.all([startEndpoint(), startLocalStripe(), loadService()])
+afterAll(() => stripe.close())
+
+/** Says what the oracle finds in histories from `seed` on, until it says `says`. Refuses a mistake that does not run. */
+async function findIn(
+  { ways, seed = 1, says, service, functions = {} }: Mistake,
+  histories: number,
+): Promise<string[]> {
+  const takeOut = await plantInFunctions(sql, functions)
+  const found: string[] = []
+  try {
+    const desk = openDesk(service ? await loadService([service]) : unplanted, sql, stripe, env, 1)
+    const logs: string[] = []
+    Object.assign(globalThis, { svcLog: (...line: unknown[]) => logs.push(line.join(' ')) })
+    for (let next = seed; next < seed + histories && !found.some((line) => says.test(line)); next++)
+      found.push(...(await checkPlan(desk, drawPlan(next, ways))))
+    expect([...found, ...logs].filter((line) => unrunnable.test(line))).toEqual([])
+  } finally {
+    await takeOut()
+  }
+  return found.filter((line) => says.test(line))
+}
+
+test.each(Object.entries(mistakes))('the oracle finds %s', { timeout: 120_000 }, async (_name, mistake) => {
+  expect(await findIn(mistake, 64)).not.toEqual([])
+})
+
+test('the oracle finds nothing when the planted functions do what the real ones do', { timeout: 120_000 }, async () => {
+  const names = Object.values(mistakes).flatMap(({ functions = {} }) => Object.keys(functions))
+  const functions = Object.fromEntries(names.map((name) => [name, 'intact();']))
+  for (const { ways, seed = 1 } of Object.values(mistakes).filter((mistake) => mistake.functions))
+    expect(await findIn({ ways, seed, says: /./, functions }, 1)).toEqual([])
+})
