@@ -26,12 +26,12 @@ function plant(mistakes: ModuleMistakes[], madeBy: string): Plugin {
   const planted = new Map(mistakes.map(({ module, exports }) => [path.join(root, module), Object.keys(exports)]))
   return {
     name: 'planted mistakes',
-    setup({ onResolve, onLoad }) {
-      onResolve({ filter: /\.ts$/ }, ({ path: name, resolveDir, namespace }) => {
+    setup(bundle) {
+      bundle.onResolve({ filter: /\.ts$/ }, ({ path: name, resolveDir, namespace }) => {
         const file = path.resolve(resolveDir, name)
         return planted.has(file) && namespace !== 'planted' ? { path: file, namespace: 'planted' } : undefined
       })
-      onLoad({ filter: /./, namespace: 'planted' }, ({ path: file }) => ({
+      bundle.onLoad({ filter: /./, namespace: 'planted' }, ({ path: file }) => ({
         resolveDir: path.dirname(file),
         contents: [
           `import * as real from ${JSON.stringify(file)}`,
@@ -48,8 +48,8 @@ function plant(mistakes: ModuleMistakes[], madeBy: string): Plugin {
 /** Shortens the waits of the client library, so that a run of thousands of calls spends its time on calls. */
 const quickClient: Plugin = {
   name: 'quick client',
-  setup({ onLoad }) {
-    onLoad({ filter: /[/]tracker[/]src[/]send\.ts$/ }, ({ path: file }) => ({
+  setup(bundle) {
+    bundle.onLoad({ filter: /[/]tracker[/]src[/]send\.ts$/ }, ({ path: file }) => ({
       contents: `const setTimeout = (run, ms) => globalThis.setTimeout(run, ms / 20)\n${readFileSync(file, 'utf8')}`,
       loader: 'ts',
     }))
