@@ -283,7 +283,7 @@ function Forms() {
           sorts={sorts}
           choices={[{ name: 'country', label: 'Country', placeholder: 'US' }]}
         />
-        <StateFilter address={partsPath} states={states} current="active" />
+        <StateFilter address={partsPath} query={{ status: 'active' }} states={states} />
       </Kind>
     </>
   )
@@ -394,7 +394,8 @@ function Lists() {
         <ListPage
           title="Partners"
           lead="The people and sites who refer customers to you."
-          csv={here}
+          address={here}
+          rows="partners"
           page={page}
           caption="Partners of a page"
           columns={columns}

@@ -1,11 +1,5 @@
 import type { Context } from 'hono'
-import {
-  type AuditEntry,
-  type AuditThing,
-  auditThings,
-  listAuditEntries,
-  noteWorkspaceExport,
-} from '../../../lib/access/audit-log.ts'
+import { type AuditThing, auditThings, listAuditEntries, noteWorkspaceExport } from '../../../lib/access/audit-log.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { listMembers } from '../../../lib/programs/members.ts'
 import { addressOf } from '../parts/address.ts'
@@ -14,7 +8,7 @@ import { Field } from '../parts/fields.tsx'
 import { emptyForm } from '../parts/form.ts'
 import { Time } from '../parts/format.tsx'
 import { renderAccount } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
+import { csvResponse, csvRows, ListPage, readPageById } from '../parts/list.tsx'
 import { createPages, requireWorkspace } from '../parts/page.ts'
 
 /** Who did what in a workspace, for its owners. */
@@ -37,15 +31,7 @@ auditLogPages.get('/workspaces/:workspaceId/audit', requireWorkspace('audit:list
   const filters = filtersIn(c)
   const asked = { thing: filters.thing, by: filters.userId }
   const [page, { members }] = await Promise.all([
-    readPage(
-      {
-        address,
-        filters: asked,
-        place: placeIn(c),
-        cursorOf: ({ id }: AuditEntry) => id,
-      },
-      (options) => listAuditEntries(c.get('db'), workspace.id, { ...options, ...filters }),
-    ),
+    readPageById(c, address, (part) => listAuditEntries(c.get('db'), workspace.id, { ...part, ...filters }), asked),
     listMembers(c.get('db'), workspace.id),
   ])
   return renderAccount(c, c.get('viewer'), {
@@ -54,6 +40,8 @@ auditLogPages.get('/workspaces/:workspaceId/audit', requireWorkspace('audit:list
       <ListPage
         title="Audit log"
         lead={`Who did what in ${workspace.name}. Nobody can change it; an entry is kept for two years.`}
+        address={address}
+        rows="entries"
         csv={addressOf(`${address}.csv`, asked)}
         page={page}
         caption="Audit log, newest first"

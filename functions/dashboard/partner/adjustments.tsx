@@ -1,8 +1,8 @@
 import { toCsv } from '../../../lib/csv.ts'
-import { type Adjustment, listAdjustments } from '../../../lib/money/adjustments.ts'
+import { listAdjustments } from '../../../lib/money/adjustments.ts'
 import { adjustmentColumns, adjustmentRow, whatColumn } from '../parts/adjustment.tsx'
 import { renderPartner } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
+import { csvResponse, csvRows, ListPage, readPageById } from '../parts/list.tsx'
 import { createPages, requirePartner } from '../parts/page.ts'
 import { partnerSaleAddress } from './sale.tsx'
 
@@ -13,9 +13,7 @@ const address = '/partner/adjustments'
 
 partnerAdjustmentPages.get(address, requirePartner, async (c) => {
   const { id: userId } = c.get('viewer').user
-  const page = await readPage({ address, place: placeIn(c), cursorOf: ({ id }: Adjustment) => id }, (part) =>
-    listAdjustments(c.get('db'), { userId }, part),
-  )
+  const page = await readPageById(c, address, (part) => listAdjustments(c.get('db'), { userId }, part))
   const { made, amount } = adjustmentColumns
   const what = whatColumn(
     ({ program_id: programId, partner_id: partnerId, sale_partner_id: ofPartner }, transactionId) =>
@@ -28,7 +26,8 @@ partnerAdjustmentPages.get(address, requirePartner, async (c) => {
       <ListPage
         title="Manual commissions and deductions"
         lead="What advertisers added to your balance or deducted from it by hand, and why."
-        csv={`${address}.csv`}
+        address={address}
+        rows="manual commissions"
         page={page}
         caption="Your manual commissions and deductions, newest first"
         columns={[made, { label: 'Program', cell: ({ program_name: name }) => name }, what, amount]}

@@ -5,7 +5,7 @@ import { idInPath } from '../parts/address.ts'
 import { Badge, Card, Heading, type Tone } from '../parts/blocks.tsx'
 import { Day } from '../parts/format.tsx'
 import { renderAccount, renderPartner } from '../parts/layout.tsx'
-import { List, placeIn, readPage } from '../parts/list.tsx'
+import { List, readPageById } from '../parts/list.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
 import { Answers, PlainText } from '../join/plain-text.tsx'
 
@@ -29,9 +29,7 @@ function render(c: ViewerContext, page: { title: string; children: Child }) {
 }
 
 partnerApplicationPages.get(address, requireViewer, async (c) => {
-  const page = await readPage({ address, place: placeIn(c), cursorOf: ({ id }: OwnApplication) => id }, (part) =>
-    listApplicationsOf(c.get('db'), c.get('viewer').user, part),
-  )
+  const page = await readPageById(c, address, (part) => listApplicationsOf(c.get('db'), c.get('viewer').user, part))
   return render(c, {
     title: 'Applications',
     children: (

@@ -1,8 +1,8 @@
 import { toCsv } from '../../../lib/csv.ts'
-import { listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
+import { listCommissions } from '../../../lib/money/commission-list.ts'
 import { causeColumn, commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
 import { renderPartner } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, noneFits, placeIn, readPage, StateFilter, stateIn } from '../parts/list.tsx'
+import { csvResponse, csvRows, ListPage, readPageById, stateIn } from '../parts/list.tsx'
 import { createPages, requirePartner } from '../parts/page.ts'
 import { partnerSaleAddress } from './sale.tsx'
 
@@ -14,15 +14,9 @@ const address = '/partner/commissions'
 partnerCommissionPages.get(address, requirePartner, async (c) => {
   const { id: userId } = c.get('viewer').user
   const status = stateIn(c, commissionStates)
-  const page = await readPage(
-    {
-      address,
-      filters: { status },
-      place: placeIn(c),
-      cursorOf: ({ id }: ListedCommission) => id,
-    },
-    (options) => listCommissions(c.get('db'), { userId }, { ...options, status }),
-  )
+  const page = await readPageById(c, address, (part) => listCommissions(c.get('db'), { userId }, { ...part, status }), {
+    status,
+  })
   const { made, state, amount } = commissionColumns
   return renderPartner(c, c.get('viewer'), {
     title: 'Commissions',
@@ -31,7 +25,10 @@ partnerCommissionPages.get(address, requirePartner, async (c) => {
       <ListPage
         title="Commissions"
         lead="What each sale earned you, and its state."
-        filter={<StateFilter address={address} states={commissionStates} current={status} />}
+        address={address}
+        query={{ status }}
+        rows="commissions"
+        states={commissionStates}
         csv={`${address}.csv`}
         actions={
           <a class="button" href="/partner/adjustments">
@@ -41,7 +38,7 @@ partnerCommissionPages.get(address, requirePartner, async (c) => {
         page={page}
         caption="Your commissions, newest first"
         columns={[made, causeColumn(partnerSaleAddress), state, amount]}
-        empty={status ? noneFits(address, 'commissions') : noneYet}
+        empty={noneYet}
       />
     ),
   })

@@ -1,11 +1,7 @@
-import {
-  type ListedNotification,
-  listNotifications,
-  markNotificationsRead,
-} from '../../../lib/notifications/notification-list.ts'
+import { listNotifications, markNotificationsRead } from '../../../lib/notifications/notification-list.ts'
 import { redirectWith } from '../parts/flash.tsx'
 import { renderPartner } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
+import { csvResponse, csvRows, ListPage, readPageById } from '../parts/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../parts/notification.tsx'
 import { createPages, requirePartner } from '../parts/page.ts'
 
@@ -17,9 +13,7 @@ const address = '/partner/notifications'
 partnerNotificationPages.get(address, requirePartner, async (c) => {
   const { unread } = c.get('partner')
   const { id: userId } = c.get('viewer').user
-  const page = await readPage({ address, place: placeIn(c), cursorOf: ({ id }: ListedNotification) => id }, (options) =>
-    listNotifications(c.get('db'), { userId }, userId, options),
-  )
+  const page = await readPageById(c, address, (options) => listNotifications(c.get('db'), { userId }, userId, options))
   const { at, program, text, state } = notificationColumns
   return renderPartner(c, c.get('viewer'), {
     title: 'Notifications',
@@ -28,7 +22,8 @@ partnerNotificationPages.get(address, requirePartner, async (c) => {
       <ListPage
         title="Notifications"
         lead="What changed in your earnings."
-        csv={`${address}.csv`}
+        address={address}
+        rows="notifications"
         actions={<MarkRead address={address} unread={unread} />}
         page={page}
         caption="Notifications, newest first"

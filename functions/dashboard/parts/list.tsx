@@ -11,6 +11,9 @@ import { type Column, Table } from './table.tsx'
 
 const pageSize = 50
 
+/** What a list is shown by, as it stands in an address. */
+export type Query = Record<string, string | undefined>
+
 /** How many rows a CSV file has at most. */
 export const csvRows = 10_000
 
@@ -24,7 +27,7 @@ export interface Page<Row> {
 interface PageRequest<Row, Cursor> {
   address: string
   /** What chooses the rows, in the query of every page. */
-  filters?: Record<string, string | undefined>
+  filters?: Query
   /** Where in the list it is: below the row that the page above ended with, or above the row that the page below began with. */
   place: Place<Cursor>
   cursorOf: (row: Row) => Cursor
@@ -34,6 +37,16 @@ type Place<Cursor> = Omit<Part<Cursor>, 'limit'>
 /** Where in a list of ids the query is. */
 export function placeIn(c: Context): Place<number> {
   return { before: positiveInteger(c.req.query('before')), after: positiveInteger(c.req.query('after')) }
+}
+
+/** A page of a list in the order of its ids. */
+export async function readPageById<Row extends { id: number }>(
+  c: Context,
+  address: string,
+  read: (part: Part) => Promise<Row[]>,
+  filters: Query = {},
+): Promise<Page<Row>> {
+  return await readPage({ address, filters, place: placeIn(c), cursorOf: ({ id }: Row) => id }, read)
 }
 
 /** A page of a list that `read` reads: from the top on, below a row, or, from the nearest up, above one. Its first page where nothing is there. */
@@ -89,14 +102,17 @@ export function List<Row>({ title, page, caption, columns, empty, position }: Li
   )
 }
 
-interface ListPageProps<Row> extends ListProps<Row> {
+interface ListPageProps<Row> extends ListProps<Row>, Omit<FindProps, 'query'> {
   title: string
   lead: Child
-  /** The address of the rows as a file. */
-  csv: string
+  query?: Query
+  /** What its rows are called: `payouts`. */
+  rows: string
+  /** The states that its rows are chosen by. */
+  states?: States<string>
+  /** The address of the rows as a file, if that holds all rows whatever the query. */
+  csv?: string
   filter?: Child
-  /** What looks for something in it. */
-  find?: Child
   actions?: Child
 }
 
@@ -104,23 +120,32 @@ interface ListPageProps<Row> extends ListProps<Row> {
 export function ListPage<Row>({
   title,
   lead,
-  csv,
+  address,
+  query = {},
+  rows,
+  states,
+  csv = addressOf(`${address}.csv`, query),
   filter,
-  find,
+  what,
+  sorts,
+  choices,
   actions,
   children,
+  empty,
   ...list
 }: PropsWithChildren<ListPageProps<Row>>) {
+  const isFiltered = Object.entries(query).some(([name, value]) => value && name !== 'sort')
   return (
     <>
       <Heading title={title} lead={lead}>
         {filter}
+        {states && <StateFilter address={address} query={query} states={states} />}
         {list.page.rows.length > 0 && <ExportLink href={csv} />}
         {actions}
       </Heading>
       {children}
-      {find}
-      <List {...list} />
+      {(what ?? choices) && <Find address={address} query={query} what={what} sorts={sorts} choices={choices} />}
+      <List empty={isFiltered ? noneFits(address, rows) : empty} {...list} />
     </>
   )
 }
@@ -157,13 +182,13 @@ interface FindProps {
   /** The list without any query. */
   address: string
   /** The query that the list is shown by, of which this form sets `q` and `sort`. */
-  query: Record<string, string | undefined>
+  query: Query
   /** What to look for; where none is given, rows are only chosen. */
-  what?: string
-  sorts?: Record<string, string>
+  what?: string | undefined
+  sorts?: Record<string, string> | undefined
   sortLabel?: string
   /** What else it chooses rows by, each a parameter of the query. */
-  choices?: Choice[]
+  choices?: Choice[] | undefined
 }
 
 /** A field that chooses rows of a list: a text, a day, or one of the options. */
@@ -241,25 +266,15 @@ export function stateIn<Status extends string>(c: Context, states: States<Status
 }
 
 /** Links to the rows in any state, or in one. */
-export function StateFilter({
-  address,
-  query = {},
-  states,
-  current,
-}: {
-  address: string
-  /** What else the list is shown by. */
-  query?: Record<string, string | undefined>
-  states: States<string>
-  current: string | undefined
-}) {
+export function StateFilter({ address, query, states }: { address: string; query: Query; states: States<string> }) {
+  const { status: current, ...others } = query
   return (
     <Segments
       label="State"
       items={[
-        { href: addressOf(address, query), text: 'All', current: current === undefined },
+        { href: addressOf(address, others), text: 'All', current: current === undefined },
         ...Object.entries(states).map(([status, { name }]) => ({
-          href: addressOf(address, { ...query, status }),
+          href: addressOf(address, { ...others, status }),
           text: name,
           current: status === current,
         })),

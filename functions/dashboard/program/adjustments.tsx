@@ -2,17 +2,17 @@ import * as z from 'zod/mini'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { type Adjustment, listAdjustments, makeAdjustment } from '../../../lib/money/adjustments.ts'
+import { listAdjustments, makeAdjustment } from '../../../lib/money/adjustments.ts'
 import { formatMoney, isCurrency, maxAmountCents } from '../../../lib/money.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { addressOf, idInPath } from '../parts/address.ts'
+import { idInPath } from '../parts/address.ts'
 import { adjustmentColumns, adjustmentRow, whatColumn } from '../parts/adjustment.tsx'
 import { saleAddress } from '../parts/explanation.tsx'
 import { Field, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseForm, shortText } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
-import { askedOf, csvRows, exportCsv, Find, ListPage, noneFits, placeIn, readPage } from '../parts/list.tsx'
+import { askedOf, asQuery, csvRows, exportCsv, ListPage, readPageById } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { amountProblem, smallestUnits } from '../parts/typed-number.ts'
 import { partnerAddress, partnerPageOf } from './partner-columns.tsx'
@@ -26,18 +26,17 @@ const askedIn = (c: ProgramContext) => {
   const { sort: _, ...asked } = askedOf(c, {})
   return asked
 }
-const filtersOf = ({ search, partner_id: partner }: ReturnType<typeof askedIn>) => ({
-  q: search,
-  partner: partner?.toString(),
-})
 
 adjustmentPages.get('/programs/:programId/adjustments', requireProgram('commission:list'), async (c) => {
   const program = c.get('program')
   const address = adjustmentsAddress(program.id)
   const asked = askedIn(c)
-  const filters = filtersOf(asked)
-  const page = await readPage({ address, filters, place: placeIn(c), cursorOf: ({ id }: Adjustment) => id }, (part) =>
-    listAdjustments(c.get('db'), { programId: program.id }, { ...part, ...asked }),
+  const query = asQuery({ ...asked, sort: undefined })
+  const page = await readPageById(
+    c,
+    address,
+    (part) => listAdjustments(c.get('db'), { programId: program.id }, { ...part, ...asked }),
+    query,
   )
   const { made, amount } = adjustmentColumns
   return renderProgram(c, {
@@ -47,8 +46,10 @@ adjustmentPages.get('/programs/:programId/adjustments', requireProgram('commissi
       <ListPage
         title="Manual commissions and deductions"
         lead="What you added to balances or deducted from them by hand. Add one on the page of the partner."
-        find={<Find address={address} query={filters} what="Partner, note or transaction id" />}
-        csv={addressOf(`${address}.csv`, filters)}
+        address={address}
+        query={query}
+        rows="manual commissions"
+        what="Partner, note or transaction id"
         page={page}
         caption="Manual commissions and deductions, newest first"
         columns={[
@@ -64,19 +65,15 @@ adjustmentPages.get('/programs/:programId/adjustments', requireProgram('commissi
           whatColumn((_, sale) => saleAddress(program.id, sale)),
           amount,
         ]}
-        empty={
-          Object.values(filters).some(Boolean)
-            ? noneFits(address, 'manual commissions')
-            : {
-                title: 'No manual commissions yet',
-                text: (
-                  <>
-                    Choose one of your <a href={`/programs/${program.id}/partners`}>partners</a> to add a bonus or a
-                    deduction.
-                  </>
-                ),
-              }
-        }
+        empty={{
+          title: 'No manual commissions yet',
+          text: (
+            <>
+              Choose one of your <a href={`/programs/${program.id}/partners`}>partners</a> to add a bonus or a
+              deduction.
+            </>
+          ),
+        }}
       />
     ),
   })

@@ -16,26 +16,14 @@ import {
   rejectApplication,
 } from '../../../lib/programs/applications.ts'
 import { listGroups } from '../../../lib/programs/groups.ts'
-import { addressOf, backTo, idInPath, positiveInteger } from '../parts/address.ts'
+import { backTo, idInPath, positiveInteger } from '../parts/address.ts'
 import { Badge, Card, Heading } from '../parts/blocks.tsx'
 import { Field, PostButton, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../parts/form.ts'
 import { Day, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import {
-  csvRows,
-  exportCsv,
-  Find,
-  ListPage,
-  noneFits,
-  placeIn,
-  readPage,
-  searchIn,
-  StateFilter,
-  stateIn,
-  type States,
-} from '../parts/list.tsx'
+import { csvRows, exportCsv, ListPage, readPageById, searchIn, stateIn, type States } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../parts/selection.tsx'
 import { Answers, PlainText } from '../join/plain-text.tsx'
@@ -66,13 +54,15 @@ applicationPages.get('/programs/:programId/applications', requireProgram('partne
   const program = c.get('program')
   const address = addressIn(program.id)
   const asked = askedIn(c)
-  const filters = { q: asked.search, status: asked.status }
-  const page = await readPage({ address, filters, place: placeIn(c), cursorOf: ({ id }: Application) => id }, (part) =>
-    listApplications(c.get('db'), program.id, { ...part, ...asked }),
+  const query = { q: asked.search, status: asked.status }
+  const page = await readPageById(
+    c,
+    address,
+    (part) => listApplications(c.get('db'), program.id, { ...part, ...asked }),
+    query,
   )
   const manages = may(program.roles, 'partner:manage')
   const waiting = manages ? page.rows.filter(({ status }) => status === 'waiting') : []
-  const isFiltered = asked.search !== undefined || asked.status !== undefined
   return renderProgram(c, {
     title: 'Applications',
     current: '/applications',
@@ -80,9 +70,11 @@ applicationPages.get('/programs/:programId/applications', requireProgram('partne
       <ListPage
         title="Applications"
         lead="People who want to be your partners."
-        filter={<StateFilter address={address} query={{ q: asked.search }} states={states} current={asked.status} />}
-        find={<Find address={address} query={filters} what={asked.searchesEmail ? 'Name or e-mail' : 'Name'} />}
-        csv={addressOf(`${address}.csv`, filters)}
+        address={address}
+        query={query}
+        rows="applications"
+        states={states}
+        what={asked.searchesEmail ? 'Name or e-mail' : 'Name'}
         actions={
           may(program.roles, 'program:update') && (
             <a class="button" href={`/programs/${program.id}/join-page`}>
@@ -123,14 +115,10 @@ applicationPages.get('/programs/:programId/applications', requireProgram('partne
               ),
           },
         ]}
-        empty={
-          isFiltered
-            ? noneFits(address, 'applications')
-            : {
-                title: 'No applications yet',
-                text: 'Set up and open your join page, and put a link to it on your site.',
-              }
-        }
+        empty={{
+          title: 'No applications yet',
+          text: 'Set up and open your join page, and put a link to it on your site.',
+        }}
       >
         {waiting.length > 0 && <ApproveSome address={address} applications={waiting} form={shownForm(c)} />}
       </ListPage>

@@ -12,7 +12,7 @@ import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseConflict, refuseForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
-import { askedOf, asQuery, csvRows, exportCsv, Find, ListPage, noneFits, placeIn, readPage } from '../parts/list.tsx'
+import { askedOf, asQuery, csvRows, exportCsv, ListPage, readPageById } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import { partnerAddress, partnerPageOf } from './partner-columns.tsx'
@@ -26,9 +26,12 @@ codePages.get('/programs/:programId/codes', requireProgram('partner:list'), asyn
   const program = c.get('program')
   const address = addressIn(program.id)
   const asked = askedOf(c, {})
-  const page = await readPage(
-    { address, filters: asQuery(asked), place: placeIn(c), cursorOf: ({ id }: CodeWithFigures) => id },
-    (options) => listCodeFigures(c.get('db'), program.id, { ...options, ...chosenBy(asked) }),
+  const { search, partner_id: partnerId } = asked
+  const page = await readPageById(
+    c,
+    address,
+    (part) => listCodeFigures(c.get('db'), program.id, { ...part, search, partnerId }),
+    asQuery(asked),
   )
   const manages = may(program.roles, 'partner:manage')
   return renderProgram(c, {
@@ -38,8 +41,11 @@ codePages.get('/programs/:programId/codes', requireProgram('partner:list'), asyn
       <ListPage
         title="Codes"
         lead="A sale that names one of these is its partner's, with or without a click. Add codes on a partner's page."
+        address={address}
+        query={asQuery(asked)}
+        rows="codes"
         csv={`${address}.csv`}
-        find={<Find address={address} query={asQuery(asked)} what="Code" />}
+        what="Code"
         page={page}
         caption="Codes, newest first"
         columns={[
@@ -50,17 +56,14 @@ codePages.get('/programs/:programId/codes', requireProgram('partner:list'), asyn
           },
           manages && { label: '', right: true, cell: (code) => <Revoke code={code} address={address} /> },
         ]}
-        empty={
-          asked.search === undefined
-            ? { title: 'No codes yet', text: 'Open a partner and give them a code, here alone or at Stripe as well.' }
-            : noneFits(address, 'codes')
-        }
+        empty={{
+          title: 'No codes yet',
+          text: 'Open a partner and give them a code, here alone or at Stripe as well.',
+        }}
       />
     ),
   })
 })
-
-const chosenBy = ({ search, partner_id: partnerId }: ReturnType<typeof askedOf>) => ({ search, partnerId })
 
 codePages.get('/programs/:programId/codes.csv', requireProgram('partner:list'), async (c) => {
   const { id: programId, currency } = c.get('program')

@@ -10,7 +10,7 @@ import {
   rejectCommissions,
 } from '../../../lib/money/commissions.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { addressOf, backTo, idInPath } from '../parts/address.ts'
+import { backTo, idInPath } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { causeColumn, commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
 import { saleAddress } from '../parts/explanation.tsx'
@@ -36,13 +36,9 @@ import {
   dayChoices,
   daysIn,
   exportCsv,
-  Find,
   ListPage,
-  noneFits,
   type Page,
-  placeIn,
-  readPage,
-  StateFilter,
+  readPageById,
   stateIn,
 } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
@@ -98,14 +94,11 @@ const filtersOf = (asked: Asked) => ({
 commissionPages.get('/programs/:programId/commissions', requireProgram('commission:list'), async (c) => {
   const program = c.get('program')
   const asked = askedIn(c)
-  const page = await readPage(
-    {
-      address: addressIn(program.id),
-      filters: filtersOf(asked),
-      place: placeIn(c),
-      cursorOf: ({ id }: ListedCommission) => id,
-    },
+  const page = await readPageById(
+    c,
+    addressIn(program.id),
     (part) => listCommissions(c.get('db'), { programId: program.id }, { ...part, ...asked }),
+    filtersOf(asked),
   )
   return renderProgram(c, {
     title: 'Commissions',
@@ -132,24 +125,13 @@ function Commissions({ program, asked, page, form: shown }: CommissionsProps) {
     <ListPage
       title="Commissions"
       lead="Credited to the partner when their hold ends, or when you approve them."
-      filter={
-        <StateFilter
-          address={address}
-          query={{ ...filtersOf(asked), status: undefined }}
-          states={commissionStates}
-          current={asked.status}
-        />
-      }
-      find={
-        <Find
-          address={address}
-          query={filtersOf(asked)}
-          what="Partner or transaction id"
-          sorts={sorts}
-          choices={choices}
-        />
-      }
-      csv={addressOf(`${address}.csv`, filtersOf(asked))}
+      address={address}
+      query={filtersOf(asked)}
+      rows="commissions"
+      states={commissionStates}
+      what="Partner or transaction id"
+      sorts={sorts}
+      choices={choices}
       actions={
         <>
           <a class="button" href={reviewsAddress(program.id)}>
@@ -209,14 +191,10 @@ function Commissions({ program, asked, page, form: shown }: CommissionsProps) {
           cell: (commission) => <Decisions commission={commission} address={address} form={shown} />,
         },
       ]}
-      empty={
-        Object.values({ ...filtersOf(asked), sort: undefined }).some(Boolean)
-          ? noneFits(address, 'commissions')
-          : {
-              title: 'No commissions yet',
-              text: 'The first sale that a partner refers creates one. Send sales from your server, or connect Stripe in the settings.',
-            }
-      }
+      empty={{
+        title: 'No commissions yet',
+        text: 'The first sale that a partner refers creates one. Send sales from your server, or connect Stripe in the settings.',
+      }}
     >
       {open.length > 0 && <DecideSome address={address} commissions={open} form={shown} />}
     </ListPage>

@@ -19,7 +19,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { emptyForm, form, type FormState, refuseConflict, shownForm } from '../parts/form.ts'
 import { formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { List, placeIn, readPage } from '../parts/list.tsx'
+import { List, readPageById } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import { partnerAddress, PartnerState } from './partner-columns.tsx'
@@ -41,9 +41,7 @@ groupPages.get('/programs/:programId/groups', requireProgram('partner:list'), as
   const shown = shownForm(c)
   const manages = may(program.roles, manage)
   const [page, [[settings], everybodys]] = await Promise.all([
-    readPage({ address, place: placeIn(c), cursorOf: ({ id }: PartnerGroup) => id }, (part) =>
-      listGroups(db, program.id, part),
-    ),
+    readPageById(c, address, (part) => listGroups(db, program.id, part)),
     db.batch([programStatement(program.id), everybodysStatement(program.id)]),
   ])
   return renderProgram(c, {

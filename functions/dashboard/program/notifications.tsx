@@ -1,11 +1,7 @@
-import {
-  type ListedNotification,
-  listNotifications,
-  markNotificationsRead,
-} from '../../../lib/notifications/notification-list.ts'
+import { listNotifications, markNotificationsRead } from '../../../lib/notifications/notification-list.ts'
 import { redirectWith } from '../parts/flash.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { exportCsv, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
+import { csvRows, exportCsv, ListPage, readPageById } from '../parts/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../parts/notification.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { NotificationViews } from './notification-views.tsx'
@@ -18,8 +14,8 @@ const addressIn = (programId: number) => `/programs/${programId}/notices`
 notificationPages.get('/programs/:programId/notices', requireProgram('notice:list'), async (c) => {
   const { id: programId, unread } = c.get('program')
   const address = addressIn(programId)
-  const page = await readPage({ address, place: placeIn(c), cursorOf: ({ id }: ListedNotification) => id }, (options) =>
-    listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, options),
+  const page = await readPageById(c, address, (part) =>
+    listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, part),
   )
   const { at, text, state } = notificationColumns
   return renderProgram(c, {
@@ -30,7 +26,8 @@ notificationPages.get('/programs/:programId/notices', requireProgram('notice:lis
         title="Notifications"
         lead="What happened without you and needs your review."
         filter={<NotificationViews program={c.get('program')} current="review" />}
-        csv={`${address}.csv`}
+        address={address}
+        rows="notifications"
         actions={<MarkRead address={address} unread={unread} />}
         page={page}
         caption="Notifications, newest first"

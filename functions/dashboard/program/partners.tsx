@@ -17,7 +17,7 @@ import { countInvitationMail, mailInvitation } from '../../../lib/programs/invit
 import { groupNamesStatement, movePartners } from '../../../lib/programs/groups.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
-import { addressOf, backTo, cameFrom, idInPath, positiveInteger } from '../parts/address.ts'
+import { backTo, cameFrom, idInPath, positiveInteger } from '../parts/address.ts'
 import { Card } from '../parts/blocks.tsx'
 import { CountingHelp } from '../parts/counting.tsx'
 import { Field, Problem, Submit } from '../parts/fields.tsx'
@@ -29,12 +29,8 @@ import {
   type Choice as ListChoice,
   csvRows,
   exportCsv,
-  Find,
   ListPage,
-  noneFits,
-  placeIn,
-  readPage,
-  StateFilter,
+  readPageById,
   stateIn,
   type States,
 } from '../parts/list.tsx'
@@ -74,13 +70,9 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
   const program = c.get('program')
   const address = addressIn(program.id)
   const asked = askedIn(c)
-  const query = { q: asked.search, sort: asked.sort, group: asked.group_id?.toString() }
-  const filters = { ...query, status: asked.status }
-  const place = placeIn(c)
+  const query = { q: asked.search, sort: asked.sort, group: asked.group_id?.toString(), status: asked.status }
   const [page, groups] = await Promise.all([
-    readPage({ address, filters, place, cursorOf: ({ id }: PartnerOfProgram) => id }, (part) =>
-      listPartnersWithClicks(c.get('db'), program.id, { ...part, ...asked }),
-    ),
+    readPageById(c, address, (part) => listPartnersWithClicks(c.get('db'), program.id, { ...part, ...asked }), query),
     c.get('db').query(groupNamesStatement(program.id)),
   ])
   const isFiltered = asked.search !== undefined || asked.status !== undefined || asked.group_id !== undefined
@@ -94,17 +86,13 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
       <ListPage
         title="Partners"
         lead="The people and sites who refer customers to you."
-        filter={<StateFilter address={address} query={query} states={states} current={asked.status} />}
-        find={
-          <Find
-            address={address}
-            query={filters}
-            what="Name, e-mail or code"
-            sorts={sorts}
-            choices={groups.length > 0 ? [groupChoice(groups)] : []}
-          />
-        }
-        csv={addressOf(`${address}.csv`, filters)}
+        address={address}
+        query={query}
+        rows="partners"
+        states={states}
+        what="Name, e-mail or code"
+        sorts={sorts}
+        choices={groups.length > 0 ? [groupChoice(groups)] : []}
         page={page}
         caption="Partners of this program"
         columns={[
@@ -116,14 +104,10 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
             cell: (partner: PartnerOfProgram) => <PartnerActions partner={partner} address={address} />,
           },
         ]}
-        empty={
-          isFiltered
-            ? noneFits(address, 'partners')
-            : {
-                title: 'No partners yet',
-                text: 'Add the first one above: they get a link to your site, and every sale it brings is counted as theirs.',
-              }
-        }
+        empty={{
+          title: 'No partners yet',
+          text: 'Add the first one above: they get a link to your site, and every sale it brings is counted as theirs.',
+        }}
       >
         {manages && (
           <AddPartner

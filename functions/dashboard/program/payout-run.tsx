@@ -20,7 +20,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, shownForm } from '../parts/form.ts'
 import { Day, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { askedOf, exportCsv, Find, List, noneFits, type Page, placeIn, readPage } from '../parts/list.tsx'
+import { askedOf, exportCsv, Find, List, noneFits, type Page, readPage, readPageById } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { shownCents, TransferFields, transferFields } from '../parts/transfer.tsx'
 import { Payee, withdrawalColumns, withdrawalStates } from '../parts/withdrawal.tsx'
@@ -92,11 +92,13 @@ payoutRunPage.get('/programs/:programId/payouts/:runId', requireProgram('withdra
       />
     ) : (
       <Payments
-        page={await readPage(
-          { address, filters: query, place: placeIn(c), cursorOf: ({ id }: Withdrawal) => id },
+        page={await readPageById(
+          c,
+          address,
           async (asked) =>
             (run = await readPayoutRunPart(c.get('db'), program.id, runId, { payments: { ...asked, search } }))
               .payments,
+          query,
         )}
         address={address}
       />

@@ -19,7 +19,7 @@ import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
 import { Day, formatNumber } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { askedOf, Find, List, noneFits, type Page, placeIn, readPage } from '../parts/list.tsx'
+import { askedOf, Find, List, noneFits, type Page, readPageById } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
@@ -49,15 +49,7 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
   const query = { q: search, sort }
   const [{ rows, sums, minimums }, page] = await Promise.all([
     readPayoutsDue(db, program.id, search),
-    readPage(
-      {
-        address: payoutsOf(program.id),
-        filters: query,
-        place: placeIn(c),
-        cursorOf: ({ id }: PayoutRun) => id,
-      },
-      (part) => listPayoutRuns(db, program.id, { ...part, search, sort }),
-    ),
+    readPageById(c, payoutsOf(program.id), (part) => listPayoutRuns(db, program.id, { ...part, search, sort }), query),
   ])
   const included = sums.filter(({ is_included: isIncluded }) => isIncluded)
   return renderProgram(c, {

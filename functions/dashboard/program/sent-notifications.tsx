@@ -4,7 +4,7 @@ import { wordsOf } from '../parts/audit-entry.ts'
 import { Badge } from '../parts/blocks.tsx'
 import { Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { exportCsv, csvRows, ListPage, placeIn, readPage } from '../parts/list.tsx'
+import { csvRows, exportCsv, ListPage, readPageById } from '../parts/list.tsx'
 import { createPages, requireProgram } from '../parts/page.ts'
 import { NotificationViews } from './notification-views.tsx'
 
@@ -17,10 +17,7 @@ sentNotificationPages.get(
   async (c) => {
     const program = c.get('program')
     const address = `/programs/${program.id}/deliveries/notifications`
-    const page = await readPage(
-      { address, place: placeIn(c), cursorOf: ({ id }: OutboxNotification) => id },
-      (options) => listOutbox(c.get('db'), program.id, options),
-    )
+    const page = await readPageById(c, address, (part) => listOutbox(c.get('db'), program.id, part))
     return renderProgram(c, {
       title: 'Sent notifications',
       current: '/notices',
@@ -29,7 +26,8 @@ sentNotificationPages.get(
           title="Sent notifications"
           lead="Notifications to partners and to your workspace, and their delivery."
           filter={<NotificationViews program={program} current="sent" />}
-          csv={`${address}.csv`}
+          address={address}
+          rows="notifications"
           page={page}
           caption="Notifications, newest first"
           columns={[

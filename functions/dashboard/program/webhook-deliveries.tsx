@@ -17,13 +17,13 @@ import {
   type WebhookDelivery,
 } from '../../../lib/notifications/webhook-log.ts'
 import { testType, webhookBody, webhookId, webhookTypes } from '../../../lib/notifications/webhook-types.ts'
-import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
+import { idInPath, positiveInteger } from '../parts/address.ts'
 import { Badge, Card, Copy, Heading } from '../parts/blocks.tsx'
 import { PostButton } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { formatNumber, Time } from '../parts/format.tsx'
 import { renderProgram } from '../parts/layout.tsx'
-import { csvRows, exportCsv, Find, ListPage, noneFits, readPage, stateIn } from '../parts/list.tsx'
+import { type Choice, csvRows, exportCsv, ListPage, readPage, stateIn } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { Table } from '../parts/table.tsx'
 import {
@@ -83,8 +83,10 @@ webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries', requireProg
         title="Webhook deliveries"
         lead="Webhooks sent to your server in the last 30 days, and how it answered."
         filter={<WebhookViews programId={program.id} current="deliveries" />}
-        find={<Filter address={address} asked={asked} endpoints={endpoints} />}
-        csv={addressOf(`${address}.csv`, query)}
+        address={address}
+        query={query}
+        rows="deliveries"
+        choices={choicesOf(endpoints)}
         page={page}
         caption="Webhook deliveries, newest first"
         columns={[
@@ -107,18 +109,14 @@ webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries', requireProg
           },
           { label: 'State', cell: (delivery) => <DeliveryState delivery={delivery} /> },
         ]}
-        empty={
-          Object.values(query).some(Boolean)
-            ? noneFits(address, 'deliveries')
-            : {
-                title: 'No deliveries yet',
-                text: (
-                  <>
-                    Webhooks are sent for what happens after an <a href={webhooksOf(program.id)}>endpoint</a> is added.
-                  </>
-                ),
-              }
-        }
+        empty={{
+          title: 'No deliveries yet',
+          text: (
+            <>
+              Webhooks are sent for what happens after an <a href={webhooksOf(program.id)}>endpoint</a> is added.
+            </>
+          ),
+        }}
       />
     ),
   })
@@ -136,8 +134,8 @@ function EventName({ delivery: { type, message_id: id } }: { delivery: WebhookDe
 /** The options of a choice, the first of which is none. */
 const allOr = (values: (readonly [value: string, label: string])[]) => [['', 'All'] as const, ...values]
 
-function Filter({ address, asked, endpoints }: { address: string; asked: Asked; endpoints: WebhookEndpoint[] }) {
-  const choices = [
+function choicesOf(endpoints: WebhookEndpoint[]): Choice[] {
+  return [
     {
       name: 'status',
       label: 'State',
@@ -150,7 +148,6 @@ function Filter({ address, asked, endpoints }: { address: string; asked: Asked; 
       options: allOr(endpoints.map((endpoint) => [String(endpoint.id), endpoint.description || targetOf(endpoint)])),
     },
   ]
-  return <Find address={address} query={queryOf(asked)} choices={choices} />
 }
 
 webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries.csv', requireProgram('webhook:list'), async (c) => {

@@ -53,7 +53,8 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
       <ListPage
         title="Stripe events"
         lead={leadOf(program.id, livemode, leftOut)}
-        csv={`${address}.csv`}
+        address={address}
+        rows="events"
         page={page}
         caption="Stripe events, newest first"
         columns={[

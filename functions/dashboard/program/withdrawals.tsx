@@ -11,25 +11,12 @@ import {
   type withdrawalSorts,
 } from '../../../lib/money/withdrawals.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { addressOf, backTo, idInPath } from '../parts/address.ts'
+import { backTo, idInPath } from '../parts/address.ts'
 import { ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, reasonField, shownForm } from '../parts/form.ts'
 import { renderProgram } from '../parts/layout.tsx'
-import {
-  askedOf,
-  asQuery,
-  csvRows,
-  exportCsv,
-  Find,
-  ListPage,
-  noneFits,
-  type Page,
-  placeIn,
-  readPage,
-  StateFilter,
-  stateIn,
-} from '../parts/list.tsx'
+import { askedOf, asQuery, csvRows, exportCsv, ListPage, type Page, readPageById, stateIn } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
 import { Payee, withdrawalColumns, withdrawalsCsv, withdrawalStates } from '../parts/withdrawal.tsx'
@@ -55,14 +42,11 @@ withdrawalPages.get('/programs/:programId/withdrawals', requireProgram('withdraw
   const program = c.get('program')
   const asked = askedIn(c)
   const [page, counts] = await Promise.all([
-    readPage(
-      {
-        address: addressIn(program.id),
-        filters: filtersOf(asked),
-        place: placeIn(c),
-        cursorOf: ({ id }: Withdrawal) => id,
-      },
+    readPageById(
+      c,
+      addressIn(program.id),
       (part) => listWithdrawals(c.get('db'), { programId: program.id }, { ...part, ...asked }),
+      filtersOf(asked),
     ),
     may(program.roles, 'withdrawal:pay') ? countAskedPayments(c.get('db'), program.id) : [],
   ])
@@ -82,7 +66,7 @@ interface WithdrawalsProps {
   form: FormState
 }
 
-function Withdrawals({ program, asked: filter, page, counts, form: shown }: WithdrawalsProps) {
+function Withdrawals({ program, asked, page, counts, form: shown }: WithdrawalsProps) {
   const address = addressIn(program.id)
   const pays = may(program.roles, 'withdrawal:pay')
   const { asked: askedAt, state, amount } = withdrawalColumns
@@ -90,11 +74,12 @@ function Withdrawals({ program, asked: filter, page, counts, form: shown }: With
     <ListPage
       title="Payouts"
       lead="What partners requested and payout runs include. Transfer the money, then mark it as paid."
-      filter={
-        <StateFilter address={address} query={asQuery(filter)} states={withdrawalStates} current={filter.status} />
-      }
-      find={<Find address={address} query={filtersOf(filter)} what="Partner or reference" sorts={sorts} />}
-      csv={addressOf(`${address}.csv`, filtersOf(filter))}
+      address={address}
+      query={filtersOf(asked)}
+      rows="payouts"
+      states={withdrawalStates}
+      what="Partner or reference"
+      sorts={sorts}
       actions={pays && <PayoutFileLinks address={`${address}/payouts.csv`} counts={counts} />}
       page={page}
       caption="Payouts, newest first"
@@ -114,14 +99,10 @@ function Withdrawals({ program, asked: filter, page, counts, form: shown }: With
           cell: (withdrawal) => <Decisions withdrawal={withdrawal} address={address} form={shown} />,
         },
       ]}
-      empty={
-        (filter.status ?? filter.search ?? filter.partner_id)
-          ? noneFits(address, 'payouts')
-          : {
-              title: 'No payouts yet',
-              text: 'Partners request payouts from their own pages once commissions are credited. Payout runs create them too.',
-            }
-      }
+      empty={{
+        title: 'No payouts yet',
+        text: 'Partners request payouts from their own pages once commissions are credited. Payout runs create them too.',
+      }}
     />
   )
 }
