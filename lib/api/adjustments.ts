@@ -5,7 +5,7 @@ import type { Adjustment } from '../money/adjustments.ts'
 import { idIn, listParameters, listQuery, listResponse } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
 import { aPositiveInteger } from './request-fields.ts'
-import { currency, id, success, text, time } from './response-fields.ts'
+import { currency, id, success, text, time } from '../response-fields.ts'
 
 export const adjustmentsQuery = listQuery({
   partner_id: z.optional(idIn()),

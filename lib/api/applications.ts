@@ -5,7 +5,7 @@ import { type Application, applicationStatuses } from '../programs/applications.
 import { joinPageChanges, type JoinPage, maxQuestions, questionTypes } from '../programs/join-page.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
-import { count, id, success, text, time } from './response-fields.ts'
+import { count, id, success, text, time } from '../response-fields.ts'
 
 const email = z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('must be an e-mail address'))
 

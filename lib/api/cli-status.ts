@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { answered, type Operation } from './operation.ts'
-import { currency, id, success, text, time } from './response-fields.ts'
+import { currency, id, success, text, time } from '../response-fields.ts'
 
 const lastSeen = () => z.object({ live: z.nullable(time()), test: z.nullable(time()) })
 

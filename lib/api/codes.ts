@@ -4,7 +4,7 @@ import { maxAmountCents } from '../money.ts'
 import { codeText, type PartnerCode } from '../programs/codes.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
-import { id, success, text, time } from './response-fields.ts'
+import { id, success, text, time } from '../response-fields.ts'
 
 const states = ['active', 'revoked'] as const
 

@@ -3,7 +3,7 @@ import { commissionSorts, commissionStatuses, type ListedCommission } from '../m
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
 import { aPositiveInteger } from './request-fields.ts'
-import { cents, count, currency, id, success, text, time } from './response-fields.ts'
+import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
 
 export const commissionsQuery = listQuery({
   status: z.optional(oneOf(commissionStatuses)),

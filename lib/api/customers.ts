@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { customerStates, type ListedCustomer } from '../tracking/customer-list.ts'
 import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, exampleClickId, type Operation } from './operation.ts'
-import { clickId, id, success, text, time } from './response-fields.ts'
+import { clickId, id, success, text, time } from '../response-fields.ts'
 
 export const customersQuery = listQuery({
   status: z.optional(oneOf(customerStates)),

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { id } from './response-fields.ts'
+import { id } from '../response-fields.ts'
 
 const error = z.object({
   code: z.string(),

@@ -5,7 +5,7 @@ import type { PartnerGroup } from '../programs/groups.ts'
 import type { Made } from '../idempotency.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
-import { cents, count, currency, id, success, text, time } from './response-fields.ts'
+import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
 
 export const groupsQuery = listQuery({})
 export const groupPath = z.object({ group_id: idIn() })

@@ -6,7 +6,7 @@ import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } fro
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
 import { aPositiveInteger } from './request-fields.ts'
-import { count, id, success, text, time } from './response-fields.ts'
+import { count, id, success, text, time } from '../response-fields.ts'
 
 export const linksQuery = listQuery({
   status: z.optional(oneOf(linkStates)),

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import type { Operation } from './operation.ts'
-import { text } from './response-fields.ts'
+import { text } from '../response-fields.ts'
 
 const defaultLimit = 25
 const maxLimit = 100

@@ -8,7 +8,7 @@ import { asRule, rule, ruleFields, rulesText } from './groups.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
-import { count, currency, id, success, text, time } from './response-fields.ts'
+import { count, currency, id, success, text, time } from '../response-fields.ts'
 
 export const partnersQuery = listQuery({
   status: z.optional(oneOf(partnerStates)),

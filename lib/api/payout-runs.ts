@@ -3,7 +3,7 @@ import type { Made } from '../idempotency.ts'
 import { type PayoutRun, payoutRunSorts, type readPayoutRun } from '../money/payout-runs.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, type Operation, refused } from './operation.ts'
-import { cents, count, currency, day, id, success, text, time } from './response-fields.ts'
+import { cents, count, currency, day, id, success, text, time } from '../response-fields.ts'
 
 export const payoutRunsQuery = listQuery({ sort: z.optional(oneOf(payoutRunSorts)) })
 export const payoutRunPath = z.object({ payout_run_id: idIn() })

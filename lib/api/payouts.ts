@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { transferDay, type Withdrawal, withdrawalSorts } from '../money/withdrawals.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
-import { cents, currency, day, id, success, text, time } from './response-fields.ts'
+import { cents, currency, day, id, success, text, time } from '../response-fields.ts'
 
 const states = ['requested', 'paid', 'refused', 'cancelled'] as const
 

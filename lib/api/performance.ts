@@ -11,7 +11,7 @@ import { dayMs } from '../tracking/performance-range.ts'
 import { maxRangeDays } from './date-range.ts'
 import { numberIn, oneOf } from './lists.ts'
 import { answered, type Operation } from './operation.ts'
-import { count, currency, day, success, text } from './response-fields.ts'
+import { count, currency, day, success, text } from '../response-fields.ts'
 
 const defaultMetrics: readonly Metric[] = [
   'clicks',

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { answered, type Operation, refused } from './operation.ts'
-import { success, text } from './response-fields.ts'
+import { success, text } from '../response-fields.ts'
 
 const webhookResponse = () =>
   z.object({

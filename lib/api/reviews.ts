@@ -4,7 +4,7 @@ import { reviewRules } from '../review-rules.ts'
 import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
 import { aPositiveInteger } from './request-fields.ts'
-import { cents, count, currency, id, success, text, time } from './response-fields.ts'
+import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
 
 const decisions = ['released', 'rejected'] as const
 

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { commissionStatuses } from '../money/commission-list.ts'
 import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, exampleClickId, type Operation } from './operation.ts'
-import { cents, clickId, currency, id, success, text, time } from './response-fields.ts'
+import { cents, clickId, currency, id, success, text, time } from '../response-fields.ts'
 
 const test = () =>
   z.optional(

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { additionalDataText, answered, body, exampleClickId, type Operation, refused } from './operation.ts'
 import { publicAdditionalData, text, url } from './request-fields.ts'
-import { clickId, id, success } from './response-fields.ts'
+import { clickId, id, success } from '../response-fields.ts'
 
 /** Body of POST /api/v1/track/click. */
 export const clickRequest = z.object({

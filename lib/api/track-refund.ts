@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { amountOrZero } from './amount-fields.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
 import { key, text } from './request-fields.ts'
-import { cents, currency, id, success } from './response-fields.ts'
+import { cents, currency, id, success } from '../response-fields.ts'
 
 /** Body of POST /api/v1/track/refund. */
 export const refundRequest = z.object({

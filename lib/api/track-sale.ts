@@ -3,7 +3,7 @@ import { isCurrency } from '../money.ts'
 import { amount, amountOrZero } from './amount-fields.ts'
 import { additionalDataText, answered, body, type Operation, refused } from './operation.ts'
 import { additionalData, key, text } from './request-fields.ts'
-import { cents, currency, id, success } from './response-fields.ts'
+import { cents, currency, id, success } from '../response-fields.ts'
 
 /** Body of POST /api/v1/track/sale. */
 export const saleRequest = z

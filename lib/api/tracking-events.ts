@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { dateParameter, dateRange, notBackwards } from './date-range.ts'
 import { exampleClickId, type Operation } from './operation.ts'
 import { programParameter } from './program-path.ts'
-import { cents, clickId, count, currency, id, text, time } from './response-fields.ts'
+import { cents, clickId, count, currency, id, text, time } from '../response-fields.ts'
 
 function positiveInteger(maximum: number) {
   const message = `must be an integer from 1 to ${maximum}`

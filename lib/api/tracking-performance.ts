@@ -3,7 +3,7 @@ import { dateParameter, dateRange, notBackwards, notTooLong } from './date-range
 import { figures } from './figures.ts'
 import type { Operation } from './operation.ts'
 import { programParameter } from './program-path.ts'
-import { count, day, time } from './response-fields.ts'
+import { count, day, time } from '../response-fields.ts'
 
 /** Query of GET /api/tracking/performance/:programId. */
 export const performanceQuery = z

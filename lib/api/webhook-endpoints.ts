@@ -9,7 +9,7 @@ import type { WebhookAttempt, WebhookDelivery } from '../notifications/webhook-l
 import { messageOfWebhookId, webhookId, webhookTypes } from '../notifications/webhook-types.ts'
 import { cursorOf, idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
-import { count, id, success, text, time } from './response-fields.ts'
+import { count, id, success, text, time } from '../response-fields.ts'
 import { webhookExample } from './webhook-payloads.ts'
 
 const endpointStates = ['active', 'inactive'] as const

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { testType, type WebhookType, webhookTypes } from '../notifications/webhook-types.ts'
-import { cents, count, currency, day, id } from './response-fields.ts'
+import { cents, count, currency, day, id } from '../response-fields.ts'
 
 const signed = () => z.int()
 const maybe = { id: () => z.optional(id()), text: () => z.optional(z.string()) }

@@ -4,99 +4,10 @@ import { ApiError } from '../errors.ts'
 import { formatMoney } from '../money.ts'
 import { reasonText } from '../processor-reasons.ts'
 import type { DeliveryOfPayment } from '../stripe/webhook-events.ts'
-import { type Campaign, campaignIn } from '../tracking/campaign.ts'
+import { campaignIn } from '../tracking/campaign.ts'
+import type { Click, Explanation, Step } from './explanation-fields.ts'
 import { type ExplainedSale, readForExplanation, type SaleAsked } from './explanation-read.ts'
-import { day, type Happening, historyOf, iso } from './sale-history.ts'
-
-/**
- * Why a sale has its partner and its commission, or why it has none. All of it is as it was decided: the steps, the click and the terms are
- * kept with the sale when it is attributed, and what came later with each correction and refund. Nothing is computed anew by today's rules.
- */
-export interface Explanation {
-  /** The sale's, or where the payment is no sale the id that was asked for. */
-  transaction_id: string
-  is_test: boolean
-  attributed: boolean
-  /** The answer in one or two sentences. */
-  summary: string
-  sale: {
-    sale_date: string
-    amount_cents: number
-    /** What of the amount earns no commission: tax. */
-    tax_cents: number
-    commission_base_cents: number
-    refunded_cents: number
-    currency: string
-    /** Who said what it brought: the API, or which object of the processor. */
-    source: string
-  } | null
-  partner: { id: number; name: string } | null
-  link: { id: number; code: string } | null
-  /** The code of the partner by which the sale is theirs, or which was named beside their link. */
-  code: { id: number; code: string } | null
-  /** Null for the partner, and where nobody is known. Erased customers have no key. */
-  customer: { click_id: string; customer_key: string | null } | null
-  /** Steps, in this order, up to what named the customer. */
-  steps: Step[]
-  click: Click | null
-  rule: {
-    /** Null where the program's own terms hold. */
-    id: number | null
-    /** Whose rule it is, and for what: `Their own rule for the product prod_1.` */
-    text: string
-    commission_bp: number
-    commission_percent: number
-    /** For each sale; 0 in another currency than the program's. */
-    fixed_cents: number
-    /** What all sales of the customer may bring; null without end, and in another currency. */
-    cap_cents: number | null
-    duration_months: number | null
-    first_purchase_date: string | null
-    hold_days: number | null
-  } | null
-  commission: {
-    id: number | null
-    status: string | null
-    /** The product of base and percentage before it is rounded, in minor units: `980.5`. */
-    exact: string
-    amount_cents: number
-    reversed_cents: number
-    left_cents: number
-    currency: string
-    text: string
-  } | null
-  /** What the customer's signup paid by itself. */
-  lead_commission: { id: number; amount_cents: number; reversed_cents: number; currency: string; text: string } | null
-  /** By which its commission was paid. */
-  payout: { id: number; payout_run_id: number | null } | null
-  /** What happened to it, the oldest first. The changes come to what is left of the commission, the entries to what it is in the balance. */
-  history: Happening[]
-  /** What the processor told of the payment. Empty for the partner. */
-  deliveries: { event_id: string; event_type: string; outcome: string; reason: string | null; received_at: string }[]
-}
-
-export interface Step {
-  step: string
-  found: string
-  text: string
-}
-
-export interface Click {
-  /** The customer's first click, and their latest at that moment. */
-  first_at: string
-  latest_at: string
-  /** When the buyer set out to buy: against this the window counts. */
-  decided_at: string
-  age_seconds: number
-  window_days: number
-  within_window: boolean
-  attribution_model: string
-  text: string
-  /** What the link of the latest click named, while its event is kept. A partner reads that of their own links. */
-  campaign: Campaign | null
-  /** Of the latest click, while its event is kept. Null for the partner. */
-  event: { page_url: string | null; referrer_url: string | null; country: string | null; device: string | null } | null
-}
+import { day, historyOf, iso } from './sale-history.ts'
 
 /**
  * Explains a sale, or a payment that the processor told of and that is no sale. `transaction_id` is the sale's, any of the processor's ids of

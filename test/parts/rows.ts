@@ -1,5 +1,5 @@
 import type { Viewer } from '../../lib/access/viewer.ts'
-import type { Explanation } from '../../lib/money/explanation.ts'
+import type { Explanation } from '../../lib/money/explanation-fields.ts'
 import type { Happening } from '../../lib/money/sale-history.ts'
 import type { ListedCommission } from '../../lib/money/commission-list.ts'
 import type { Withdrawal } from '../../lib/money/withdrawals.ts'

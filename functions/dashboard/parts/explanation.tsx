@@ -1,4 +1,5 @@
-import { type Explanation, stepName } from '../../../lib/money/explanation.ts'
+import { stepName } from '../../../lib/money/explanation.ts'
+import type { Explanation } from '../../../lib/money/explanation-fields.ts'
 import type { Happening } from '../../../lib/money/sale-history.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { Badge, Card, Empty, Heading, Metric, type Tone } from './blocks.tsx'

@@ -1,6 +1,7 @@
 import { type Action, may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
-import { explainSale, type Explanation } from '../../../lib/money/explanation.ts'
+import { explainSale } from '../../../lib/money/explanation.ts'
+import type { Explanation } from '../../../lib/money/explanation-fields.ts'
 import { addressOf } from '../parts/address.ts'
 import { Badge, Card } from '../parts/blocks.tsx'
 import { ExplanationPage, type RelatedPage } from '../parts/explanation.tsx'

@@ -1,0 +1,115 @@
+import * as z from 'zod/mini'
+import { cents, clickId, count, currency, id, text, time } from '../response-fields.ts'
+import { commissionStatuses } from './commission-list.ts'
+import type { Happening } from './sale-history.ts'
+
+/**
+ * Why a sale has its partner and its commission, or why it has none. All of it is as it was decided: the steps, the click and the terms are
+ * kept with the sale when it is attributed, and what came later with each correction and refund. Nothing is computed anew by today's rules.
+ */
+export const explanation = () =>
+  z.object({
+    /** The sale's, or where the payment is no sale the id that was asked for. */
+    transaction_id: z.string(),
+    is_test: z.boolean(),
+    attributed: z.boolean(),
+    /** The answer in one or two sentences. */
+    summary: z.string(),
+    sale: z.nullable(
+      z.object({
+        sale_date: time(),
+        amount_cents: cents(),
+        /** What of the amount earns no commission: tax. */
+        tax_cents: cents(),
+        commission_base_cents: cents(),
+        refunded_cents: cents(),
+        currency: currency(),
+        /** Who said what it brought: the API, or which object of the processor. */
+        source: z.string(),
+      }),
+    ),
+    partner: z.nullable(z.object({ id: id(), name: z.string() })),
+    link: z.nullable(z.object({ id: id(), code: z.string() })),
+    code: z.nullable(z.object({ id: id(), code: z.string() })),
+    /** Null for the partner, and if nobody is known. Erased customers have no key. */
+    customer: z.nullable(z.object({ click_id: clickId(), customer_key: text() })),
+    /** Steps, in this order, up to what named the customer. */
+    steps: z.array(z.object({ step: z.string(), found: z.string(), text: z.string() })),
+    click: z.nullable(
+      z.object({
+        /** The customer's first click, and their latest at that moment. */
+        first_at: time(),
+        latest_at: time(),
+        /** When the buyer set out to buy: against this the window counts. */
+        decided_at: time(),
+        age_seconds: z.int(),
+        window_days: count(),
+        within_window: z.boolean(),
+        attribution_model: z.string(),
+        text: z.string(),
+        /** What the link of the latest click named, while its event is kept. A partner reads that of their own links. */
+        campaign: z.nullable(z.record(z.string(), z.string())),
+        /** Of the latest click, while its event is kept. Null for the partner. */
+        event: z.nullable(z.object({ page_url: text(), referrer_url: text(), country: text(), device: text() })),
+      }),
+    ),
+    rule: z.nullable(
+      z.object({
+        id: z.nullable(id()),
+        text: z.string(),
+        commission_bp: count(),
+        commission_percent: z.number(),
+        /** For each sale; 0 in another currency than the program's. */
+        fixed_cents: cents(),
+        /** What all sales of the customer may bring; null without end, and in another currency. */
+        cap_cents: z.nullable(cents()),
+        duration_months: z.nullable(count()),
+        first_purchase_date: z.nullable(time()),
+        hold_days: z.nullable(count()),
+      }),
+    ),
+    commission: z.nullable(
+      z.object({
+        id: z.nullable(id()),
+        status: z.nullable(z.enum(commissionStatuses)),
+        /** The product of base and percentage before it is rounded, in minor units: `980.5`. */
+        exact: z.string(),
+        amount_cents: cents(),
+        reversed_cents: cents(),
+        left_cents: cents(),
+        currency: currency(),
+        text: z.string(),
+      }),
+    ),
+    /** What the customer's signup paid by itself. */
+    lead_commission: z.nullable(
+      z.object({ id: id(), amount_cents: cents(), reversed_cents: cents(), currency: currency(), text: z.string() }),
+    ),
+    /** By which its commission was paid. */
+    payout: z.nullable(z.object({ id: id(), payout_run_id: z.nullable(id()) })),
+    /** What happened to it, the oldest first. The changes come to what is left of the commission, the entries to what it is in the balance. */
+    history: z.array(
+      z.object({
+        at: time(),
+        kind: z.string(),
+        text: z.string(),
+        change_cents: z.int(),
+        entry: z.nullable(z.object({ number: id(), amount_cents: z.int(), balance_cents: z.int() })),
+      }),
+    ),
+    /** What the processor told of the payment. Empty for the partner. */
+    deliveries: z.array(
+      z.object({
+        event_id: z.string(),
+        event_type: z.string(),
+        outcome: z.string(),
+        reason: text(),
+        received_at: time(),
+      }),
+    ),
+  })
+
+type Fields = z.output<ReturnType<typeof explanation>>
+export type Explanation = Omit<Fields, 'history'> & { history: Happening[] }
+export type Click = NonNullable<Fields['click']>
+export type Step = Fields['steps'][number]
