@@ -127,7 +127,7 @@ export const webhookHeaderFields = {
 }
 
 interface Payload {
-  /** When it is told. */
+  /** When it is sent, in words for the reference and the dashboard. */
   when: string
   data: z.ZodMiniObject
   example: object
@@ -136,17 +136,17 @@ interface Payload {
 /** What `data` of a webhook holds, by its type: ids, sums and states, and nothing that says who somebody is. A field that has no value is left out. */
 export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
   'lead.created': {
-    when: 'A partner’s visitor signed up.',
+    when: 'A visitor whom a partner referred signed up.',
     data: z.object({ lead_id: id(), partner_id: id(), customer_id: id() }),
     example: { lead_id: 1, partner_id: 1, customer_id: 1 },
   },
   'sale.created': {
-    when: 'A sale has its partner: at once, or once its buyer is known.',
+    when: 'A sale was attributed to a partner, at once or when its buyer became known.',
     data: z.object(sale()),
     example: saleExample,
   },
   'sale.refunded': {
-    when: 'A sale with a partner was refunded or charged back; `refunded_by_cents` is below zero where that was reversed.',
+    when: 'A sale with a partner was refunded or charged back, or a refund was reversed.',
     data: z.object({
       ...sale(),
       refunded_by_cents: signed(),
@@ -156,17 +156,17 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { ...saleExample, refunded_by_cents: 900, refunded_cents: 900, reason: 'refund' },
   },
   'commission.created': {
-    when: 'A partner earned a commission, which waits until `hold_until`.',
+    when: 'A partner earned a commission, which waits until its hold ends.',
     data: z.object({ ...commission(), hold_until: z.iso.datetime({ offset: true }) }),
     example: { ...commissionExample, hold_until: '2026-01-31T12:05:00+00:00' },
   },
   'commission.approved': {
-    when: 'A commission was added to the partner’s balance; `approved_cents` is what was left of it.',
+    when: 'A commission was credited to the partner’s balance.',
     data: z.object({ ...commission(), approved_cents: cents() }),
     example: { ...commissionExample, approved_cents: 980 },
   },
   'commission.reversed': {
-    when: 'Less of a commission is left, by `reversed_by_cents`; below zero where more is.',
+    when: 'A commission was reversed or restored, in part or in full.',
     data: z.object({
       ...commission(),
       reversed_by_cents: signed(),
@@ -176,17 +176,17 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { ...commissionExample, reversed_cents: 180, reversed_by_cents: 180, is_full: false, reason: 'refund' },
   },
   'partner.applied': {
-    when: 'Somebody applied to be a partner, and confirmed their address.',
+    when: 'Somebody applied to be a partner and confirmed their address.',
     data: z.object({ application_id: id() }),
     example: { application_id: 1 },
   },
   'commission.flagged': {
-    when: 'A commission is held until a person decides; `flags` are what was found, separated by commas.',
+    when: 'A commission is held until a person reviews it.',
     data: z.object({ ...commission(), flags: z.string() }),
     example: { ...commissionExample, flags: 'self_referral,bot' },
   },
   'commission.released': {
-    when: 'A person released a held commission, which waits until `hold_until` as others do.',
+    when: 'A person released a held commission, which waits until its hold ends.',
     data: z.object({ ...commission(), hold_until: z.iso.datetime({ offset: true }) }),
     example: { ...commissionExample, hold_until: '2026-01-31T12:05:00+00:00' },
   },
@@ -196,7 +196,7 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { partner_id: 1 },
   },
   'adjustment.created': {
-    when: 'Somebody added to a partner’s balance by hand, or deducted from it: `amount_cents` is then below zero.',
+    when: 'A manual commission was added to a partner’s balance, or a deduction: its amount is below zero.',
     data: z.object({
       adjustment_id: id(),
       partner_id: id(),
@@ -209,12 +209,12 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { adjustment_id: 1, partner_id: 1, amount_cents: 5000, currency: 'usd', external_id: 'bonus-2026-05' },
   },
   'payout.requested': {
-    when: 'A payout was asked for, by the partner or in a payout run.',
+    when: 'A payout was requested by the partner or created by a payout run.',
     data: z.object(payout()),
     example: payoutExample,
   },
   'payout.reduced': {
-    when: 'A reversal took `reduced_by_cents` from a payout that is still open.',
+    when: 'A reversal reduced an open payout.',
     data: z.object({ ...payout(), reduced_by_cents: cents() }),
     example: { ...payoutExample, amount_cents: 800, reduced_by_cents: 180 },
   },
@@ -224,7 +224,7 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { ...payoutExample, status: 'paid', reference: 'transfer 17', paid_on: '2026-02-01' },
   },
   [testType]: {
-    when: 'Somebody asked for a test event; every endpoint gets it.',
+    when: 'Somebody sent a test event, which every endpoint gets.',
     data: z.object({ endpoint_id: id() }),
     example: { endpoint_id: 1 },
   },

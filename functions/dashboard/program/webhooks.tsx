@@ -17,6 +17,7 @@ import {
   type WebhookEndpoint,
 } from '../../../lib/notifications/webhook-endpoints.ts'
 import { listProgramDeliveries } from '../../../lib/notifications/webhook-log.ts'
+import { webhookPayloads } from '../../../lib/api/webhook-payloads.ts'
 import { type WebhookType, webhookTypes } from '../../../lib/notifications/webhook-types.ts'
 import { addressOf, idInPath, momentOf } from '../parts/address.ts'
 import { Badge, Card, Copy, Empty, Heading } from '../parts/blocks.tsx'
@@ -44,24 +45,6 @@ export const webhookPages = createPages()
 const webhooksPage = (c: ProgramContext) => webhooksOf(c.get('program').id)
 const endpointIn = (c: ProgramContext) => idInPath(c, 'endpointId', missingEndpoint)
 const endpointPage = (c: ProgramContext) => endpointAddress(c.get('program').id, endpointIn(c))
-
-/** What each type tells. */
-const meanings: Record<WebhookType, string> = {
-  'lead.created': 'A visitor whom a partner referred signed up.',
-  'sale.created': 'A sale was attributed to a partner.',
-  'sale.refunded': 'A sale was refunded, or a refund was reversed.',
-  'commission.created': 'A commission was created.',
-  'commission.approved': 'A commission was credited to the partner.',
-  'commission.reversed': 'A commission was reversed or restored, in part or in full.',
-  'partner.applied': 'Somebody applied to be a partner and confirmed it by mail.',
-  'commission.flagged': 'A commission is held for review.',
-  'commission.released': 'A held commission was released.',
-  'partner.joined': 'A partner signed in for the first time.',
-  'adjustment.created': 'A manual commission or deduction was added.',
-  'payout.requested': 'A payout was requested or is in a payout run.',
-  'payout.reduced': 'A reversal reduced an open payout.',
-  'payout.paid': 'A payout was paid.',
-}
 
 webhookPages.get('/programs/:programId/webhooks', requireProgram('webhook:list'), async (c) => {
   const program = c.get('program')
@@ -201,7 +184,7 @@ function EndpointForm({ action, form: shown, endpoint, submit }: EndpointFormPro
           <label class="choice">
             <input type="checkbox" name={type} checked={wants(type)} />
             <span>
-              <code>{type}</code> <span class="muted small">{meanings[type]}</span>
+              <code>{type}</code> <span class="muted small">{webhookPayloads[type].when}</span>
             </span>
           </label>
         ))}
