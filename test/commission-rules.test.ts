@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import {
   changeRule,
-  type CommissionRule,
   previewRules,
   type RuleHolder,
   saveRules,
   termsOfPartner,
 } from '../lib/programs/commission-rules.ts'
+import { type CommissionRule } from '../lib/programs/commission-terms.ts'
 import { makeGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'

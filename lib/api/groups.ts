@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { nameOf } from '../names.ts'
-import { commissionRules, everybodysRules, previewedMonth, type StoredRule } from '../programs/commission-rules.ts'
+import { previewedMonth, type StoredRule } from '../programs/commission-rules.ts'
+import { commissionRules, everybodysRules } from '../programs/commission-terms.ts'
 import type { PartnerGroup } from '../programs/groups.ts'
 import type { Made } from '../idempotency.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'

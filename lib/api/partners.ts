@@ -3,7 +3,7 @@ import { type PartnerOfProgram, partnerSorts, partnerStates } from '../programs/
 import { linksListed } from '../programs/links.ts'
 import type { Made } from '../idempotency.ts'
 import { nameOf } from '../names.ts'
-import { commissionRules } from '../programs/commission-rules.ts'
+import { commissionRules } from '../programs/commission-terms.ts'
 import { asRule, rule, ruleFields, rulesText } from './groups.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'

@@ -4,57 +4,8 @@ import * as z from 'zod/mini'
 import { call, type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
-import { formatMoney, maxAmountCents } from '../money.ts'
-
-const wholeNumber = (minimum: number, maximum: number, message: string) =>
-  z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))
-const amount = () => wholeNumber(0, maxAmountCents, `must be an integer from 0 to ${maxAmountCents}`)
-
-/** A rule as it is typed: all the terms of a sale, for a product, a type of sale, or (neither given) for every sale. */
-const commissionRule = z
-  .strictObject({
-    /** The processor's id of a product or of a price. */
-    product_id: z.nullish(
-      z
-        .string()
-        .check(z.regex(/^[\w-]{1,255}$/, 'must be the id of a product or of a price, such as prod_NWjs8kKbJWmuuc')),
-    ),
-    sale_type: z.nullish(z.string().check(z.regex(/^\P{C}{1,64}$/u, 'must be a sale_type: 1 to 64 characters'))),
-    commission_bp: z.optional(wholeNumber(0, 10_000, 'must be hundredths of a percent, from 0 to 10000')),
-    /** For each sale. As the two amounts below it is in the program's currency. */
-    commission_fixed_cents: z.optional(amount()),
-    lifetime_cap_cents: z.nullish(amount()),
-    commission_duration_months: z.nullish(wholeNumber(1, 1200, 'must be 1 to 1200 months')),
-    lead_commission_cents: z.nullish(amount()),
-  })
-  .check(
-    z.refine(({ product_id, sale_type }) => !product_id || !sale_type, {
-      path: ['sale_type'],
-      error: 'goes without a product_id: a rule is for one or the other',
-    }),
-    z.refine((rule) => !(rule.product_id ?? rule.sale_type) || (rule.lead_commission_cents ?? null) === null, {
-      path: ['lead_commission_cents'],
-      error: 'is of a rule for every sale: a lead has no product',
-    }),
-  )
-export type CommissionRule = z.output<typeof commissionRule>
-
-/** The rules of one group or partner, or of everybody. */
-export const commissionRules = z.array(commissionRule).check(
-  z.maxLength(50, 'must be 50 rules at most'),
-  z.refine(
-    (rules) => new Set(rules.map((rule) => `${rule.product_id ?? ''} ${rule.sale_type ?? ''}`)).size === rules.length,
-    'must be one rule at most for each product or sale_type',
-  ),
-)
-
-/** Everybody's are for one product each: for all products the program's own terms hold. */
-export const everybodysRules = commissionRules.check(
-  z.refine(
-    (rules) => rules.every((rule) => rule.product_id ?? rule.sale_type),
-    'must each name a product_id or a sale_type: what everybody is paid for all of them are the terms of the program',
-  ),
-)
+import { formatMoney } from '../money.ts'
+import type { CommissionRule } from './commission-terms.ts'
 
 /** Whose rules: a group's, a partner's own, or everybody's. */
 export type RuleHolder = { groupId: number } | { partnerId: number } | 'everybody'

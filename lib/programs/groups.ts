@@ -4,7 +4,8 @@ import { ApiError } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, lower } from '../kysely.ts'
-import { type CommissionRule, refuseHolder, rulesOf } from './commission-rules.ts'
+import { refuseHolder, rulesOf } from './commission-rules.ts'
+import { type CommissionRule } from './commission-terms.ts'
 
 export type PartnerGroup = InferResult<ReturnType<typeof groupsStatement>>[number]
 

@@ -7,7 +7,8 @@ import { type Order, type Part, partOf } from '../keyset.ts'
 import { containing, kysely, lower, now } from '../kysely.ts'
 import { clicksOfLink, linksFollow, linksOf, partnerOfCode, refuseTakenCode, suggestCode } from './links.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
-import { type CommissionRule, rulesOf } from './commission-rules.ts'
+import { rulesOf } from './commission-rules.ts'
+import { type CommissionRule } from './commission-terms.ts'
 import { openInvitationOf } from './partner-invitations.ts'
 
 /** What the program says of a partner beside their name. */

@@ -3,21 +3,20 @@ import { generateApiKey } from '../access/api-keys.ts'
 import { type Database, hexBytes } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { asciiHost } from '../hosts.ts'
-import { isCurrency, maxAmountCents } from '../money.ts'
+import { isCurrency } from '../money.ts'
 import { nameField } from '../names.ts'
 import { type ReviewRule, reviewRules } from '../review-rules.ts'
+import { typedTerms } from './commission-terms.ts'
 
 const hostname =
   /^(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?::\d{1,5})?$/
 
 const noDomain = 'Enter the domain of your site, for example example.com.'
 
-function wholeNumber(minimum: number, maximum: number, unit: string) {
-  const message = `Enter ${minimum} to ${maximum} ${unit}.`
+function days(minimum: number, maximum: number) {
+  const message = `Enter ${minimum} to ${maximum} days.`
   return z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))
 }
-
-const days = (minimum: number, maximum: number) => wholeNumber(minimum, maximum, 'days')
 
 /** What an advertiser sets of a program. Bounds are those of the table `programs`. */
 export const programSettings = z.object({
@@ -42,16 +41,12 @@ export const programSettings = z.object({
     ),
   ),
   currency: z.string().check(z.refine(isCurrency, 'Choose an ISO 4217 currency.')),
-  commission_bp: z
-    .int('Enter a percentage with two decimals at most.')
-    .check(z.gte(0), z.lte(10_000, 'A commission is 100% at most.')),
-  lead_commission_cents: z
-    .int("Enter an amount in the program's currency.")
-    .check(z.gte(0), z.lte(maxAmountCents, 'Enter a smaller amount.')),
+  commission_bp: typedTerms.percentage(),
+  lead_commission_cents: typedTerms.amount(),
   cookie_window_days: days(1, 730),
   hold_days: days(0, 365),
   /** Null: sales earn for ever. */
-  commission_duration_months: z.nullable(wholeNumber(1, 1200, 'months')),
+  commission_duration_months: z.nullable(typedTerms.months()),
   lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
   attribution_model: z.enum(['last_click', 'first_click']),
   /** Which decides where a sale names a partner's code and another's link brought the customer. */

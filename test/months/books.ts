@@ -1,4 +1,4 @@
-import type { CommissionRule } from '../../lib/programs/commission-rules.ts'
+import type { CommissionRule } from '../../lib/programs/commission-terms.ts'
 import type { ReviewRule } from '../../lib/review-rules.ts'
 import { daysInAll, earlierClicks, type Holder, type Plan, type Step, type Terms } from './plan.ts'
 

@@ -1,4 +1,4 @@
-import type { CommissionRule } from '../../lib/programs/commission-rules.ts'
+import type { CommissionRule } from '../../lib/programs/commission-terms.ts'
 import { type ReviewRule, reviewRules } from '../../lib/review-rules.ts'
 import { type Random, seeded } from '../chaos/random.ts'
 

@@ -2,10 +2,9 @@ import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { type Action, may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { formatMoney, majorUnits, maxAmountCents } from '../../../lib/money.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import {
   changeRule,
-  type CommissionRule,
   monthBefore,
   previewedMonth,
   previewRules,
@@ -15,6 +14,7 @@ import {
   ruleText,
   type StoredRule,
 } from '../../../lib/programs/commission-rules.ts'
+import { type CommissionRule, typedRule } from '../../../lib/programs/commission-terms.ts'
 import { addressOf, positiveInteger } from '../parts/address.ts'
 import { Card, Heading, Metric, Segments } from '../parts/blocks.tsx'
 import { Field, PostButton, Problem } from '../parts/fields.tsx'
@@ -183,39 +183,9 @@ function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPrev
   )
 }
 
-const typedRule = z.looseObject({ replaces: z.optional(z.string()) })
+const postedRule = z.looseObject({ replaces: z.optional(z.string()) })
 
-const cents = (given: string | undefined, currency: string) =>
-  (given ?? '').trim() === '' ? null : smallestUnits(given ?? '', currency)
-const amountField = z.nullable(
-  z.int('Enter an amount in the program’s currency.').check(z.lte(maxAmountCents, 'Enter a smaller amount.')),
-)
-const ruleFields = z
-  .object({
-    commission_bp: z
-      .int('Enter a percentage with two decimals at most.')
-      .check(z.lte(10_000, 'A commission is 100% at most.')),
-    commission_fixed_cents: amountField,
-    lifetime_cap_cents: amountField,
-    lead_commission_cents: amountField,
-    commission_duration_months: z.nullable(
-      z
-        .int('Enter 1 to 1200 months.')
-        .check(z.gte(1, 'Enter 1 to 1200 months.'), z.lte(1200, 'Enter 1 to 1200 months.')),
-    ),
-    product_id: z.nullable(z.string().check(z.regex(/^[\w-]{1,255}$/, 'Enter an id such as prod_NWjs8kKbJWmuuc.'))),
-    sale_type: z.nullable(z.string().check(z.regex(/^\P{C}{1,64}$/u, 'Enter 1 to 64 characters.'))),
-  })
-  .check(
-    z.refine(({ product_id: product, sale_type: type }) => product === null || type === null, {
-      path: ['sale_type'],
-      error: 'Enter a product or a type: a rule is for one or the other.',
-    }),
-    z.refine((rule) => rule.lead_commission_cents === null || (rule.product_id ?? rule.sale_type) === null, {
-      path: ['lead_commission_cents'],
-      error: 'A signup has no product. Enter this in a rule for every sale.',
-    }),
-  )
+const cents = (given: string, currency: string) => (given === '' ? null : smallestUnits(given, currency))
 
 /** A rule as typed, or what is wrong with which field. Percentages and amounts are typed as people write them. */
 function ruleIn(
@@ -227,9 +197,9 @@ function ruleIn(
     const value = typed[name]
     return typeof value === 'string' ? value.trim() : ''
   }
-  const { success, data, error } = ruleFields.safeParse({
+  const { success, data, error } = typedRule.safeParse({
     commission_bp: decimalToInteger(text('commission_bp') || '0', 2),
-    commission_fixed_cents: cents(text('commission_fixed_cents'), currency),
+    commission_fixed_cents: cents(text('commission_fixed_cents'), currency) ?? 0,
     lifetime_cap_cents: cents(text('lifetime_cap_cents'), currency),
     lead_commission_cents: holder === 'everybody' ? null : cents(text('lead_commission_cents'), currency),
     commission_duration_months:
@@ -242,9 +212,8 @@ function ruleIn(
     for (const issue of error.issues) errors[String(issue.path[0])] ??= issue.message
     return { errors }
   }
-  const { commission_fixed_cents: fixed, ...rule } = data
   const problem = emptyProblem(text, holder)
-  return problem ? { errors: problem } : { rule: { ...rule, commission_fixed_cents: fixed ?? 0 } }
+  return problem ? { errors: problem } : { rule: data }
 }
 
 function emptyProblem(text: (name: string) => string, holder: RuleHolder): Record<string, string> | undefined {
@@ -319,7 +288,7 @@ export function createRulePages({ path, action, current, read }: RulesPage) {
     })
   })
 
-  pages.post(`${path}/save`, requireProgram(action), form(typedRule), async (c) => {
+  pages.post(`${path}/save`, requireProgram(action), form(postedRule), async (c) => {
     const program = c.get('program')
     const of = await read(c)
     const { replaces, ...typed } = c.req.valid('form')
