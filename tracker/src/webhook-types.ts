@@ -2,9 +2,9 @@
 
 /** What `data` of an event holds, by its type. A field that has no value is left out. */
 export interface WebhookData {
-  /** A partner’s visitor signed up. */
+  /** A visitor whom a partner referred signed up. */
   'lead.created': { lead_id: number; partner_id: number; customer_id: number }
-  /** A sale has its partner: at once, or once its buyer is known. */
+  /** A sale was attributed to a partner, at once or when its buyer became known. */
   'sale.created': {
     sale_id: number
     transaction_id: string
@@ -18,7 +18,7 @@ export interface WebhookData {
     coupon?: string | undefined
     code_id?: number | undefined
   }
-  /** A sale with a partner was refunded or charged back; `refunded_by_cents` is below zero where that was reversed. */
+  /** A sale with a partner was refunded or charged back, or a refund was reversed. */
   'sale.refunded': {
     sale_id: number
     transaction_id: string
@@ -35,7 +35,7 @@ export interface WebhookData {
     refunded_cents: number
     reason: 'refund' | 'chargeback'
   }
-  /** A partner earned a commission, which waits until `hold_until`. */
+  /** A partner earned a commission, which waits until its hold ends. */
   'commission.created': {
     commission_id: number
     kind: 'sale' | 'lead'
@@ -48,7 +48,7 @@ export interface WebhookData {
     currency: string
     hold_until: string
   }
-  /** A commission was added to the partner’s balance; `approved_cents` is what was left of it. */
+  /** A commission was credited to the partner’s balance. */
   'commission.approved': {
     commission_id: number
     kind: 'sale' | 'lead'
@@ -61,7 +61,7 @@ export interface WebhookData {
     currency: string
     approved_cents: number
   }
-  /** Less of a commission is left, by `reversed_by_cents`; below zero where more is. */
+  /** A commission was reversed or restored, in part or in full. */
   'commission.reversed': {
     commission_id: number
     kind: 'sale' | 'lead'
@@ -76,9 +76,9 @@ export interface WebhookData {
     is_full: boolean
     reason: 'refund' | 'chargeback' | 'rejected' | 'corrected'
   }
-  /** Somebody applied to be a partner, and confirmed their address. */
+  /** Somebody applied to be a partner and confirmed their address. */
   'partner.applied': { application_id: number }
-  /** A commission is held until a person decides; `flags` are what was found, separated by commas. */
+  /** A commission is held until a person reviews it. */
   'commission.flagged': {
     commission_id: number
     kind: 'sale' | 'lead'
@@ -91,7 +91,7 @@ export interface WebhookData {
     currency: string
     flags: string
   }
-  /** A person released a held commission, which waits until `hold_until` as others do. */
+  /** A person released a held commission, which waits until its hold ends. */
   'commission.released': {
     commission_id: number
     kind: 'sale' | 'lead'
@@ -106,7 +106,7 @@ export interface WebhookData {
   }
   /** Somebody signed in as a partner for the first time, or again after they had left. */
   'partner.joined': { partner_id: number }
-  /** Somebody added to a partner’s balance by hand, or deducted from it: `amount_cents` is then below zero. */
+  /** A manual commission was added to a partner’s balance, or a deduction: its amount is below zero. */
   'adjustment.created': {
     adjustment_id: number
     partner_id: number
@@ -116,7 +116,7 @@ export interface WebhookData {
     currency: string
     external_id?: string | undefined
   }
-  /** A payout was asked for, by the partner or in a payout run. */
+  /** A payout was requested by the partner or created by a payout run. */
   'payout.requested': {
     payout_id: number
     partner_id: number
@@ -127,7 +127,7 @@ export interface WebhookData {
     reference?: string | undefined
     paid_on?: string | undefined
   }
-  /** A reversal took `reduced_by_cents` from a payout that is still open. */
+  /** A reversal reduced an open payout. */
   'payout.reduced': {
     payout_id: number
     partner_id: number
@@ -150,7 +150,7 @@ export interface WebhookData {
     reference?: string | undefined
     paid_on?: string | undefined
   }
-  /** Somebody asked for a test event; every endpoint gets it. */
+  /** Somebody sent a test event, which every endpoint gets. */
   'webhook.test': { endpoint_id: number }
 }
 
