@@ -1,3 +1,4 @@
+import { commissionOf, halfUp, monthsAfter, reversedOf } from '../support/commission-oracle.ts'
 import type { StripeAccount } from './account.ts'
 import { minorUnits } from './currencies.ts'
 import type { Payment } from './objects.ts'
@@ -76,13 +77,11 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     const base = halfUp(arrived * untaxed, total)
     const rule = terms.ruleOf(payment)
     const before = brought.get(payment.buyer.customer) ?? 0n
-    const share = isPaidFor ? halfUp(base * BigInt(rule?.bp ?? terms.commissionBp), 10_000n) : 0n
-    const whole = isPaidFor && base > 0n ? share + BigInt(rule?.fixed ?? 0) : 0n
-    const most = rule?.cap == null ? whole : BigInt(rule.cap) - before
-    const commission = most < whole ? (most > 0n ? most : 0n) : whole
+    const byTerms = rule ?? { bp: terms.commissionBp, fixed: 0, cap: null }
+    const commission = isPaidFor ? commissionOf(base, byTerms, before) : 0n
     brought.set(payment.buyer.customer, before + commission)
     if (terms.isRejected(payment)) return { payment, partner, amount: arrived, base, reversed: gone, net: 0n }
-    const net = commission - (commission * gone) / arrived
+    const net = commission - reversedOf(commission, gone, arrived)
     if (isPaidFor && rule === null)
       requireNearCash(net, BigInt(terms.commissionBp) * (arrived - gone) * untaxed, 10_000n * total, terms)
     return { payment, partner, amount: arrived, base, reversed: gone, net }
@@ -110,17 +109,9 @@ function inCharge({ amount, exchange_rate: rate }: { amount: number; exchange_ra
   return BigInt(amount) / divisor
 }
 
-function halfUp(dividend: bigint, divisor: bigint): bigint {
-  return (2n * dividend + divisor) / (2n * divisor)
-}
-
-/** True where `at` is more than so many months after `first`, both Unix seconds. */
-function isOver(months: number | null, first: number | undefined, at: number): boolean {
-  if (months === null || first === undefined) return false
-  const end = new Date(first * 1000)
-  end.setUTCMonth(end.getUTCMonth() + months)
-  return at * 1000 > end.getTime()
-}
+/** Whether `at` is more than so many months after `first`, both in Unix seconds. */
+const isOver = (months: number | null, first: number | undefined, at: number): boolean =>
+  months !== null && first !== undefined && at * 1000 > monthsAfter(new Date(first * 1000), months).getTime()
 
 /** Holds `net` to the exact fraction `dividend / divisor` of the cash, within what three roundings can come to. */
 function requireNearCash(net: bigint, dividend: bigint, divisor: bigint, { commissionBp }: Terms): void {

@@ -1,5 +1,12 @@
 import type { CommissionRule } from '../../lib/programs/commission-terms.ts'
 import type { ReviewRule } from '../../lib/review-rules.ts'
+import {
+  commissionOf as commissionBy,
+  monthsAfter,
+  reversedOf,
+  ruleFor,
+  termsOf,
+} from '../support/commission-oracle.ts'
 import { daysInAll, earlierClicks, type Holder, type Plan, type Step, type Terms } from './plan.ts'
 
 /** What a run pays one partner in one currency. */
@@ -98,54 +105,34 @@ export function booksOf(
     brought: new Map(),
   }))
 
-  const rulesFor = (partner: number): CommissionRule[] => [
-    ...(rules.get(`partner ${partner}`) ?? []),
-    ...(rules.get(`group ${groups[partner] ?? 'none'}`) ?? []),
-    ...(rules.get('everybody') ?? []),
-  ]
+  const rulesFor = (partner: number): CommissionRule[][] =>
+    [`partner ${partner}`, `group ${groups[partner] ?? 'none'}`, 'everybody'].map((holder) => rules.get(holder) ?? [])
 
-  /** The partner's own before the group's before everybody's; of each the first product, then the type, then any sale. */
-  function ruleFor(partner: number, products: string[], type: string): CommissionRule | undefined {
-    for (const holder of [`partner ${partner}`, `group ${groups[partner] ?? 'none'}`, 'everybody']) {
-      const own = rules.get(holder) ?? []
-      const found =
-        products.map((product) => own.find((rule) => rule.product_id === product)).find(Boolean) ??
-        own.find((rule) => rule.sale_type === type) ??
-        own.find((rule) => !rule.product_id && !rule.sale_type)
-      if (found) return found
-    }
-    return undefined
+  const dayBefore = (days: number) => {
+    const start = new Date(today.getTime() - days * 86_400_000)
+    start.setUTCHours(0, 0, 0, 0)
+    return start
   }
 
-  /** Whether a sale of a day is later than so many months after the first purchase. */
-  function isLate(on: number, first: number | null, months: number | null | undefined): boolean {
-    if (first === null || !months) return false
-    const begin = new Date(today.getTime() - (on - first) * 86_400_000)
-    const last = new Date(Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth() + months + 1, 0)).getUTCDate()
-    const end = Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth() + months, Math.min(begin.getUTCDate(), last))
-    const start = Date.UTC(begin.getUTCFullYear(), begin.getUTCMonth(), begin.getUTCDate())
-    return on - first >= (end - start) / 86_400_000
-  }
+  /** Whether a sale of today's would be later than so many months after a first purchase so many days ago. */
+  const isLate = (days: number, months: number | null | undefined): boolean =>
+    !!months && dayBefore(0) >= monthsAfter(dayBefore(days), months)
 
   /** What a sale brings by the terms of now, where its customer's earlier ones brought so much. */
   function commissionOf(sale: Omit<Sold, 'cents'>, brought: number): number {
     const { base, partner, products, type } = sale
-    const rule = ruleFor(partner, products, type)
+    const rule = ruleFor(rulesFor(partner), products, type)
     const months = rule ? rule.commission_duration_months : terms.commission_duration_months
-    if (base === 0 || isLate(sale.day, customers[sale.customer]?.firstBought ?? null, months)) return 0
-    const share = Math.floor((base * (rule ? (rule.commission_bp ?? 0) : terms.commission_bp) + 5000) / 10_000)
-    // Amounts of rules are the program's currency's.
-    if (!rule || sale.currency !== 'usd') return share
-    const cap = rule.lifetime_cap_cents ?? null
-    const whole = share + (rule.commission_fixed_cents ?? 0)
-    if (cap === null) return whole
-    return Math.max(Math.min(whole, cap - brought), 0)
+    const first = customers[sale.customer]?.firstBought ?? sale.day
+    if (isLate(sale.day - first, months)) return 0
+    const byTerms = termsOf(rule, terms.commission_bp, sale.currency === 'usd')
+    return Number(commissionBy(BigInt(base), byTerms, BigInt(brought)))
   }
 
   function leadCommissionOf(partner: number): number {
-    const own = rulesFor(partner).find(
-      (rule) => !rule.product_id && !rule.sale_type && (rule.lead_commission_cents ?? null) !== null,
-    )
+    const own = rulesFor(partner)
+      .flat()
+      .find((rule) => !rule.product_id && !rule.sale_type && (rule.lead_commission_cents ?? null) !== null)
     return own?.lead_commission_cents ?? terms.lead_commission_cents
   }
 
@@ -336,7 +323,9 @@ export function booksOf(
     )
 
   const left = (earned: Earned) =>
-    earned.isRejected ? 0 : earned.cents - Math.floor((earned.cents * refunded(earned)) / earned.amount)
+    earned.isRejected
+      ? 0
+      : earned.cents - Number(reversedOf(BigInt(earned.cents), BigInt(refunded(earned)), BigInt(earned.amount)))
 
   function run(): void {
     settle()

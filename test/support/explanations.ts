@@ -2,6 +2,7 @@ import { formatMoney } from '../../lib/money.ts'
 import type pg from 'pg'
 import type { Database } from '../../lib/database.ts'
 import { explainSale } from '../../lib/money/explanation.ts'
+import { commissionOf } from './commission-oracle.ts'
 
 interface Kept {
   program_id: number
@@ -34,8 +35,8 @@ export async function wrongExplanations(db: Database, sql: pg.Client): Promise<s
     differs('sum of its entries', sum(history.map(({ entry }) => entry?.amount_cents ?? 0)), ledger)
     if (steps.length === 0) wrong.push(`${programId} ${transaction_id}: no step is kept`)
     if (!commission || !sale || !rule || commission.text.includes('earns nothing')) continue
-    const product = BigInt(sale.commission_base_cents) * BigInt(rule.commission_bp)
-    const uncapped = Number((product + 5000n) / 10_000n) + rule.fixed_cents
+    const terms = { bp: rule.commission_bp, fixed: rule.fixed_cents, cap: null }
+    const uncapped = Number(commissionOf(BigInt(sale.commission_base_cents), terms, 0n))
     if (rule.cap_cents === null) differs('arithmetic', commission.amount_cents, uncapped)
     else
       differs(

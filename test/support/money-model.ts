@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import { readBalances } from '../../lib/money/balances.ts'
 import type { Database } from '../../lib/database.ts'
+import { commissionOf, reversedOf, ruleFor, termsOf } from './commission-oracle.ts'
 
 export const commissionBp = 1375
 export const leadCommissionCents = 150
@@ -91,12 +92,9 @@ export class Model {
     return [...this.sales.flatMap(({ commission }) => commission ?? []), ...this.leadCommissions]
   }
 
-  #rulesFor(partner: number, rules = this.rules): ModelRule[] {
+  #rulesFor(partner: number, rules = this.rules): ModelRule[][] {
     const holders = [`partner ${partner}`, `group ${this.groups[partner] ?? 'none'}`, 'everybody']
-    return holders.flatMap((holder) => {
-      const own = rules.get(holder) ?? []
-      return [...own.filter((rule) => rule.sale_type !== null), ...own.filter((rule) => rule.sale_type === null)]
-    })
+    return holders.map((holder) => rules.get(holder) ?? [])
   }
 
   /** Whose a sale made now is: the partner's whose code it names, or whose code their first purchase named, or whose click brought the customer. */
@@ -112,18 +110,15 @@ export class Model {
     { customer, amount, currency, type }: Pick<ModelSale, 'customer' | 'amount' | 'currency' | 'type'>,
     rules = this.rules,
   ): number {
-    const rule = this.#rulesFor(partner, rules).find(({ sale_type: of }) => of === null || of === type)
-    const percentage = Math.floor((amount * (rule?.commission_bp ?? commissionBp) + 5000) / 10_000)
-    if (!rule || currency !== 'usd') return percentage
     const brought = this.sales.flatMap((sale) =>
       sale.customer === customer && sale.currency === currency ? (sale.commission?.amount ?? 0) : 0,
     )
-    const left = Math.max((rule.lifetime_cap_cents ?? Infinity) - sum(brought), 0)
-    return Math.min(percentage + rule.commission_fixed_cents, left)
+    const terms = termsOf(ruleFor(this.#rulesFor(partner, rules), [], type), commissionBp, currency === 'usd')
+    return Number(commissionOf(BigInt(amount), terms, BigInt(sum(brought))))
   }
 
   leadCommissionOf(partner: number): number {
-    const rules = this.#rulesFor(partner).filter(({ sale_type: of }) => of === null)
+    const rules = this.#rulesFor(partner).flat()
     return rules.find((rule) => rule.lead_commission_cents !== null)?.lead_commission_cents ?? leadCommissionCents
   }
 
@@ -343,7 +338,7 @@ export class Model {
   }
 
   #reverseTo(sale: ModelSale, commission: ModelCommission): number {
-    const reversed = Number((BigInt(commission.amount) * BigInt(sale.refunded)) / BigInt(sale.amount))
+    const reversed = Number(reversedOf(BigInt(commission.amount), BigInt(sale.refunded), BigInt(sale.amount)))
     const deduction = reversed - commission.reversed
     commission.reversed = reversed
     commission.reversal = sale.refunded === sale.amount ? 'full' : sale.refunded > 0 ? 'partial' : 'none'
