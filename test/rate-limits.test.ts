@@ -1,8 +1,10 @@
+import { readFileSync } from 'node:fs'
 import { createTrackerProxy } from 'svc-tracker/proxy'
 import { describe, expect, test } from 'vitest'
 import { generateApiKey } from '../lib/access/api-keys.ts'
 import { countedAddress } from '../lib/access/counted-address.ts'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
+import { withRateLimits } from '../lib/commands/rate-limits.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
 import { type Answer, clickPath, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
@@ -34,6 +36,11 @@ function expectLimited(answer: Answer): void {
   expect(answer.headers.get('retry-after')).toBe('60')
   expect(answer.headers.get('ratelimit')).toBe('"default";r=0;t=60')
 }
+
+test('wrangler.toml has the table of rate limits: `npm run rate-limits` writes it', () => {
+  const toml = readFileSync('wrangler.toml', 'utf8')
+  expect(withRateLimits(toml)).toBe(toml)
+})
 
 describe('public calls are counted per address and program', () => {
   test('click', async () => {

@@ -10,8 +10,51 @@ export interface RateLimit {
   limit(options: { key: string }): Promise<{ success: boolean }>
 }
 
-/** How many calls of the program API a key, and an address with keys not seen yet, has in a minute; wrangler.toml says the same. */
+/** Calls a minute of the program API for each key, and for each address with keys that were not seen before. */
 export const callsPerMinute = 600
+
+/**
+ * Calls a minute that each limiter of a function lets through. `id` is the limiter's number at Cloudflare, which no two share.
+ * `npm run rate-limits` writes this table into wrangler.toml, from which the service reads it on the edge, on one box and locally.
+ */
+export const rateLimits: Record<string, Record<string, { id: number; perMinute: number }>> = {
+  'track-click': {
+    // An address in one program, an address in all programs, and everything that one program's proxies bring.
+    RATE_LIMIT: { id: 1001, perMinute: 1200 },
+    ADDRESS_RATE_LIMIT: { id: 1009, perMinute: 12_000 },
+    PROXY_RATE_LIMIT: { id: 1011, perMinute: 60_000 },
+  },
+  'track-lead': {
+    // A key; the others count calls from browsers, as those of track-click.
+    RATE_LIMIT: { id: 1002, perMinute: 60_000 },
+    BROWSER_RATE_LIMIT: { id: 1003, perMinute: 300 },
+    ADDRESS_RATE_LIMIT: { id: 1010, perMinute: 3000 },
+    PROXY_RATE_LIMIT: { id: 1012, perMinute: 15_000 },
+  },
+  'track-sale': { RATE_LIMIT: { id: 1004, perMinute: 60_000 } },
+  'track-refund': { RATE_LIMIT: { id: 1005, perMinute: 60_000 } },
+  'cli-status': { RATE_LIMIT: { id: 1006, perMinute: 600 } },
+  'tracking-performance': { RATE_LIMIT: { id: 1007, perMinute: 600 } },
+  'tracking-events': { RATE_LIMIT: { id: 1008, perMinute: 600 } },
+  auth: { RATE_LIMIT: { id: 1101, perMinute: 120 } },
+  dashboard: { RATE_LIMIT: { id: 1102, perMinute: 600 } },
+  partners: { RATE_LIMIT: { id: 1013, perMinute: callsPerMinute } },
+  groups: { RATE_LIMIT: { id: 1032, perMinute: callsPerMinute } },
+  applications: { RATE_LIMIT: { id: 1033, perMinute: callsPerMinute } },
+  codes: { RATE_LIMIT: { id: 1034, perMinute: callsPerMinute } },
+  performance: { RATE_LIMIT: { id: 1030, perMinute: callsPerMinute } },
+  links: { RATE_LIMIT: { id: 1014, perMinute: callsPerMinute } },
+  customers: { RATE_LIMIT: { id: 1015, perMinute: callsPerMinute } },
+  sales: { RATE_LIMIT: { id: 1016, perMinute: callsPerMinute } },
+  events: { RATE_LIMIT: { id: 1017, perMinute: callsPerMinute } },
+  commissions: { RATE_LIMIT: { id: 1018, perMinute: callsPerMinute } },
+  adjustments: { RATE_LIMIT: { id: 1036, perMinute: callsPerMinute } },
+  reviews: { RATE_LIMIT: { id: 1037, perMinute: callsPerMinute } },
+  payouts: { RATE_LIMIT: { id: 1019, perMinute: callsPerMinute } },
+  'payout-runs': { RATE_LIMIT: { id: 1020, perMinute: callsPerMinute } },
+  'webhook-endpoints': { RATE_LIMIT: { id: 1031, perMinute: callsPerMinute } },
+}
+
 /** The same as RateLimit-Policy says it (draft-ietf-httpapi-ratelimit-headers). */
 export const limitText = `"default";q=${callsPerMinute};w=60`
 
