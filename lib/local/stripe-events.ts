@@ -3,9 +3,13 @@
  * Fields that the service does not read are there where they show what a payload is like.
  */
 
+import type { Stripe } from 'stripe'
 import { ownAccount } from '../stripe/facts.ts'
 
 export type Generation = 'old' | 'new'
+
+/** An object of Stripe's as far as it is written out here. */
+export type Shown<Whole> = { [Field in keyof Whole]?: Whole[Field] | undefined } & { id: string }
 
 /** Who sells and who buys. */
 export interface Shop {
@@ -34,7 +38,12 @@ export interface StripeEvent {
 const apiVersions = { old: '2024-06-20', new: '2025-03-31.basil' }
 
 /** Wraps an object. `id` is the event's. */
-export function stripeEvent(shop: Shop, id: string, type: string, object: Record<string, unknown>) {
+export function stripeEvent(
+  shop: Pick<Shop, 'generation' | 'account' | 'livemode' | 'now'>,
+  id: string,
+  type: string,
+  object: Record<string, unknown>,
+) {
   return {
     id,
     object: 'event',
@@ -59,7 +68,7 @@ export function shopMetadata(shop: Shop): Record<string, string> {
 }
 
 /** The shop's customer, with the metadata that an integrator attaches to them. */
-export function customer(shop: Shop, metadata = shopMetadata(shop)) {
+export function customer(shop: Shop, metadata = shopMetadata(shop)): Shown<Stripe.Customer> {
   return {
     id: shop.customer ?? '',
     object: 'customer',
@@ -90,7 +99,7 @@ export function checkoutSession(
     subscription?: string | null
     metadata?: Record<string, string>
   },
-) {
+): Shown<Stripe.Checkout.Session> {
   const { total, tax = 0, discount = 0 } = session
   return {
     id: session.id,
@@ -102,7 +111,16 @@ export function checkoutSession(
     created: shop.now,
     currency: session.currency ?? 'usd',
     customer: shop.customer,
-    customer_details: { address: null, email: shop.email, name: null, phone: null, tax_exempt: 'none', tax_ids: [] },
+    customer_details: {
+      address: null,
+      business_name: null,
+      email: shop.email,
+      individual_name: null,
+      name: null,
+      phone: null,
+      tax_exempt: 'none',
+      tax_ids: [],
+    },
     customer_email: null,
     invoice: session.invoice ?? null,
     livemode: shop.livemode,
@@ -121,23 +139,23 @@ export function invoice(
   shop: Shop,
   bill: {
     id: string
-    subscription: string
-    billing_reason?: string
+    subscription: string | null
+    billing_reason?: Stripe.Invoice.BillingReason
     amount_paid: number
     total?: number
     tax?: number
     currency?: string
-    payment_intent?: string
-    charge?: string
+    payment_intent?: string | null
+    charge?: string | null
     price?: { id: string; product: string }
     metadata?: Record<string, string>
     /** Leaves the metadata to the subscription's line, as the oldest payloads do. */
     only_in_line?: boolean
   },
-) {
+): Omit<Shown<Stripe.Invoice>, 'lines'> & { lines: object } {
   const { subscription, amount_paid, total = amount_paid, tax = 0 } = bill
   const metadata = bill.metadata ?? shopMetadata(shop)
-  const details = { metadata: bill.only_in_line ? null : metadata, subscription }
+  const details = subscription === null ? null : { metadata: bill.only_in_line ? null : metadata, subscription }
   const line = {
     id: `il_${bill.id}`,
     object: 'line_item',
@@ -186,10 +204,10 @@ export function invoice(
     total,
     total_excluding_tax: total - tax,
     ...(shop.generation === 'new'
-      ? { parent: { quote_details: null, subscription_details: details, type: 'subscription_details' } }
+      ? { parent: details && { quote_details: null, subscription_details: details, type: 'subscription_details' } }
       : {
           subscription,
-          subscription_details: { metadata: details.metadata },
+          ...(!bill.only_in_line && { subscription_details: { metadata: details?.metadata ?? null } }),
           payment_intent: bill.payment_intent ?? null,
           charge: bill.charge ?? null,
           paid: true,
@@ -198,14 +216,17 @@ export function invoice(
   }
 }
 
-export function invoicePayment(shop: Shop, payment: { invoice: string; payment_intent: string; amount: number }) {
+export function invoicePayment(
+  shop: Shop,
+  payment: { id?: string; invoice: string; payment_intent: string; amount: number; currency?: string },
+): Shown<Stripe.InvoicePayment> {
   return {
-    id: `inpay_${payment.payment_intent}`,
+    id: payment.id ?? `inpay_${payment.payment_intent}`,
     object: 'invoice_payment',
     amount_paid: payment.amount,
     amount_requested: payment.amount,
     created: shop.now,
-    currency: 'usd',
+    currency: payment.currency ?? 'usd',
     invoice: payment.invoice,
     is_default: true,
     livemode: shop.livemode,
@@ -225,7 +246,7 @@ export function refund(
     charge?: string | null
     payment_intent?: string | null
   },
-) {
+): Shown<Stripe.Refund> {
   return {
     id: refunded.id,
     object: 'refund',
@@ -243,15 +264,22 @@ export function refund(
 
 export function charge(
   shop: Shop,
-  charged: { id: string; amount: number; refunded: number; payment_intent?: string; invoice?: string },
-) {
+  charged: {
+    id: string
+    amount: number
+    refunded: number
+    currency?: string
+    payment_intent?: string
+    invoice?: string | null
+  },
+): Shown<Stripe.Charge> {
   return {
     id: charged.id,
     object: 'charge',
     amount: charged.amount,
     amount_refunded: charged.refunded,
     created: shop.now,
-    currency: 'usd',
+    currency: charged.currency ?? 'usd',
     customer: shop.customer,
     livemode: shop.livemode,
     metadata: {},
@@ -265,8 +293,15 @@ export function charge(
 
 export function dispute(
   shop: Shop,
-  disputed: { id: string; amount: number; currency?: string; status?: string; charge: string; payment_intent?: string },
-) {
+  disputed: {
+    id: string
+    amount: number
+    currency?: string
+    status?: Stripe.Dispute.Status
+    charge: string
+    payment_intent?: string
+  },
+): Shown<Stripe.Dispute> {
   return {
     id: disputed.id,
     object: 'dispute',
@@ -285,14 +320,17 @@ export function dispute(
 }
 
 /** A credit note for an invoice that was paid, of which this much was given back outside of Stripe. */
-export function creditNote(shop: Shop, note: { id: string; invoice: string; amount: number; outside: number }) {
+export function creditNote(
+  shop: Shop,
+  note: { id: string; invoice: string; amount: number; outside: number; currency?: string },
+): Shown<Stripe.CreditNote> {
   return {
     id: note.id,
     object: 'credit_note',
     amount: note.amount,
     created: shop.now,
-    currency: 'usd',
-    customer: shop.customer,
+    currency: note.currency ?? 'usd',
+    customer: shop.customer ?? '',
     invoice: note.invoice,
     livemode: shop.livemode,
     memo: null,
@@ -317,10 +355,11 @@ export function paymentIntent(
     charge: string
     amount: number
     received?: number
+    currency?: string
     tax?: number
     metadata?: Record<string, string>
   },
-) {
+): Shown<Stripe.PaymentIntent> {
   return {
     id: paid.id,
     object: 'payment_intent',
@@ -329,7 +368,7 @@ export function paymentIntent(
     amount_details: paid.tax === undefined ? { tip: {} } : { tip: {}, tax: { total_tax_amount: paid.tax } },
     amount_received: paid.received ?? paid.amount,
     created: shop.now,
-    currency: 'usd',
+    currency: paid.currency ?? 'usd',
     customer: shop.customer,
     latest_charge: paid.charge,
     livemode: shop.livemode,
@@ -344,7 +383,7 @@ export function paymentIntent(
 export function capturedCharge(
   shop: Shop,
   paid: { id: string; payment_intent: string; amount: number; captured: number; metadata?: Record<string, string> },
-) {
+): Shown<Stripe.Charge> {
   const { payment_intent, amount } = paid
   return {
     ...charge(shop, { id: paid.id, amount, refunded: amount - paid.captured, payment_intent }),

@@ -1,4 +1,4 @@
-import type { StripeEvent } from '../../lib/local/stripe-events.ts'
+import { type StripeEvent, stripeEvent } from '../../lib/local/stripe-events.ts'
 import { currencyOf } from './currencies.ts'
 import {
   type Buyer,
@@ -55,8 +55,6 @@ export type Paying =
   /** By card but for `outside`; from 2025-03-31. */
   | { by: 'card_and_outside'; outside: number }
 
-const apiVersions = { old: '2024-06-20', new: '2025-03-31.basil' }
-
 /** Works out a price: the discount comes off, then tax is added or taken to be inside. Tax is rounded to multiples of `step`. */
 export function priceOf(
   subtotal: number,
@@ -99,19 +97,9 @@ export class StripeAccount {
   }
 
   #tell(type: string, object: Record<string, unknown> & { id: string }, livemode: boolean): void {
-    const version = apiVersions[this.settings.generation]
-    const event = {
-      id: this.#id('evt'),
-      object: 'event',
-      account: this.settings.id,
-      api_version: version,
-      created: this.now,
-      data: { object: structuredClone(object) },
-      livemode,
-      pending_webhooks: 1,
-      request: { id: null, idempotency_key: null },
-      type,
-    }
+    const { id: account, generation } = this.settings
+    const shop = { account, generation, livemode, now: this.now }
+    const event = stripeEvent(shop, this.#id('evt'), type, structuredClone(object))
     this.events.push(event)
     this.now += 1
   }

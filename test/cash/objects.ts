@@ -1,10 +1,22 @@
 import type { Stripe } from 'stripe'
-import type { Generation } from '../../lib/local/stripe-events.ts'
+import {
+  charge,
+  checkoutSession,
+  creditNote,
+  customer,
+  dispute,
+  type Generation,
+  invoice,
+  invoicePayment,
+  paymentIntent,
+  refund,
+  type Shop,
+  type Shown,
+} from '../../lib/local/stripe-events.ts'
 
 /**
  * What a Stripe account keeps, and how its events show it: in API versions before 2025-03-31 (`old`) and from then on (`new`). The
- * objects of the new generation are held to the types of Stripe's library; those of the old one to its API's fixtures of February 2025.
- * Fields that are the same for everybody (addresses, texts, settings) are left out.
+ * objects of the new generation have the types of Stripe's library.
  */
 
 /** What something costs, in Stripe's unit. Discounts come off before tax. */
@@ -174,31 +186,20 @@ export interface Version {
   oldest: boolean
 }
 
-/** An object of Stripe's as far as it is written out here. */
-type Shown<Whole> = { [Field in keyof Whole]?: Whole[Field] | undefined } & { id: string }
+const shopOf = (buyer: Buyer, now: number, generation: Generation = 'new'): Shop => ({
+  generation,
+  account: '',
+  programId: 0,
+  clickId: buyer.clickId,
+  customerKey: null,
+  email: buyer.email,
+  customer: buyer.customer,
+  livemode: buyer.livemode,
+  now,
+})
 
-export function customerObject(
-  buyer: Buyer,
-  metadata: Record<string, string>,
-  created: number,
-): Shown<Stripe.Customer> {
-  return {
-    id: buyer.customer,
-    object: 'customer',
-    balance: 0,
-    created,
-    default_source: null,
-    description: null,
-    email: buyer.email,
-    invoice_prefix: 'A1B2C3D4',
-    livemode: buyer.livemode,
-    metadata,
-    name: null,
-    phone: null,
-    shipping: null,
-    tax_exempt: 'none',
-  }
-}
+export const customerObject = (buyer: Buyer, metadata: Record<string, string>, created: number) =>
+  customer(shopOf(buyer, created), metadata)
 
 /** What a session was discounted by, as Stripe's API answers it where it is asked. */
 export const discountsOfSession = ({ id, price, promotion }: Session) => ({
@@ -209,147 +210,111 @@ export const discountsOfSession = ({ id, price, promotion }: Session) => ({
 })
 
 export function sessionObject({ generation }: Version, session: Session): Shown<Stripe.Checkout.Session> {
-  const { buyer, price, created, currency, promotion } = session
+  const { id, mode, buyer, price, created, currency, promotion, invoice, subscription } = session
   return {
-    id: session.id,
-    object: 'checkout.session',
-    amount_subtotal: session.mode === 'setup' ? null : price.subtotal,
-    amount_total: session.mode === 'setup' ? null : price.total,
-    automatic_tax: {
-      enabled: price.tax > 0,
-      liability: null,
-      provider: null,
-      status: price.tax > 0 ? 'complete' : null,
-    },
+    ...checkoutSession(shopOf(buyer, created, generation), {
+      id,
+      mode,
+      payment_status: session.status,
+      total: price.total,
+      tax: price.tax,
+      discount: price.discount,
+      currency,
+      invoice,
+      payment_intent: session.intent,
+      subscription,
+      metadata: session.fromLink ? {} : buyer.metadata,
+    }),
+    amount_subtotal: price.subtotal,
     client_reference_id: session.fromLink ? buyer.clickId : null,
-    created,
-    currency: session.mode === 'setup' ? null : currency,
-    customer: buyer.customer,
-    customer_details: {
-      address: null,
-      business_name: null,
-      email: buyer.email,
-      individual_name: null,
-      name: null,
-      phone: null,
-      tax_exempt: 'none',
-      tax_ids: [],
-    },
-    customer_email: null,
     // Before 2025-01-27 Stripe has to be asked.
     ...(generation === 'new' && {
       discounts: promotion === null ? [] : [{ coupon: 'cou_1', promotion_code: promotion }],
     }),
     expires_at: created + 86_400,
-    invoice: session.invoice,
-    livemode: buyer.livemode,
-    metadata: session.fromLink ? {} : buyer.metadata,
-    mode: session.mode,
-    payment_intent: session.intent,
     payment_link: session.fromLink ? 'plink_1' : null,
-    payment_method_types: ['card'],
-    payment_status: session.status,
-    setup_intent: session.mode === 'setup' ? `seti_${session.id}` : null,
-    status: 'complete',
-    subscription: session.subscription,
-    total_details:
-      session.mode === 'setup' ? null : { amount_discount: price.discount, amount_shipping: 0, amount_tax: price.tax },
+    setup_intent: null,
+    ...(mode === 'setup' && {
+      amount_subtotal: null,
+      amount_total: null,
+      currency: null,
+      setup_intent: `seti_${id}`,
+      total_details: null,
+    }),
   }
 }
 
 export function intentObject({ generation }: Version, intent: Intent): Shown<Stripe.PaymentIntent> {
-  const { payment } = intent
+  const { id, payment, amount, received, status, metadata, tax, created } = intent
+  const paid = { id, charge: '', amount, received, currency: payment.currency, metadata, tax: tax ?? undefined }
   return {
-    id: intent.id,
-    object: 'payment_intent',
-    amount: intent.amount,
-    amount_capturable: intent.status === 'requires_capture' ? intent.amount : 0,
-    ...(intent.tax !== null && { amount_details: { tax: { total_tax_amount: intent.tax } } }),
-    amount_received: intent.received,
-    created: intent.created,
-    currency: payment.currency,
-    customer: payment.buyer.customer,
+    ...paymentIntent(shopOf(payment.buyer, created, generation), paid),
+    amount_capturable: status === 'requires_capture' ? amount : 0,
     latest_charge: intent.charge?.id ?? null,
-    livemode: payment.buyer.livemode,
-    metadata: intent.metadata,
-    payment_method_types: ['card'],
     receipt_email: null,
-    status: intent.status,
+    status,
     ...(generation === 'old' && { invoice: intent.invoice }),
   }
 }
 
-export function chargeObject({ generation }: Version, charge: Charge): Shown<Stripe.Charge> {
-  const { payment } = charge
+export function chargeObject({ generation }: Version, made: Charge): Shown<Stripe.Charge> {
+  const { id, payment, amount, captured, intent, invoice, created } = made
+  // An authorized amount that was not captured counts as refunded here.
+  const refunded = made.refunded + (captured > 0 ? amount - captured : 0)
+  const { buyer, currency } = payment
   return {
-    id: charge.id,
-    object: 'charge',
-    amount: charge.amount,
-    amount_captured: charge.captured,
-    // What was authorised and not captured counts as refunded here.
-    amount_refunded: charge.refunded + (charge.captured > 0 ? charge.amount - charge.captured : 0),
-    balance_transaction: charge.transaction,
-    captured: charge.captured > 0,
-    created: charge.created,
-    currency: payment.currency,
-    customer: payment.buyer.customer,
-    disputed: charge.disputed,
-    livemode: payment.buyer.livemode,
-    metadata: {},
-    paid: true,
-    payment_intent: charge.intent,
-    refunded: charge.refunded === charge.captured && charge.captured > 0,
-    status: 'succeeded',
-    ...(generation === 'old' && { invoice: charge.invoice }),
+    ...charge(shopOf(buyer, created, generation), { id, amount, refunded, currency, payment_intent: intent, invoice }),
+    amount_captured: captured,
+    balance_transaction: made.transaction,
+    captured: captured > 0,
+    disputed: made.disputed,
+    refunded: made.refunded === captured && captured > 0,
   }
 }
 
 export function invoiceObject(
   version: Version,
-  invoice: Invoice,
+  made: Invoice,
 ): Omit<Shown<Stripe.Invoice>, 'lines'> & { lines: object } {
-  const { buyer, price, created, currency, subscription } = invoice
-  const isPaid = invoice.due <= invoice.paid + invoice.outside
-  // Since 2025-03-31 `amount_paid` holds what was paid outside of Stripe; before, it left it out.
-  const paid = version.generation === 'new' ? invoice.paid + invoice.outside : invoice.paid
-  const update = invoice.reason === 'subscription_update'
+  const { id, buyer, price, created, currency, subscription } = made
+  const isNew = version.generation === 'new'
+  const isPaid = made.due <= made.paid + made.outside
+  // Since 2025-03-31 `amount_paid` includes payments outside of Stripe.
+  const paid = isNew ? made.paid + made.outside : made.paid
+  const update = made.reason === 'subscription_update'
   const parts = update
     ? [-Math.floor(price.subtotal / 4), price.subtotal + Math.floor(price.subtotal / 4)]
     : [price.subtotal]
   return {
-    id: invoice.id,
-    object: 'invoice',
-    amount_due: invoice.due,
-    ...(version.generation === 'new' && { amount_overpaid: invoice.overpaid }),
-    amount_paid: paid,
-    amount_remaining: Math.max(0, invoice.due - paid),
-    amount_shipping: 0,
-    attempt_count: 1,
-    attempted: true,
-    auto_advance: false,
-    billing_reason: invoice.reason,
-    collection_method: invoice.outside > 0 ? 'send_invoice' : 'charge_automatically',
-    created,
-    currency,
-    customer: buyer.customer,
-    customer_email: buyer.email,
-    customer_tax_exempt: 'none',
-    discounts: price.discount > 0 ? [`di_${invoice.id}`] : [],
-    ending_balance: invoice.endingBalance,
+    ...invoice(shopOf(buyer, created, version.generation), {
+      id,
+      subscription: subscription?.id ?? null,
+      billing_reason: made.reason,
+      amount_paid: paid,
+      total: price.total,
+      tax: price.tax,
+      currency,
+      payment_intent: made.intent,
+      charge: made.charge,
+      metadata: subscription?.metadata ?? {},
+      only_in_line: version.oldest && !isNew,
+    }),
+    amount_due: made.due,
+    ...(isNew && { amount_overpaid: made.overpaid }),
+    amount_remaining: Math.max(0, made.due - paid),
+    collection_method: made.outside > 0 ? 'send_invoice' : 'charge_automatically',
+    discounts: price.discount > 0 ? [`di_${id}`] : [],
+    ending_balance: made.endingBalance,
     lines: {
       object: 'list',
-      data: parts.map((amount, at) => lineObject(version, invoice, amount, at, update)),
+      data: parts.map((amount, at) => lineObject(version, made, amount, at, update)),
       has_more: false,
-      url: `/v1/invoices/${invoice.id}/lines`,
+      url: `/v1/invoices/${id}/lines`,
     },
-    livemode: buyer.livemode,
-    metadata: invoice.metadata,
-    number: `A-${invoice.id}`,
-    period_end: created,
-    period_start: created,
-    post_payment_credit_notes_amount: invoice.creditedAfter,
-    pre_payment_credit_notes_amount: invoice.creditedBefore,
-    starting_balance: invoice.startingBalance,
+    metadata: made.metadata,
+    post_payment_credit_notes_amount: made.creditedAfter,
+    pre_payment_credit_notes_amount: made.creditedBefore,
+    starting_balance: made.startingBalance,
     status: isPaid ? 'paid' : 'open',
     status_transitions: {
       finalized_at: created,
@@ -359,17 +324,9 @@ export function invoiceObject(
     },
     subtotal: price.subtotal,
     subtotal_excluding_tax: price.inclusive ? price.subtotal - price.tax : price.subtotal,
-    total: price.total,
-    total_discount_amounts: price.discount > 0 ? [{ amount: price.discount, discount: `di_${invoice.id}` }] : [],
-    total_excluding_tax: price.untaxed,
-    ...(version.generation === 'new'
+    total_discount_amounts: price.discount > 0 ? [{ amount: price.discount, discount: `di_${id}` }] : [],
+    ...(isNew
       ? {
-          customer_account: null,
-          parent: subscription && {
-            quote_details: null,
-            subscription_details: { metadata: subscription.metadata, subscription: subscription.id },
-            type: 'subscription_details',
-          },
           total_taxes: taxes(price).map((tax) => ({
             ...tax,
             tax_behavior: price.inclusive ? 'inclusive' : 'exclusive',
@@ -378,18 +335,10 @@ export function invoiceObject(
           })),
         }
       : {
-          application_fee_amount: null,
-          charge: invoice.charge,
-          discount: null,
           paid: isPaid,
-          paid_out_of_band: invoice.outside > 0,
-          payment_intent: invoice.intent,
-          quote: null,
-          subscription: subscription?.id ?? null,
-          ...(!version.oldest && { subscription_details: { metadata: subscription?.metadata ?? null } }),
+          paid_out_of_band: made.outside > 0,
           tax: price.tax || null,
           total_tax_amounts: taxes(price).map((tax) => ({ ...tax, inclusive: price.inclusive, tax_rate: 'txr_1' })),
-          transfer_data: null,
         }),
   }
 }
@@ -450,109 +399,69 @@ function lineObject(version: Version, invoice: Invoice, amount: number, at: numb
 
 /** What one payment paid of an invoice. */
 export function invoicePaymentObject(
-  invoice: Invoice,
+  { id, currency, buyer, intent }: Invoice,
   paid: { id: string; intent: string | null; amount: number; created: number },
 ): Shown<Stripe.InvoicePayment> {
+  const { amount } = paid
   return {
-    id: paid.id,
-    object: 'invoice_payment',
-    amount_paid: paid.amount,
-    amount_requested: paid.amount,
-    created: paid.created,
-    currency: invoice.currency,
-    invoice: invoice.id,
-    is_default: paid.intent === invoice.intent,
-    livemode: invoice.buyer.livemode,
+    ...invoicePayment(shopOf(buyer, paid.created), { id: paid.id, invoice: id, payment_intent: '', amount, currency }),
+    is_default: paid.intent === intent,
     payment:
       paid.intent === null
         ? { payment_record: `pr_${paid.id}`, type: 'payment_record' }
         : { payment_intent: paid.intent, type: 'payment_intent' },
-    status: 'paid',
-    status_transitions: { canceled_at: null, paid_at: paid.created },
   }
 }
 
-export function refundObject(refund: Refund): Shown<Stripe.Refund> {
-  const { charge } = refund
+export function refundObject({ id, charge: of, amount, status, ...made }: Refund): Shown<Stripe.Refund> {
+  const { payment, intent } = of
+  const taken = { id, amount, currency: payment.currency, status, charge: of.id, payment_intent: intent }
   return {
-    id: refund.id,
-    object: 'refund',
-    amount: refund.amount,
-    balance_transaction: refund.transaction,
-    charge: charge.id,
-    created: refund.created,
-    currency: charge.payment.currency,
-    ...(refund.failureTransaction !== null && { failure_balance_transaction: refund.failureTransaction }),
-    ...(refund.status === 'failed' && { failure_reason: 'expired_or_canceled_card' }),
-    metadata: {},
-    payment_intent: charge.intent,
-    ...(refund.status === 'pending' && { pending_reason: 'processing' as const }),
-    reason: 'requested_by_customer',
-    receipt_number: null,
-    source_transfer_reversal: null,
-    status: refund.status,
-    transfer_reversal: null,
+    ...refund(shopOf(payment.buyer, made.created), taken),
+    balance_transaction: made.transaction,
+    ...(made.failureTransaction !== null && { failure_balance_transaction: made.failureTransaction }),
+    ...(status === 'failed' && { failure_reason: 'expired_or_canceled_card' }),
+    ...(status === 'pending' && { pending_reason: 'processing' as const }),
   }
 }
 
-export function disputeObject(
-  dispute: Dispute,
-): Omit<Shown<Stripe.Dispute>, 'balance_transactions'> & { balance_transactions: Transaction[] } {
-  const { charge } = dispute
+export function disputeObject({
+  id,
+  charge: of,
+  amount,
+  currency,
+  status,
+  ...made
+}: Dispute): Omit<Shown<Stripe.Dispute>, 'balance_transactions'> & { balance_transactions: Transaction[] } {
+  const taken = { id, amount, currency, status, charge: of.id, payment_intent: of.intent }
   return {
-    id: dispute.id,
-    object: 'dispute',
-    amount: dispute.amount,
-    balance_transactions: dispute.transactions,
-    charge: charge.id,
-    created: dispute.created,
-    currency: dispute.currency,
-    is_charge_refundable: dispute.status.startsWith('warning_'),
-    livemode: charge.payment.buyer.livemode,
-    metadata: {},
-    payment_intent: charge.intent,
-    reason: 'fraudulent',
-    status: dispute.status,
+    ...dispute(shopOf(of.payment.buyer, made.created), taken),
+    balance_transactions: made.transactions,
+    is_charge_refundable: status.startsWith('warning_'),
   }
 }
 
 export function creditNoteObject({ generation }: Version, note: CreditNote): Shown<Stripe.CreditNote> {
-  const { invoice, refund } = note
+  const { id, invoice: of, amount, outside, refund: given } = note
+  const written = { id, invoice: of.id, amount, outside, currency: of.currency }
   return {
-    id: note.id,
-    object: 'credit_note',
-    amount: note.amount,
-    amount_shipping: 0,
-    created: note.created,
-    currency: invoice.currency,
-    customer: invoice.buyer.customer,
-    discount_amount: 0,
-    invoice: invoice.id,
-    livemode: invoice.buyer.livemode,
-    metadata: {},
-    number: `A-${note.id}`,
-    out_of_band_amount: note.outside || null,
-    reason: 'product_unsatisfactory',
-    status: 'issued',
-    subtotal: note.amount,
-    total: note.amount,
-    type: note.before ? 'pre_payment' : 'post_payment',
-    voided_at: null,
+    ...creditNote(shopOf(of.buyer, note.created, generation), written),
+    ...(note.before && { type: 'pre_payment' as const }),
     ...(generation === 'new'
       ? {
-          post_payment_amount: note.before ? 0 : note.amount,
-          pre_payment_amount: note.before ? note.amount : 0,
-          refunds: refund
+          post_payment_amount: note.before ? 0 : amount,
+          pre_payment_amount: note.before ? amount : 0,
+          refunds: given
             ? [
                 {
-                  amount_refunded: refund.amount,
+                  amount_refunded: given.amount,
                   payment_record_refund: null,
-                  refund: refund.id,
+                  refund: given.id,
                   type: 'refund' as const,
                 },
               ]
             : [],
         }
-      : { refund: refund?.id ?? null }),
+      : { refund: given?.id ?? null }),
   }
 }
