@@ -1,4 +1,4 @@
-import { type Expression, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
@@ -88,75 +88,46 @@ function moves(
   ]
 }
 
-/**
- * Statements that make the totals anew from the rows, each in the hour where its row is now: those that the counting keeps are left to it, as if nothing
- * had been counted.
- */
+/** Statements that compute the totals again from the rows. They leave the work of counting functions to those, as if nothing had been counted. */
 function countAgain(programId: number) {
-  const codesPartner = (codeId: Expression<number | null>, partnerId: Expression<number>) => sql<number>`coalesce(
-    (select k.partner_id from partner_codes k where k.program_id = ${programId} and k.id = ${codeId}), ${partnerId})`
-  const leads = kysely
-    .selectFrom('customers')
-    .select((eb) => [
-      eb.ref('signup_date').$notNull().as('at'),
-      eb.lit<number>(1).as('leads'),
-      eb.lit<number>(0).as('conversions'),
-      'id',
-      'partner_id',
-      eb.val<number | null>(null).as('code_id'),
-      'last_click_at',
-    ])
-    .where('program_id', '=', programId)
-    .where('signup_date', 'is not', null)
-  const conversions = kysely
-    .selectFrom('customers')
-    .select((eb) => [
-      eb.ref('first_purchase_date').$notNull().as('at'),
-      eb.lit<number>(0).as('leads'),
-      eb.lit<number>(1).as('conversions'),
-      'id',
-      // Theirs whose code decided over it.
-      codesPartner(eb.ref('code_id'), eb.ref('partner_id')).as('partner_id'),
-      'code_id',
-      'last_click_at',
-    ])
-    .where('program_id', '=', programId)
-    .where('first_purchase_date', 'is not', null)
+  // A customer whose code decided counts for the code's partner.
+  const facts = sql`(
+    select id, partner_id, null::bigint as code_id, last_click_at, signup_date as at, 1 as leads, 0 as conversions
+    from customers where program_id = ${programId} and signup_date is not null
+    union all
+    select c.id, coalesce(k.partner_id, c.partner_id), c.code_id, c.last_click_at, c.first_purchase_date, 0, 1
+    from customers c left join partner_codes k on k.program_id = c.program_id and k.id = c.code_id
+    where c.program_id = ${programId} and c.first_purchase_date is not null
+  ) fact`
+  const sales = sql`sales s join commissions m on m.program_id = s.program_id and m.sale_id = s.id
+    join customers c on c.program_id = s.program_id and c.id = s.customer_id where s.program_id = ${programId}`
   return [
-    // First, because a run of count-clicks may be moving some into the counters: it is waited for.
-    kysely.deleteFrom('uncounted_clicks').where('program_id', '=', programId),
-    kysely.deleteFrom('uncounted_figures').where('program_id', '=', programId),
-    kysely.deleteFrom('link_clicks').where('program_id', '=', programId),
-    kysely.deleteFrom('link_months').where('program_id', '=', programId),
-    kysely.deleteFrom('grouped_days').where('program_id', '=', programId),
-    kysely.deleteFrom('grouped_months').where('program_id', '=', programId),
-    kysely.deleteFrom('grouped_quarters').where('program_id', '=', programId),
-    kysely.deleteFrom('customer_origins').where('program_id', '=', programId),
+    // The uncounted rows come first: the batch then waits for a run of count-clicks that is moving some into the counters.
+    ...(
+      [
+        'uncounted_clicks',
+        'uncounted_figures',
+        'link_clicks',
+        'link_months',
+        'grouped_days',
+        'grouped_months',
+        'grouped_quarters',
+        'customer_origins',
+        'daily_totals',
+        'daily_money',
+      ] as const
+    ).map((table) => kysely.deleteFrom(table).where('program_id', '=', programId)),
     kysely
       .insertInto('uncounted_clicks')
       .columns(['program_id', 'link_id', 'clicked_at', 'event_id'])
-      .expression((eb) =>
-        eb
-          .selectFrom('affiliate_click_events')
-          .select((event) => ['program_id', event.ref('link_id').$notNull().as('link_id'), 'click_timestamp', 'id'])
-          .where('program_id', '=', programId),
+      .expression(
+        sql`select program_id, link_id, click_timestamp, id from affiliate_click_events where program_id = ${programId}`,
       ),
     kysely
       .insertInto('uncounted_figures')
       .columns(['program_id', 'customer_id', 'partner_id', 'code_id', 'clicked_at', 'at', 'leads', 'conversions'])
-      .expression((eb) =>
-        eb
-          .selectFrom(leads.unionAll(conversions).as('fact'))
-          .select((fact) => [
-            fact.val(programId).as('program_id'),
-            'fact.id',
-            'fact.partner_id',
-            'fact.code_id',
-            'fact.last_click_at',
-            'fact.at',
-            'fact.leads',
-            'fact.conversions',
-          ]),
+      .expression(
+        sql`select ${programId}::bigint, id, partner_id, code_id, last_click_at, at, leads, conversions from ${facts}`,
       ),
     kysely
       .insertInto('uncounted_figures')
@@ -172,46 +143,15 @@ function countAgain(programId: number) {
         'revenue_cents',
         'commission_cents',
       ])
-      .expression((eb) =>
-        eb
-          .selectFrom('sales as s')
-          .innerJoin('commissions as m', (join) =>
-            join.onRef('m.program_id', '=', 's.program_id').onRef('m.sale_id', '=', 's.id'),
-          )
-          .innerJoin('customers as c', (join) =>
-            join.onRef('c.program_id', '=', 's.program_id').onRef('c.id', '=', 's.customer_id'),
-          )
-          .select((sale) => [
-            's.program_id',
-            'c.id',
-            sale.ref('s.partner_id').$notNull().as('partner_id'),
-            's.code_id',
-            'c.last_click_at',
-            's.sale_date',
-            's.currency',
-            sale.lit<number>(1).as('sales'),
-            's.amount_cents',
-            'm.amount_cents as commission_cents',
-          ])
-          .where('s.program_id', '=', programId),
+      .expression(
+        sql`select s.program_id, c.id, s.partner_id, s.code_id, c.last_click_at, s.sale_date, s.currency, 1, s.amount_cents, m.amount_cents from ${sales}`,
       ),
-    kysely.deleteFrom('daily_totals').where('program_id', '=', programId),
     kysely
       .insertInto('daily_totals')
       .columns(['program_id', 'day', 'slot', 'leads', 'conversions'])
-      .expression((eb) =>
-        eb
-          .selectFrom(leads.unionAll(conversions).as('fact'))
-          .select((fact) => [
-            fact.val(programId).as('program_id'),
-            fact.fn('utc_day', ['at']).as('day'),
-            fact.fn('counter_slot', ['at']).as('slot'),
-            fact.fn.sum('leads').as('leads'),
-            fact.fn.sum('conversions').as('conversions'),
-          ])
-          .groupBy((fact) => [fact.fn('utc_day', ['at']), fact.fn('counter_slot', ['at'])]),
+      .expression(
+        sql`select ${programId}::bigint, utc_day(at), counter_slot(at), sum(leads), sum(conversions) from ${facts} group by 2, 3`,
       ),
-    kysely.deleteFrom('daily_money').where('program_id', '=', programId),
     kysely
       .insertInto('daily_money')
       .columns([
@@ -224,29 +164,9 @@ function countAgain(programId: number) {
         'commission_cents',
         'refunded_cents',
       ])
-      .expression((eb) =>
-        eb
-          .selectFrom('sales as s')
-          .innerJoin('commissions as m', (join) =>
-            join.onRef('m.program_id', '=', 's.program_id').onRef('m.sale_id', '=', 's.id'),
-          )
-          .select((sale) => [
-            's.program_id',
-            sale.fn('utc_day', ['s.sale_date']).as('day'),
-            's.currency',
-            sale.fn('counter_slot', ['s.sale_date']).as('slot'),
-            sale.fn.countAll().as('sales'),
-            sale.fn.sum('s.amount_cents').as('revenue_cents'),
-            sale.fn.sum('m.amount_cents').as('commission_cents'),
-            sale.fn.sum('s.refunded_cents').as('refunded_cents'),
-          ])
-          .where('s.program_id', '=', programId)
-          .groupBy((sale) => [
-            's.program_id',
-            sale.fn('utc_day', ['s.sale_date']),
-            's.currency',
-            sale.fn('counter_slot', ['s.sale_date']),
-          ]),
+      .expression(
+        sql`select s.program_id, utc_day(s.sale_date), s.currency, counter_slot(s.sale_date), count(*),
+          sum(s.amount_cents), sum(m.amount_cents), sum(s.refunded_cents) from ${sales} group by 1, 2, 3, 4`,
       ),
   ]
 }

@@ -6,7 +6,7 @@ import {
   customer,
   dispute,
   type Generation,
-  invoice,
+  invoice as writeInvoice,
   invoicePayment,
   paymentIntent,
   refund,
@@ -286,7 +286,7 @@ export function invoiceObject(
     ? [-Math.floor(price.subtotal / 4), price.subtotal + Math.floor(price.subtotal / 4)]
     : [price.subtotal]
   return {
-    ...invoice(shopOf(buyer, created, version.generation), {
+    ...writeInvoice(shopOf(buyer, created, version.generation), {
       id,
       subscription: subscription?.id ?? null,
       billing_reason: made.reason,
