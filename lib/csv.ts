@@ -21,3 +21,12 @@ export function toCsv<Column extends string>(
 ): string {
   return csvLines([columns, ...rows.map((row) => columns.map((column) => row[column] ?? null))])
 }
+
+/** The same with cells that functions read from the rows: all of `cells`, or the named columns of them. */
+export function csvOf<Row>(
+  rows: readonly Row[],
+  cells: Record<string, (row: Row) => Value>,
+  columns = Object.keys(cells),
+): string {
+  return csvLines([columns, ...rows.map((row) => columns.map((column) => cells[column]?.(row) ?? null))])
+}

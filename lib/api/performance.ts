@@ -179,6 +179,15 @@ const response = () =>
 
 const listed = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(', ')
 
+const exampleFigures = {
+  clicks: 120,
+  leads: 12,
+  conversions: 3,
+  sales: 3,
+  revenue_cents: 14700,
+  commission_cents: 2940,
+}
+
 /** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
 export const groupedPerformance = (): Operation => ({
   id: 'performanceByGroup',
@@ -267,46 +276,13 @@ export const groupedPerformance = (): Operation => ({
       time_zone: 'Europe/Berlin',
       interval: 'month',
       currency: 'usd',
-      total: {
-        clicks: 120,
-        leads: 12,
-        conversions: 3,
-        sales: 3,
-        revenue_cents: 14700,
-        commission_cents: 2940,
-        intervals: [
-          {
-            start: '2026-01-01',
-            clicks: 120,
-            leads: 12,
-            conversions: 3,
-            sales: 3,
-            revenue_cents: 14700,
-            commission_cents: 2940,
-          },
-        ],
-      },
+      total: { ...exampleFigures, intervals: [{ start: '2026-01-01', ...exampleFigures }] },
       data: [
         {
           value: '2',
           label: 'Nora Field',
-          clicks: 120,
-          leads: 12,
-          conversions: 3,
-          sales: 3,
-          revenue_cents: 14700,
-          commission_cents: 2940,
-          intervals: [
-            {
-              start: '2026-01-01',
-              clicks: 120,
-              leads: 12,
-              conversions: 3,
-              sales: 3,
-              revenue_cents: 14700,
-              commission_cents: 2940,
-            },
-          ],
+          ...exampleFigures,
+          intervals: [{ start: '2026-01-01', ...exampleFigures }],
         },
       ],
     }),

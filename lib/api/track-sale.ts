@@ -44,6 +44,15 @@ const saleResponse = () =>
     test_mode: z.optional(z.literal(true)),
   })
 
+const exampleSale = {
+  sale_id: 1,
+  transaction_id: 'order-1001',
+  attributed: true,
+  commission_id: 1,
+  commission_cents: 980,
+  currency: 'usd',
+}
+
 /** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
 export const trackSale = (): Operation => ({
   id: 'trackSale',
@@ -79,30 +88,16 @@ export const trackSale = (): Operation => ({
   },
   errors: ['duplicate_transaction'],
   examples: [
-    answered(
-      'sale',
-      'A first payment',
-      {
-        sale_id: 1,
-        transaction_id: 'order-1001',
-        attributed: true,
-        commission_id: 1,
-        commission_cents: 980,
-        currency: 'usd',
-      },
-      { transaction_id: 'order-1001', customer_key: 'user-1', amount_cents: 4900, currency: 'usd' },
-    ),
+    answered('sale', 'A first payment', exampleSale, {
+      transaction_id: 'order-1001',
+      customer_key: 'user-1',
+      amount_cents: 4900,
+      currency: 'usd',
+    }),
     answered(
       'renewal',
       'A renewal of a subscription',
-      {
-        sale_id: 2,
-        transaction_id: 'in_1002',
-        attributed: true,
-        commission_id: 2,
-        commission_cents: 580,
-        currency: 'usd',
-      },
+      { ...exampleSale, sale_id: 2, transaction_id: 'in_1002', commission_id: 2, commission_cents: 580 },
       {
         transaction_id: 'in_1002',
         customer_key: 'user-1',
@@ -115,26 +110,19 @@ export const trackSale = (): Operation => ({
     answered(
       'coupon',
       'A sale without a click, by the code of a partner',
-      {
-        sale_id: 6,
-        transaction_id: 'order-1006',
-        attributed: true,
-        commission_id: 4,
-        commission_cents: 980,
-        currency: 'usd',
-      },
+      { ...exampleSale, sale_id: 6, transaction_id: 'order-1006', commission_id: 4 },
       { transaction_id: 'order-1006', customer_key: 'user-10', amount_cents: 4900, coupon: 'JANE20' },
     ),
     answered(
       'unattributed',
       'A customer whom no partner brought',
       {
+        ...exampleSale,
         sale_id: 3,
         transaction_id: 'order-1003',
         attributed: false,
         commission_id: null,
         commission_cents: 0,
-        currency: 'usd',
       },
       { transaction_id: 'order-1003', customer_key: 'user-9', amount_cents: 1000 },
     ),
@@ -156,15 +144,7 @@ export const trackSale = (): Operation => ({
     answered(
       'test',
       'A test sale',
-      {
-        sale_id: 5,
-        transaction_id: 'order-1001',
-        attributed: true,
-        commission_id: null,
-        commission_cents: 0,
-        currency: 'usd',
-        test_mode: true,
-      },
+      { ...exampleSale, sale_id: 5, commission_id: null, commission_cents: 0, test_mode: true },
       {
         transaction_id: 'order-1001',
         customer_key: 'user-1',

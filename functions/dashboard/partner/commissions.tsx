@@ -1,6 +1,5 @@
-import { toCsv } from '../../../lib/csv.ts'
 import { listCommissions } from '../../../lib/money/commission-list.ts'
-import { causeColumn, commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
+import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../parts/commission.tsx'
 import { renderPartner } from '../parts/layout.tsx'
 import { csvResponse, csvRows, ListPage, readPageById, stateIn } from '../parts/list.tsx'
 import { createPages, requirePartner } from '../parts/page.ts'
@@ -56,16 +55,6 @@ const noneYet = {
 partnerCommissionPages.get(`${address}.csv`, requirePartner, async (c) => {
   const { id: userId } = c.get('viewer').user
   const commissions = await listCommissions(c.get('db'), { userId }, { limit: csvRows })
-  const columns = [
-    'id',
-    'made',
-    'kind',
-    'transaction_id',
-    'status',
-    'currency',
-    'amount',
-    'reversed',
-    'reason',
-  ] as const
-  return csvResponse(c, 'commissions', toCsv(columns, commissions.map(commissionRow)))
+  const columns = ['id', 'made', 'kind', 'transaction_id', 'status', 'currency', 'amount', 'reversed', 'reason']
+  return csvResponse(c, 'commissions', commissionsCsv(commissions, columns))
 })

@@ -1,5 +1,6 @@
 import type { CommissionStatus, ListedCommission } from '../../../lib/money/commission-list.ts'
 import { wordsOfRule } from '../../../lib/review-rules.ts'
+import { csvOf } from '../../../lib/csv.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { Badge } from './blocks.tsx'
 import { Day } from './format.tsx'
@@ -30,25 +31,28 @@ export function causeColumn(explanationOf: (of: { programId: number; transaction
 }
 
 /** A commission as a row of a CSV file. */
-export function commissionRow(commission: ListedCommission) {
-  return {
-    id: commission.id,
-    made: commission.created_at,
-    partner_id: commission.partner_id,
-    partner: commission.partner_name,
-    kind: commission.kind,
-    transaction_id: commission.transaction_id,
-    status: commission.status,
-    currency: commission.currency,
-    amount: majorUnits(commission.amount_cents, commission.currency),
-    reversed: majorUnits(commission.reversed_cents, commission.currency),
-    reason: commission.reason,
-    hold_until: commission.hold_until,
-    review_reason: commission.review_reason,
-    held: commission.held_at,
-    flags: commission.flags?.join(' ') ?? null,
-  }
-}
+export const commissionsCsv = (commissions: ListedCommission[], columns?: string[]) =>
+  csvOf(
+    commissions,
+    {
+      id: ({ id }) => id,
+      made: (commission) => commission.created_at,
+      partner_id: (commission) => commission.partner_id,
+      partner: (commission) => commission.partner_name,
+      kind: ({ kind }) => kind,
+      transaction_id: (commission) => commission.transaction_id,
+      status: ({ status }) => status,
+      currency: ({ currency }) => currency,
+      amount: (commission) => majorUnits(commission.amount_cents, commission.currency),
+      reversed: (commission) => majorUnits(commission.reversed_cents, commission.currency),
+      reason: ({ reason }) => reason,
+      hold_until: (commission) => commission.hold_until,
+      review_reason: (commission) => commission.review_reason,
+      held: (commission) => commission.held_at,
+      flags: ({ flags }) => flags?.join(' ') ?? null,
+    },
+    columns,
+  )
 
 /** The state of a commission, and what it waits for or what took it back. */
 function State({ commission }: { commission: ListedCommission }) {

@@ -15,7 +15,7 @@ import { renderProgram } from '../parts/layout.tsx'
 import { askedOf, asQuery, csvRows, exportCsv, ListPage, readPageById } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
 import { amountProblem, smallestUnits } from '../parts/typed-number.ts'
-import { partnerAddress, partnerPageOf } from './partner-columns.tsx'
+import { partnerAddress, partnerColumn, partnerPageOf } from './partner-columns.tsx'
 
 /** Manual commissions and deductions: all of a program, and making one for a partner. */
 export const adjustmentPages = createPages()
@@ -52,19 +52,7 @@ adjustmentPages.get('/programs/:programId/adjustments', requireProgram('commissi
         what="Partner, note or transaction id"
         page={page}
         caption="Manual commissions and deductions, newest first"
-        columns={[
-          made,
-          {
-            label: 'Partner',
-            cell: ({ partner_id: id, partner_name: name }) => (
-              <a href={partnerAddress(program.id, id)}>
-                <strong>{name}</strong>
-              </a>
-            ),
-          },
-          whatColumn((_, sale) => saleAddress(program.id, sale)),
-          amount,
-        ]}
+        columns={[made, partnerColumn(program.id), whatColumn((_, sale) => saleAddress(program.id, sale)), amount]}
         empty={{
           title: 'No manual commissions yet',
           text: (

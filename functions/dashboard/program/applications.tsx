@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
-import { toCsv } from '../../../lib/csv.ts'
+import { csvOf } from '../../../lib/csv.ts'
 import { openDatabase } from '../../../lib/database.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { mailApprovals, mailRejection } from '../../../lib/programs/application-mails.ts'
@@ -152,29 +152,18 @@ applicationPages.get('/programs/:programId/applications.csv', requireProgram('pa
   const program = c.get('program')
   const asked = askedIn(c)
   const applications = await listApplications(c.get('db'), program.id, { limit: csvRows, ...asked })
-  const columns = [
-    'id',
-    'applied',
-    'name',
-    'email',
-    'state',
-    'terms_version',
-    'partner_id',
-    'decided',
-    'answers',
-  ] as const
-  const rows = applications.map((application) => ({
-    id: application.id,
-    applied: application.applied_at.toISOString(),
-    name: application.name,
-    email: asked.searchesEmail ? application.email : null,
-    state: application.status,
-    terms_version: application.terms_version,
-    partner_id: application.partner_id,
-    decided: application.decided_at?.toISOString() ?? null,
-    answers: application.answers.map(({ question, answer }) => `${question}: ${answer}`).join('\n'),
-  }))
-  return await exportCsv(c, `applications-${program.id}`, toCsv(columns, rows))
+  const text = csvOf(applications, {
+    id: ({ id }) => id,
+    applied: (application) => application.applied_at,
+    name: ({ name }) => name,
+    email: ({ email }) => (asked.searchesEmail ? email : null),
+    state: ({ status }) => status,
+    terms_version: (application) => application.terms_version,
+    partner_id: (application) => application.partner_id,
+    decided: (application) => application.decided_at,
+    answers: ({ answers }) => answers.map(({ question, answer }) => `${question}: ${answer}`).join('\n'),
+  })
+  return await exportCsv(c, `applications-${program.id}`, text)
 })
 
 const missing = 'This program has no such application.'

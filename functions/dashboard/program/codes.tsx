@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { toCsv } from '../../../lib/csv.ts'
+import { csvOf } from '../../../lib/csv.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { type CodeWithFigures, codeText, listCodeFigures } from '../../../lib/programs/codes.ts'
@@ -68,29 +68,18 @@ codePages.get('/programs/:programId/codes', requireProgram('partner:list'), asyn
 codePages.get('/programs/:programId/codes.csv', requireProgram('partner:list'), async (c) => {
   const { id: programId, currency } = c.get('program')
   const codes = await listCodeFigures(c.get('db'), programId, { limit: csvRows })
-  const columns = [
-    'id',
-    'code',
-    'partner_id',
-    'partner',
-    'promotion_code_id',
-    'created',
-    'revoked',
-    'sales',
-    'commission',
-  ] as const
-  const rows = codes.map((code) => ({
-    id: code.id,
-    code: code.code,
-    partner_id: code.partner_id,
-    partner: code.partner_name,
-    promotion_code_id: code.promotion_code_id,
-    created: code.created_at,
-    revoked: code.revoked_at,
-    sales: code.sales,
-    commission: majorUnits(code.commission_cents, currency),
-  }))
-  return await exportCsv(c, `codes-${programId}`, toCsv(columns, rows))
+  const text = csvOf(codes, {
+    id: ({ id }) => id,
+    code: ({ code }) => code,
+    partner_id: (code) => code.partner_id,
+    partner: (code) => code.partner_name,
+    promotion_code_id: (code) => code.promotion_code_id,
+    created: (code) => code.created_at,
+    revoked: (code) => code.revoked_at,
+    sales: ({ sales }) => sales,
+    commission: (code) => majorUnits(code.commission_cents, currency),
+  })
+  return await exportCsv(c, `codes-${programId}`, text)
 })
 
 function Revoke({ code, address }: { code: CodeWithFigures; address: string }) {

@@ -1,7 +1,6 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
-import { toCsv } from '../../../lib/csv.ts'
 import { type commissionSorts, listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
 import {
   approveCommission,
@@ -12,7 +11,7 @@ import {
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { backTo, idInPath } from '../parts/address.ts'
 import { Badge } from '../parts/blocks.tsx'
-import { causeColumn, commissionColumns, commissionRow, commissionStates } from '../parts/commission.tsx'
+import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../parts/commission.tsx'
 import { saleAddress } from '../parts/explanation.tsx'
 import { Field, PostButton, ReasonMenu } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
@@ -45,7 +44,7 @@ import { createPages, type ProgramContext, requireProgram } from '../parts/page.
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../parts/selection.tsx'
 import { adjustmentsAddress } from './adjustments.tsx'
 import { customerAddress } from './customer.tsx'
-import { partnerAddress } from './partner-columns.tsx'
+import { partnerColumn } from './partner-columns.tsx'
 import { reviewsAddress } from './reviews.tsx'
 
 /** What partners earned, and deciding on it before its hold ends. */
@@ -157,14 +156,7 @@ function Commissions({ program, asked, page, form: shown }: CommissionsProps) {
             ),
         },
         made,
-        {
-          label: 'Partner',
-          cell: ({ partner_id: id, partner_name: name }) => (
-            <a href={partnerAddress(program.id, id)}>
-              <strong>{name}</strong>
-            </a>
-          ),
-        },
+        partnerColumn(program.id),
         {
           label: 'Earned for',
           cell: (commission) => (
@@ -293,24 +285,7 @@ function Decisions({ commission, address, form: shown }: OneProps & { address: s
 commissionPages.get('/programs/:programId/commissions.csv', requireProgram('commission:list'), async (c) => {
   const { id: programId } = c.get('program')
   const commissions = await listCommissions(c.get('db'), { programId }, { limit: csvRows, ...askedIn(c) })
-  const columns = [
-    'id',
-    'made',
-    'partner_id',
-    'partner',
-    'kind',
-    'transaction_id',
-    'status',
-    'currency',
-    'amount',
-    'reversed',
-    'reason',
-    'hold_until',
-    'review_reason',
-    'held',
-    'flags',
-  ] as const
-  return await exportCsv(c, `commissions-${programId}`, toCsv(columns, commissions.map(commissionRow)))
+  return await exportCsv(c, `commissions-${programId}`, commissionsCsv(commissions))
 })
 
 const missing = 'This program has no such commission.'

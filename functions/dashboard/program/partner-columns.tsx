@@ -1,5 +1,6 @@
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { csvOf } from '../../../lib/csv.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { linksListed } from '../../../lib/programs/links.ts'
 import type { PartnerOfProgram, PartnerWithClicks, PartnerWithCodes } from '../../../lib/programs/partners.ts'
@@ -21,21 +22,22 @@ export function partnerColumns(program: ViewerProgram): Column<PartnerWithClicks
   ]
 }
 
-/** A partner as a row of a CSV file. */
-export function partnerRow(program: ViewerProgram, partner: PartnerWithCodes) {
-  return {
-    id: partner.id,
-    name: partner.name,
-    email: emailOf(program, partner),
-    group: partner.group_name,
-    active: partner.is_active,
-    codes: partner.codes,
-    ...partner.all_links,
-    sales: partner.sales,
-    balance: partner.balances.map((b) => `${majorUnits(b.balance_cents, b.currency)} ${b.currency}`).join(' '),
-    added: partner.created_at,
-  }
-}
+/** Partners as CSV text. */
+export const partnersCsv = (program: ViewerProgram, partners: PartnerWithCodes[]) =>
+  csvOf(partners, {
+    id: ({ id }) => id,
+    name: ({ name }) => name,
+    email: (partner) => emailOf(program, partner),
+    group: (partner) => partner.group_name,
+    active: (partner) => partner.is_active,
+    codes: ({ codes }) => codes,
+    clicks: (partner) => partner.all_links.clicks,
+    bot_clicks: (partner) => partner.all_links.bot_clicks,
+    sales: ({ sales }) => sales,
+    balance: ({ balances }) =>
+      balances.map((b) => `${majorUnits(b.balance_cents, b.currency)} ${b.currency}`).join(' '),
+    added: (partner) => partner.created_at,
+  })
 
 /** A partner is paid to their e-mail address unless they said another, so it is for those who may see payout addresses. */
 function emailOf({ roles }: ViewerProgram, { email }: PartnerOfProgram): string | null {
@@ -52,6 +54,16 @@ function Clicks({ clicks: { clicks, bot_clicks: botClicks } }: { clicks: Partner
 }
 
 const ends = { paused: 'Deactivated', program: 'Ended', partner: 'Left' }
+
+/** The column of a program's list that names the partner of each row. */
+export const partnerColumn = (programId: number) => ({
+  label: 'Partner',
+  cell: ({ partner_id: id, partner_name: name }: { partner_id: number; partner_name: string }) => (
+    <a href={partnerAddress(programId, id)}>
+      <strong>{name}</strong>
+    </a>
+  ),
+})
 
 /** Where a program has the page of a partner. */
 export const partnerAddress = (programId: number, partnerId: number) => `/programs/${programId}/partners/${partnerId}`

@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
-import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { nameField } from '../../../lib/names.ts'
 import {
@@ -36,7 +35,7 @@ import {
 } from '../parts/list.tsx'
 import { createPages, type ProgramContext, requireProgram, requireVerified } from '../parts/page.ts'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../parts/selection.tsx'
-import { PartnerActions, partnerAddress, partnerColumns, partnerRow } from './partner-columns.tsx'
+import { PartnerActions, partnerAddress, partnerColumns, partnersCsv } from './partner-columns.tsx'
 
 /** A program's partners: who they are, their links, what they brought and what they are owed. */
 export const partnerPages = createPages()
@@ -220,27 +219,7 @@ partnerPages.get('/programs/:programId/partners', requireProgram('partner:list')
 partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
   const partners = await listPartnersWithCodes(c.get('db'), program.id, { limit: csvRows, ...askedIn(c) })
-  const columns = [
-    'id',
-    'name',
-    'email',
-    'group',
-    'active',
-    'codes',
-    'clicks',
-    'bot_clicks',
-    'sales',
-    'balance',
-    'added',
-  ] as const
-  return await exportCsv(
-    c,
-    `partners-${program.id}`,
-    toCsv(
-      columns,
-      partners.map((partner) => partnerRow(program, partner)),
-    ),
-  )
+  return await exportCsv(c, `partners-${program.id}`, partnersCsv(program, partners))
 })
 
 const addForm = z.object({
