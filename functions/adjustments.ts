@@ -10,14 +10,12 @@ import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications
 const app = createProgramApi<RelayEnv>()
 const all = '/api/v1/adjustments'
 
-/** GET /api/v1/adjustments, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', adjustmentsQuery, known), async (c) => {
   const query = c.req.valid('query')
   const adjustments = await listAdjustments(c.get('db'), { programId: c.get('programId') }, pageOf(query))
   return c.json(listed(adjustments, query.limit, asAdjustment, idCursorOf))
 })
 
-/** POST /api/v1/adjustments, scope `manage`, with an Idempotency-Key: 200 `{success, adjustment}`; 404, 409. */
 app.post(all, limitBody, withKey('manage'), accept('json', newAdjustment, known), withIdempotency, async (c) => {
   const [programId, requestId] = [c.get('programId'), c.get('requestId')]
   const asked = asNewAdjustment(c.req.valid('json'))

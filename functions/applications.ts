@@ -38,14 +38,12 @@ const app = createProgramApi<RelayEnv & ApplicationMailEnv>()
 const [all, one, page] = ['/api/v1/applications', '/api/v1/applications/:application_id', '/api/v1/join-page'] as const
 const named = accept('param', applicationPath, known)
 
-/** GET /api/v1/applications, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', applicationsQuery, known), async (c) => {
   const query = c.req.valid('query')
   const applications = await listApplications(c.get('db'), c.get('programId'), pageOf(query))
   return c.json(listed(applications, query.limit, asApplication, idCursorOf))
 })
 
-/** POST /api/v1/applications, scope `manage`, with an Idempotency-Key: 200 `{success, application}`; 409 where it is not taken. */
 app.post(all, limitBody, withKey('manage'), accept('json', newApplication, known), withIdempotency, async (c) => {
   if (!canMail(c.env)) throw new ApiError('unavailable', mailIsMissing)
   const { name, email, answers = [], terms_version: terms = null } = c.req.valid('json')
@@ -61,13 +59,11 @@ app.post(all, limitBody, withKey('manage'), accept('json', newApplication, known
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 
-/** GET /api/v1/applications/{application_id}, scope `read`: 200 `{success, application}`; 404. */
 app.get(one, withKey('read'), named, async (c) => {
   const application = await readApplication(c.get('db'), c.get('programId'), c.req.valid('param').application_id)
   return c.json({ success: true, application: asApplication(application) })
 })
 
-/** PATCH /api/v1/applications/{application_id}, scope `manage`: 200 `{success, application}`; 404, 409 where it was decided otherwise. */
 app.patch(one, limitBody, withKey('manage'), named, accept('json', applicationDecision, known), async (c) => {
   const [db, programId, id] = [c.get('db'), c.get('programId'), c.req.valid('param').application_id]
   const { status, group_id: groupId = null, note = null, notify = false } = c.req.valid('json')
@@ -82,7 +78,6 @@ app.patch(one, limitBody, withKey('manage'), named, accept('json', applicationDe
   return c.json({ success: true, application: asApplication(application) })
 })
 
-/** DELETE /api/v1/applications/{application_id}, scope `manage`: 200 `{success, deleted_id}`; 404, 409 where it waits or was approved. */
 app.delete(one, withKey('manage'), named, async (c) => {
   const id = c.req.valid('param').application_id
   await deleteApplication(c.get('db'), c.get('programId'), id)
@@ -90,13 +85,11 @@ app.delete(one, withKey('manage'), named, async (c) => {
 })
 app.all(one, onlyMethods('GET', 'HEAD', 'PATCH', 'DELETE'))
 
-/** GET /api/v1/join-page, scope `read`: 200 `{success, join_page}`. */
 app.get(page, withKey('read'), async (c) => {
   const read = await readJoinPage(c.get('db'), c.get('programId'))
   return c.json({ success: true, join_page: asJoinPage(read, c.env.BASE_URL) })
 })
 
-/** PATCH /api/v1/join-page, scope `manage`: 200 `{success, join_page}`; 409 where another program has the address. */
 app.patch(page, limitBody, withKey('manage'), accept('json', joinPageChanges, known), async (c) => {
   const changed = await changeJoinPage(c.get('db'), c.get('programId'), c.req.valid('json'))
   return c.json({ success: true, join_page: asJoinPage(changed, c.env.BASE_URL) })

@@ -12,7 +12,6 @@ const app = createProgramApi<StripeEnv>()
 const [all, one] = ['/api/v1/codes', '/api/v1/codes/:code_id'] as const
 const named = accept('param', codePath, known)
 
-/** GET /api/v1/codes, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', codesQuery, known), async (c) => {
   const { partner_id: partnerId, status, ...query } = c.req.valid('query')
   const isRevoked = status && status === 'revoked'
@@ -20,20 +19,17 @@ app.get(all, withKey('read'), accept('query', codesQuery, known), async (c) => {
   return c.json(listed(codes, query.limit, asCode, idCursorOf))
 })
 
-/** POST /api/v1/codes, scope `manage`, with an Idempotency-Key: 200 `{success, code}`; 409 without the partner or where the code is another's. */
 app.post(all, limitBody, withKey('manage'), accept('json', newCode, known), withIdempotency, async (c) => {
   const code = await makeOnce(() => makePartnerCode(c.get('db'), c.env, c.get('programId'), c.req.valid('json')))
   return c.json({ success: true, code: asCode(code) })
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 
-/** GET /api/v1/codes/{code_id}, scope `read`: 200 `{success, code}`; 404. */
 app.get(one, withKey('read'), named, async (c) => {
   const code = await readCode(c.get('db'), c.get('programId'), c.req.valid('param').code_id)
   return c.json({ success: true, code: asCode(code) })
 })
 
-/** DELETE /api/v1/codes/{code_id}, scope `manage`: 200 `{success, code}`; 404; 409 where Stripe refuses. */
 app.delete(one, withKey('manage'), named, async (c) => {
   const code = await revokePartnerCode(c.get('db'), c.env, c.get('programId'), c.req.valid('param').code_id)
   return c.json({ success: true, code: asCode(code) })

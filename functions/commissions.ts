@@ -16,14 +16,12 @@ import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications
 const app = createProgramApi<RelayEnv>()
 const [all, one] = ['/api/v1/commissions', '/api/v1/commissions/:commission_id'] as const
 
-/** GET /api/v1/commissions, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', commissionsQuery, known), async (c) => {
   const query = c.req.valid('query')
   const commissions = await listCommissions(c.get('db'), { programId: c.get('programId') }, pageOf(query))
   return c.json(listed(commissions, query.limit, asCommission, idCursorOf))
 })
 
-/** PATCH /api/v1/commissions, scope `manage`: 200 `{success, changed, data}`, the commissions named as they are then. */
 app.patch(all, limitBody, withKey('manage'), accept('json', commissionDecisions, known), async (c) => {
   const { ids, reason } = c.req.valid('json')
   const outbox: RelayMessage[] = []
@@ -33,7 +31,6 @@ app.patch(all, limitBody, withKey('manage'), accept('json', commissionDecisions,
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'PATCH'))
 
-/** PATCH /api/v1/commissions/{commission_id}, scope `manage`: 200 `{success, commission}`; 404, 409 where it was decided otherwise. */
 app.patch(
   one,
   limitBody,

@@ -8,7 +8,6 @@ import { listCustomers, readCustomer } from '../lib/tracking/customer-list.ts'
 const app = createProgramApi()
 const [all, one] = ['/api/v1/customers', '/api/v1/customers/:customer'] as const
 
-/** GET /api/v1/customers, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', customersQuery, known), async (c) => {
   const query = c.req.valid('query')
   const customers = await listCustomers(c.get('db'), c.get('programId'), pageOf(query))
@@ -16,7 +15,6 @@ app.get(all, withKey('read'), accept('query', customersQuery, known), async (c) 
 })
 app.all(all, onlyMethods('GET', 'HEAD'))
 
-/** GET /api/v1/customers/{click id or customer key}, scope `read`: 200 `{success, customer}`; 404. */
 app.get(one, withKey('read'), accept('param', customerPath, known), async (c) => {
   const customer = await readCustomer(c.get('db'), c.get('programId'), c.req.valid('param').customer)
   return c.json({ success: true, customer: asCustomer(customer) })

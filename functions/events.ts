@@ -8,7 +8,6 @@ import { listEvents } from '../lib/tracking/events.ts'
 const app = createProgramApi()
 const path = '/api/v1/events'
 
-/** GET /api/v1/events, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(path, withKey('read'), accept('query', eventListQuery, known), async (c) => {
   const { limit, cursor: after, event_type: eventType, ...dates } = c.req.valid('query')
   const events = await listEvents(c.get('db'), c.get('programId'), { ...dates, eventType, after }, limit + 1)

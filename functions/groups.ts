@@ -22,14 +22,12 @@ const [all, one, members] = ['/api/v1/groups', '/api/v1/groups/:group_id', '/api
 const [rules, previews] = ['/api/v1/rules', '/api/v1/rules/preview'] as const
 const named = accept('param', groupPath, known)
 
-/** GET /api/v1/groups, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', groupsQuery, known), async (c) => {
   const query = c.req.valid('query')
   const groups = await listGroups(c.get('db'), c.get('programId'), pageOf(query))
   return c.json(listed(groups, query.limit, asGroup, idCursorOf))
 })
 
-/** POST /api/v1/groups, scope `manage`, with an Idempotency-Key: 200 `{success, group}`; 409 where the name is taken. */
 app.post(all, limitBody, withKey('manage'), accept('json', newGroup, known), withIdempotency, async (c) => {
   const { name, rules: given = [] } = c.req.valid('json')
   const group = await makeOnce(() => makeGroup(c.get('db'), c.get('programId'), { name, rules: given }))
@@ -37,20 +35,17 @@ app.post(all, limitBody, withKey('manage'), accept('json', newGroup, known), wit
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 
-/** GET /api/v1/groups/{group_id}, scope `read`: 200 `{success, group}`; 404. */
 app.get(one, withKey('read'), named, async (c) => {
   const group = await readGroup(c.get('db'), c.get('programId'), c.req.valid('param').group_id)
   return c.json({ success: true, group: asGroup(group) })
 })
 
-/** PATCH /api/v1/groups/{group_id}, scope `manage`: 200 `{success, group}`; 404, 409. */
 app.patch(one, limitBody, withKey('manage'), named, accept('json', groupChanges, known), async (c) => {
   const id = c.req.valid('param').group_id
   const group = await changeGroup(c.get('db'), c.get('programId'), id, c.req.valid('json'))
   return c.json({ success: true, group: asGroup(group) })
 })
 
-/** DELETE /api/v1/groups/{group_id}, scope `manage`: 200 `{success, deleted_id}`; 404. */
 app.delete(one, withKey('manage'), named, async (c) => {
   const id = c.req.valid('param').group_id
   await removeGroup(c.get('db'), c.get('programId'), id)
@@ -58,7 +53,6 @@ app.delete(one, withKey('manage'), named, async (c) => {
 })
 app.all(one, onlyMethods('GET', 'HEAD', 'PATCH', 'DELETE'))
 
-/** POST /api/v1/groups/{group_id}/partners, scope `manage`: 200 `{success, partners}`, how many of them the program has; 404. */
 app.post(members, limitBody, withKey('manage'), named, accept('json', movedPartners, known), async (c) => {
   const { partner_ids: ids } = c.req.valid('json')
   const partners = await movePartners(c.get('db'), c.get('programId'), ids, c.req.valid('param').group_id)
@@ -66,20 +60,17 @@ app.post(members, limitBody, withKey('manage'), named, accept('json', movedPartn
 })
 app.all(members, onlyMethods('POST'))
 
-/** GET /api/v1/rules, scope `read`: 200 `{success, rules}`, everybody's. */
 app.get(rules, withKey('read'), async (c) => {
   const everybodys = await everybodysNow(c.get('db'), c.get('programId'))
   return c.json({ success: true, rules: everybodys.map(asRule) })
 })
 
-/** PATCH /api/v1/rules, scope `manage`: 200 `{success, rules}`. */
 app.patch(rules, limitBody, withKey('manage'), accept('json', rulesChange, known), async (c) => {
   const everybodys = await changeRules(c.get('db'), c.get('programId'), c.req.valid('json').rules)
   return c.json({ success: true, rules: everybodys.map(asRule) })
 })
 app.all(rules, onlyMethods('GET', 'HEAD', 'PATCH'))
 
-/** POST /api/v1/rules/preview, scope `manage`: 200 `{success, preview}`; 404. It changes nothing. */
 app.post(previews, limitBody, withKey('manage'), accept('json', rulesPreview, known), async (c) => {
   const { group_id: groupId, partner_id: partnerId, rules: change, month } = c.req.valid('json')
   const holder = groupId !== undefined ? { groupId } : partnerId !== undefined ? { partnerId } : 'everybody'

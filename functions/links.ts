@@ -9,14 +9,12 @@ import { addLink, listLinks, readLink, updateLink } from '../lib/programs/links.
 const app = createProgramApi()
 const [all, one] = ['/api/v1/links', '/api/v1/links/:link_id'] as const
 
-/** GET /api/v1/links, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', linksQuery, known), async (c) => {
   const query = c.req.valid('query')
   const links = await listLinks(c.get('db'), c.get('programId'), pageOf(query))
   return c.json(listed(links, query.limit, asLink, idCursorOf))
 })
 
-/** POST /api/v1/links, scope `manage`, with an Idempotency-Key: 200 `{success, link}`; 404, 409 where the code is taken or the partner is not active. */
 app.post(all, limitBody, withKey('manage'), accept('json', newLink, known), withIdempotency, async (c) => {
   const { code = null, page_url = null, partner_id: partnerId, ...given } = c.req.valid('json')
   requireOwnPage(page_url, c.get('key').domain)
@@ -26,13 +24,11 @@ app.post(all, limitBody, withKey('manage'), accept('json', newLink, known), with
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 
-/** GET /api/v1/links/{link_id}, scope `read`: 200 `{success, link}`; 404. */
 app.get(one, withKey('read'), accept('param', linkPath, known), async (c) => {
   const link = await readLink(c.get('db'), c.get('programId'), c.req.valid('param').link_id)
   return c.json({ success: true, link: asLink(link) })
 })
 
-/** PATCH /api/v1/links/{link_id}, scope `manage`: 200 `{success, link}`; 404, 409. */
 app.patch(
   one,
   limitBody,

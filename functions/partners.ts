@@ -9,14 +9,12 @@ import { addPartner, listPartners, readPartner, updatePartner } from '../lib/pro
 const app = createProgramApi()
 const [all, one] = ['/api/v1/partners', '/api/v1/partners/:partner_id'] as const
 
-/** GET /api/v1/partners, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', partnersQuery, known), async (c) => {
   const query = c.req.valid('query')
   const partners = await listPartners(c.get('db'), c.get('programId'), pageOf(query))
   return c.json(listed(partners, query.limit, asPartner, idCursorOf))
 })
 
-/** POST /api/v1/partners, scope `manage`, with an Idempotency-Key: 200 `{success, partner}`; 409 where the address or code is taken. */
 app.post(all, limitBody, withKey('manage'), accept('json', newPartner, known), withIdempotency, async (c) => {
   const { code = null, ...given } = c.req.valid('json')
   const asked = { ...given, code, programId: c.get('programId') }
@@ -25,13 +23,11 @@ app.post(all, limitBody, withKey('manage'), accept('json', newPartner, known), w
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 
-/** GET /api/v1/partners/{partner_id}, scope `read`: 200 `{success, partner}`; 404. */
 app.get(one, withKey('read'), accept('param', partnerPath, known), async (c) => {
   const partner = await readPartner(c.get('db'), c.get('programId'), c.req.valid('param').partner_id)
   return c.json({ success: true, partner: asPartner(partner) })
 })
 
-/** PATCH /api/v1/partners/{partner_id}, scope `manage`: 200 `{success, partner}`; 404, 409. */
 app.patch(
   one,
   limitBody,

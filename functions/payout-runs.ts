@@ -11,14 +11,12 @@ import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications
 const app = createProgramApi<RelayEnv>()
 const [all, one] = ['/api/v1/payout-runs', '/api/v1/payout-runs/:payout_run_id'] as const
 
-/** GET /api/v1/payout-runs, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', payoutRunsQuery, known), async (c) => {
   const query = c.req.valid('query')
   const runs = await listPayoutRuns(c.get('db'), c.get('programId'), pageOf(query))
   return c.json(listed(runs, query.limit, asPayoutRun, idCursorOf))
 })
 
-/** POST /api/v1/payout-runs, scope `manage`, with an Idempotency-Key: 200 `{success, payout_run}`; 409 where nobody is due. */
 app.post(all, limitBody, withKey('manage'), withoutFields, withIdempotency, async (c) => {
   const requestId = c.get('requestId')
   const outbox: RelayMessage[] = []
@@ -29,7 +27,6 @@ app.post(all, limitBody, withKey('manage'), withoutFields, withIdempotency, asyn
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 
-/** GET /api/v1/payout-runs/{payout_run_id}, scope `read`: 200 `{success, payout_run}`; 404. */
 app.get(one, withKey('read'), accept('param', payoutRunPath, known), async (c) => {
   const run = await readPayoutRun(c.get('db'), c.get('programId'), c.req.valid('param').payout_run_id)
   return c.json({ success: true, payout_run: asWholePayoutRun(run) })

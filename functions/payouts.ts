@@ -9,7 +9,6 @@ import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 const app = createProgramApi<RelayEnv>()
 const [all, one] = ['/api/v1/payouts', '/api/v1/payouts/:payout_id'] as const
 
-/** GET /api/v1/payouts, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', payoutsQuery, known), async (c) => {
   const { payout_run_id: payoutRunId, ...query } = c.req.valid('query')
   const list = { ...pageOf(query), payoutRunId }
@@ -18,13 +17,11 @@ app.get(all, withKey('read'), accept('query', payoutsQuery, known), async (c) =>
 })
 app.all(all, onlyMethods('GET', 'HEAD'))
 
-/** GET /api/v1/payouts/{payout_id}, scope `read`: 200 `{success, payout}`; 404. */
 app.get(one, withKey('read'), accept('param', payoutPath, known), async (c) => {
   const withdrawal = await readWithdrawal(c.get('db'), c.get('programId'), c.req.valid('param').payout_id)
   return c.json({ success: true, payout: asPayout(withdrawal) })
 })
 
-/** PATCH /api/v1/payouts/{payout_id}, scope `manage`: 200 `{success, payout}`; 404, 409. */
 app.patch(
   one,
   limitBody,

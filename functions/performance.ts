@@ -7,7 +7,6 @@ import { readGroups } from '../lib/tracking/groupings.ts'
 const app = createProgramApi()
 const path = '/api/v1/performance'
 
-/** GET /api/v1/performance, scope `read`. Query: `groupedQuery`. 200 `{success, …what was asked for, currency, total, data}`. */
 app.get(path, withKey('read'), accept('query', groupedQuery, known), async (c) => {
   const query = c.req.valid('query')
   const asked = asGroupsQuery(query)

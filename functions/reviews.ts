@@ -9,14 +9,12 @@ import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications
 const app = createProgramApi<RelayEnv>()
 const all = '/api/v1/reviews'
 
-/** GET /api/v1/reviews, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', reviewsQuery, known), async (c) => {
   const query = c.req.valid('query')
   const reviews = await listReviews(c.get('db'), c.get('programId'), pageOf(query))
   return c.json(listed(reviews, query.limit, asReview, ({ commission_id: id }) => cursorOf(id)))
 })
 
-/** PATCH /api/v1/reviews, scope `manage`: 200 `{success, changed, data}`, those that were named as they are then. */
 app.patch(all, limitBody, withKey('manage'), accept('json', reviewDecision, known), async (c) => {
   const { commission_ids: ids, decision, note } = c.req.valid('json')
   const outbox: RelayMessage[] = []

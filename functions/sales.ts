@@ -10,7 +10,6 @@ const app = createProgramApi()
 const [all, one] = ['/api/v1/sales', '/api/v1/sales/:transaction_id'] as const
 const why = `${one}/explanation` as const
 
-/** GET /api/v1/sales, scope `read`: 200 `{success, data, next_cursor}`, the last recorded first. */
 app.get(all, withKey('read'), accept('query', salesQuery, known), async (c) => {
   const query = c.req.valid('query')
   const sales = await listSales(c.get('db'), c.get('programId'), pageOf(query))
@@ -18,7 +17,6 @@ app.get(all, withKey('read'), accept('query', salesQuery, known), async (c) => {
 })
 app.all(all, onlyMethods('GET', 'HEAD'))
 
-/** GET /api/v1/sales/{transaction_id}, scope `read`: 200 `{success, sale}`; 404. */
 app.get(one, withKey('read'), accept('param', salePath, known), accept('query', saleQuery, known), async (c) => {
   const { test = false } = c.req.valid('query')
   const sale = await readSale(c.get('db'), c.get('programId'), c.req.valid('param').transaction_id, test)
@@ -26,7 +24,6 @@ app.get(one, withKey('read'), accept('param', salePath, known), accept('query', 
 })
 app.all(one, onlyMethods('GET', 'HEAD'))
 
-/** GET /api/v1/sales/{transaction_id}/explanation, scope `read`: 200 `{success, explanation}`; 404. */
 app.get(why, withKey('read'), accept('param', salePath, known), accept('query', saleQuery, known), async (c) => {
   const { test = false } = c.req.valid('query')
   const { transaction_id } = c.req.valid('param')

@@ -38,14 +38,12 @@ const one = `${all}/:webhook_endpoint_id` as const
 const deliveries = `${one}/deliveries` as const
 const named = accept('param', endpointPath, known)
 
-/** GET /api/v1/webhook-endpoints, scope `read`: 200 `{success, data, next_cursor}`, the newest first. */
 app.get(all, withKey('read'), accept('query', endpointsQuery, known), async (c) => {
   const query = c.req.valid('query')
   const endpoints = await listEndpoints(c.get('db'), c.get('programId'), pageOf(query))
   return c.json(listed(endpoints, query.limit, asEndpoint, idCursorOf))
 })
 
-/** POST /api/v1/webhook-endpoints, scope `manage`, with an Idempotency-Key: 200 `{success, webhook_endpoint}` with its secret; 409 where there are 20. */
 app.post(all, limitBody, withKey('manage'), accept('json', newEndpoint, known), withIdempotency, async (c) => {
   const { url, description, types } = c.req.valid('json')
   const settings = { url, description: description ?? '', types }
@@ -54,13 +52,11 @@ app.post(all, limitBody, withKey('manage'), accept('json', newEndpoint, known), 
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 
-/** GET /api/v1/webhook-endpoints/{webhook_endpoint_id}, scope `read`: 200 `{success, webhook_endpoint}`; 404. */
 app.get(one, withKey('read'), named, async (c) => {
   const endpoint = await findEndpoint(c.get('db'), c.get('programId'), c.req.valid('param').webhook_endpoint_id)
   return c.json({ success: true, webhook_endpoint: asEndpoint(endpoint) })
 })
 
-/** PATCH /api/v1/webhook-endpoints/{webhook_endpoint_id}, scope `manage`: 200 `{success, webhook_endpoint}`; 404, 409 where it has no address. */
 app.patch(one, limitBody, withKey('manage'), named, accept('json', endpointChanges, known), async (c) => {
   const { status, description, ...rest } = c.req.valid('json')
   const id = c.req.valid('param').webhook_endpoint_id
@@ -74,7 +70,6 @@ app.patch(one, limitBody, withKey('manage'), named, accept('json', endpointChang
   return c.json({ success: true, webhook_endpoint: asEndpoint(endpoint) })
 })
 
-/** DELETE /api/v1/webhook-endpoints/{webhook_endpoint_id}, scope `manage`: 200 `{success, deleted_id}`; 404. */
 app.delete(one, withKey('manage'), named, async (c) => {
   const { webhook_endpoint_id: id } = c.req.valid('param')
   await deleteEndpoint(c.get('db'), c.get('programId'), id)
@@ -82,7 +77,6 @@ app.delete(one, withKey('manage'), named, async (c) => {
 })
 app.all(one, onlyMethods('GET', 'HEAD', 'PATCH', 'DELETE'))
 
-/** POST …/{webhook_endpoint_id}/rotate-secret, scope `manage`, with an Idempotency-Key: 200 `{success, webhook_endpoint}` with its secret; 404. */
 const rotation = `${one}/rotate-secret` as const
 app.post(rotation, limitBody, withKey('manage'), named, withoutFields, withIdempotency, async (c) => {
   const id = c.req.valid('param').webhook_endpoint_id
@@ -91,7 +85,6 @@ app.post(rotation, limitBody, withKey('manage'), named, withoutFields, withIdemp
 })
 app.all(rotation, onlyMethods('POST'))
 
-/** POST …/{webhook_endpoint_id}/test, scope `manage`: 200 `{success, delivery_id}` of a test event; 404 where it is off. */
 const test = `${one}/test` as const
 app.post(test, limitBody, withKey('manage'), named, withoutFields, async (c) => {
   const [programId, id] = [c.get('programId'), c.req.valid('param').webhook_endpoint_id]
@@ -101,7 +94,6 @@ app.post(test, limitBody, withKey('manage'), named, withoutFields, async (c) => 
 })
 app.all(test, onlyMethods('POST'))
 
-/** GET …/{webhook_endpoint_id}/deliveries, scope `read`: 200 `{success, data, next_cursor}`, the newest first; 404. */
 app.get(deliveries, withKey('read'), named, accept('query', deliveriesQuery, known), async (c) => {
   const [query, id] = [c.req.valid('query'), c.req.valid('param').webhook_endpoint_id]
   const found = await listDeliveries(c.get('db'), c.get('programId'), id, pageOf(query))
@@ -109,7 +101,6 @@ app.get(deliveries, withKey('read'), named, accept('query', deliveriesQuery, kno
 })
 app.all(deliveries, onlyMethods('GET', 'HEAD'))
 
-/** GET …/{webhook_endpoint_id}/deliveries/{delivery_id}, scope `read`: 200 `{success, delivery}` with its tries; 404. */
 const delivery = `${deliveries}/:delivery_id` as const
 app.get(delivery, withKey('read'), accept('param', deliveryPath, known), async (c) => {
   const { webhook_endpoint_id: id, delivery_id: messageId } = c.req.valid('param')
@@ -120,7 +111,6 @@ app.get(delivery, withKey('read'), accept('param', deliveryPath, known), async (
 })
 app.all(delivery, onlyMethods('GET', 'HEAD'))
 
-/** POST …/{webhook_endpoint_id}/replay, scope `manage`: 200 `{success, replayed}`, how many are sent again; 404 where it is off. */
 const replay = `${one}/replay` as const
 app.post(replay, limitBody, withKey('manage'), named, accept('json', replayRequest, known), async (c) => {
   const { delivery_id: messageId, since, until, failed_only: failedOnly = false } = c.req.valid('json')

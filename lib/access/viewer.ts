@@ -29,7 +29,7 @@ export interface Viewer {
   programs: ViewerProgram[]
 }
 
-export interface ViewerWorkspace {
+interface ViewerWorkspace {
   id: string
   name: string
   role: Role

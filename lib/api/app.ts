@@ -7,7 +7,7 @@ import { ApiError, errorResponse, isTransient } from '../errors.ts'
 const maxBodyBytes = 64 * 1024
 
 /** The types of a function's app, by the variables and bindings of its entry in wrangler.toml. */
-export interface AppTypes<Bindings extends object> {
+interface AppTypes<Bindings extends object> {
   Bindings: Bindings & {
     /** Between 0 and 1, in place of the usual part; 1 on the local stack. */
     LOGGED_PART?: string

@@ -9,7 +9,7 @@ import { messagesAbout, type RelayMessage, writtenMessages } from '../notificati
 export type Adjustment = InferResult<ReturnType<typeof adjustmentsStatement>>[number]
 
 /** What a program gives a partner by hand, or takes from them. */
-export interface NewAdjustment {
+interface NewAdjustment {
   partnerId: number
   /** In the currency's minor unit; below zero it is taken. */
   amountCents: number

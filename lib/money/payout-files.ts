@@ -39,7 +39,7 @@ export interface Payment {
 }
 
 /** Which withdrawals are to be in a file: those of a payout run, or the open ones that partners asked for. */
-export type PaymentsOf = { payoutRunId: number } | { askedIn: string }
+type PaymentsOf = { payoutRunId: number } | { askedIn: string }
 
 /** A layout, the currency where one is chosen, and which part (from 1) where there are more payments than a file may hold. */
 export interface PayoutFile {

@@ -4,7 +4,7 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
-export type ListedSale = InferResult<ReturnType<typeof salesStatement>>[number]
+type ListedSale = InferResult<ReturnType<typeof salesStatement>>[number]
 
 interface SaleList {
   limit: number

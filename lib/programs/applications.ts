@@ -14,7 +14,7 @@ import { randomDigits } from './links.ts'
  * once where the program says so. Somebody rejected may apply again after thirty days.
  */
 export const applicationStatuses = ['unverified', 'waiting', 'approved', 'rejected'] as const
-export type ApplicationStatus = (typeof applicationStatuses)[number]
+type ApplicationStatus = (typeof applicationStatuses)[number]
 
 export type Application = InferResult<ReturnType<typeof applicationsStatement>>[number]
 
@@ -76,7 +76,7 @@ function found<Row>(application: Row | undefined): Row {
   return application
 }
 
-export interface NewApplication {
+interface NewApplication {
   programId: number
   /** Whose account it is sent with, where its address is verified and is `email`. */
   userId: string | null

@@ -98,7 +98,7 @@ function found<Code>(code: Code | undefined): Code {
 }
 
 /** A code to be a partner's, and Stripe's promotion code of the account that it is, where it is one. */
-export interface NewCode {
+interface NewCode {
   partner_id: number
   code: string
   promotion_code_id: string | null

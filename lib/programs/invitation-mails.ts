@@ -3,7 +3,7 @@ import { ApiError } from '../errors.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
 
 /** From whom an invitation comes. The names stand in the mail, which holds nothing else that somebody typed. */
-export interface InvitationSender {
+interface InvitationSender {
   workspaceId: string
   user: { id: string; name: string; email: string; emailVerified: boolean }
 }

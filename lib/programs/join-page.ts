@@ -55,7 +55,7 @@ const joinQuestion = z.strictObject({
   type: z.prefault(z.enum(questionTypes), 'short'),
   required: z.prefault(z.boolean(), false),
 })
-export type JoinQuestion = z.output<typeof joinQuestion>
+type JoinQuestion = z.output<typeof joinQuestion>
 
 /** What can be changed of the page. What is not given stays. */
 export const joinPageChanges = z.strictObject({

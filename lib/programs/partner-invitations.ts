@@ -147,7 +147,7 @@ export async function listPartnerInvitations(db: Database, email: string, part: 
 }
 
 /** An invitation as its link names it, or as the list of them does. */
-export type NamedInvitation = { token: string } | { programId: number; id: number }
+type NamedInvitation = { token: string } | { programId: number; id: number }
 
 /**
  * Ties a program's partner to the person, who has to have the invited address: by the link, which proves it, or by the list, for which it has to

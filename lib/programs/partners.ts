@@ -68,7 +68,7 @@ function refuseTaken(error: unknown): never {
   return refuseTakenCode(error)
 }
 
-export interface PartnerChanges extends Details {
+interface PartnerChanges extends Details {
   name?: string | undefined
   /** With all their links: clicks on a link that is off are refused. */
   is_active?: boolean | undefined

@@ -20,7 +20,7 @@ export type Promotion =
     }
 
 /** A code to be made: at Stripe as well, where it has a promotion. */
-export interface AskedCode {
+interface AskedCode {
   partner_id: number
   /** Of an existing promotion code it is Stripe's own text. */
   code?: string | undefined

@@ -29,7 +29,7 @@ export interface Click {
   visitor?: number | null
 }
 
-export interface RecordedClick {
+interface RecordedClick {
   click_id: string
   partner_code: string
   cookie_window_days: number

@@ -6,7 +6,7 @@ import { kysely } from '../kysely.ts'
 import type { JsonValue } from '../schema.ts'
 
 /** Who is to be erased: the integrator's user id, or the click id in the visitor's cookie. */
-export type KnownBy = { customer_key: string } | { click_id: string }
+type KnownBy = { customer_key: string } | { click_id: string }
 
 /**
  * Removes what identifies a customer of a program: their key, e-mail hash, processor ids, and of their clicks and leads the

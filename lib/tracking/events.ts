@@ -7,11 +7,11 @@ type Row<Select extends (...args: never[]) => Compilable> = InferResult<ReturnTy
 type Answered<Selected> = Omit<Selected, 'timestamp' | 'createdAt' | 'at_us'> & { timestamp: string; createdAt: string }
 
 export type ClickEvent = Answered<Row<typeof clickEvents>>
-export type LeadEvent = Answered<Omit<Row<typeof leadEvents>, 'provisional' | 'customer_key'>> & {
+type LeadEvent = Answered<Omit<Row<typeof leadEvents>, 'provisional' | 'customer_key'>> & {
   /** Absent on a provisional lead, which does not save the integrator's user id. */
   customer_key?: string | null
 }
-export type ConversionEvent = Answered<Row<typeof conversionEvents>>
+type ConversionEvent = Answered<Row<typeof conversionEvents>>
 
 export type TrackingEvent = ClickEvent | LeadEvent | ConversionEvent
 
@@ -126,7 +126,7 @@ function newestFirst<Ordered extends OrderedRow>(rows: Ordered[]): Ordered[] {
   )
 }
 
-export type EventRow = Row<(typeof statements)[TrackingEvent['event_type']]>
+type EventRow = Row<(typeof statements)[TrackingEvent['event_type']]>
 
 function asEvent(placed: EventRow): TrackingEvent {
   const { at_us: _, ...row } = placed

@@ -19,7 +19,7 @@ export type BreakdownName = (typeof breakdowns)[number]
 
 /** Those whose values are ids, each with a name of its own. */
 const namedById = ['partner', 'link', 'code'] as const satisfies BreakdownName[]
-export type NamedById = (typeof namedById)[number]
+type NamedById = (typeof namedById)[number]
 export const isNamedById = (name: BreakdownName): name is NamedById => namedById.some((one) => one === name)
 
 /** What the overview's chart can show. Conversion is conversions per hundred clicks. */
@@ -53,7 +53,7 @@ export interface Figures {
   refunded_cents: number
 }
 
-export interface Point {
+interface Point {
   /** The first of its days that belongs to the range, or its hour. */
   start: Date
   /** Whether it goes on. */

@@ -12,10 +12,10 @@ export type PartnerFilters = { [Name in PartnerBreakdown]?: string | null }
 
 /** How many days (UTC) are counted, today among them. */
 export const campaignDays = [7, 30, 90] as const
-export type CampaignDays = (typeof campaignDays)[number]
+type CampaignDays = (typeof campaignDays)[number]
 
 /** Money in minor units of the currency asked for, after reversals. */
-export interface CampaignFigures {
+interface CampaignFigures {
   clicks: number
   leads: number
   sales: number

@@ -4,7 +4,7 @@ import type { DatabaseFunctions } from '../schema.ts'
 import { dayMs, fixedRange, type PerformanceQuery, rangeBefore, startOfDay } from './performance-range.ts'
 
 /** One calendar day (UTC) of a range. Money is in the currency's major unit. */
-export interface DayPerformance {
+interface DayPerformance {
   date: string
   /** The same as `date`. */
   period: string
@@ -66,7 +66,7 @@ export interface Performance {
 export type PerformanceProgram = Pick<NonNullable<Access['program']>, 'id' | 'currency' | 'createdAt'>
 
 /** Figures of a day of the current range, or (`day` null) of the previous one, to be added up. Money rows have a currency. */
-export type PerformanceRow = DatabaseFunctions['read_performance']['row']
+type PerformanceRow = DatabaseFunctions['read_performance']['row']
 
 /**
  * A program's figures for each day of a range, their totals, and how the totals changed against the range of the same length

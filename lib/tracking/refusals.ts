@@ -1,7 +1,7 @@
 import { testCode } from './test-links.ts'
 
 /** A call that was refused, as `refused_calls` keeps it: the latest of its code. */
-export interface RefusedCall {
+interface RefusedCall {
   call: string
   code: string
   detail: string | null

@@ -3,7 +3,7 @@ import { eraseAccount } from '../../../lib/access/account.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { deleteWorkspace } from '../../../lib/programs/workspaces.ts'
 import { Card, Heading } from '../parts/blocks.tsx'
-import { Field, Problem } from '../parts/fields.tsx'
+import { Field, Problem, Submit } from '../parts/fields.tsx'
 import { redirectWith } from '../parts/flash.tsx'
 import { form, type FormState, optionalText, refuseForm, shownForm } from '../parts/form.ts'
 import { renderAccount } from '../parts/layout.tsx'
@@ -58,11 +58,7 @@ function renderDeleteWorkspace(c: WorkspaceContext, shown: FormState) {
               />
               <OwnPassword name="password" form={shown} />
             </div>
-            <div class="row">
-              <button type="submit" class="danger">
-                Delete the workspace
-              </button>
-            </div>
+            <Submit danger>Delete the workspace</Submit>
           </form>
         </Card>
       </>
@@ -110,11 +106,7 @@ function renderErase(c: ViewerContext, shown: FormState) {
             <div class="fields">
               <OwnPassword name="password" form={shown} />
             </div>
-            <div class="row">
-              <button type="submit" class="danger">
-                Erase the account
-              </button>
-            </div>
+            <Submit danger>Erase the account</Submit>
           </form>
         </Card>
       </>

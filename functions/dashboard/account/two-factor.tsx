@@ -77,11 +77,7 @@ function IsOn({ form: shown }: { form: FormState }) {
           <div class="fields">
             <OwnPassword name="off_password" form={shown} />
           </div>
-          <div class="row">
-            <button type="submit" class="danger">
-              Disable the codes
-            </button>
-          </div>
+          <Submit danger>Disable the codes</Submit>
         </form>
       </Card>
     </>

@@ -89,10 +89,10 @@ export function Problem({ form }: { form: FormState }) {
 }
 
 /** The button that sends a form of several fields. */
-export function Submit({ children }: PropsWithChildren) {
+export function Submit({ danger, children }: PropsWithChildren<{ danger?: true }>) {
   return (
     <div class="row">
-      <button type="submit" class="primary">
+      <button type="submit" class={danger ? 'danger' : 'primary'}>
         {children}
       </button>
     </div>

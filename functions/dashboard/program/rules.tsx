@@ -29,7 +29,7 @@ import { decimalToInteger, smallestUnits } from '../parts/typed-number.ts'
 import { partnerAddress } from './partner-columns.tsx'
 
 /** Changing one rule after the other, each with a preview: the same for a group, for a partner and for everybody. */
-export interface RulesPage {
+interface RulesPage {
   /** Its address as a route. What is changed is posted below it. */
   path: string
   /** Who may change them. */
