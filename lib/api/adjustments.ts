@@ -4,7 +4,7 @@ import { isCurrency, maxAmountCents } from '../money.ts'
 import type { Adjustment } from '../money/adjustments.ts'
 import { idIn, listParameters, listQuery, listResponse } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
-import { aPositiveInteger } from './request-fields.ts'
+import { note, positiveInteger } from './request-fields.ts'
 import { currency, id, success, text, time } from '../response-fields.ts'
 
 export const adjustmentsQuery = listQuery({
@@ -16,7 +16,7 @@ const anAmount = `must be an integer other than 0, from ${-maxAmountCents} to ${
 
 /** Body of POST /api/v1/adjustments. */
 export const newAdjustment = z.strictObject({
-  partner_id: z.int(aPositiveInteger).check(z.positive(aPositiveInteger)),
+  partner_id: positiveInteger(),
   amount_cents: z.int(anAmount).check(
     z.gte(-maxAmountCents, anAmount),
     z.lte(maxAmountCents, anAmount),
@@ -25,7 +25,7 @@ export const newAdjustment = z.strictObject({
   currency: z.optional(
     z.string().check(z.toLowerCase(), z.refine(isCurrency, 'must be a three-letter ISO 4217 currency code')),
   ),
-  note: z.string().check(z.trim(), z.minLength(1), z.maxLength(1000)),
+  note: note(),
   transaction_id: z.optional(z.string().check(z.minLength(1), z.maxLength(255))),
   external_id: z.optional(z.string().check(z.minLength(1), z.maxLength(255))),
 })

@@ -4,6 +4,7 @@ import { maxAmountCents } from '../money.ts'
 import { codeText, type PartnerCode } from '../programs/codes.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
+import { positiveInteger } from './request-fields.ts'
 import { id, success, text, time } from '../response-fields.ts'
 
 const states = ['active', 'revoked'] as const
@@ -45,12 +46,10 @@ const stripe = z.union([
   ),
 ])
 
-const notAnId = 'must be the id of a partner'
-
 /** Body of POST /api/v1/codes. */
 export const newCode = z
   .strictObject({
-    partner_id: z.int(notAnId).check(z.positive(notAnId)),
+    partner_id: positiveInteger('must be the id of a partner'),
     code: z.optional(codeText),
     stripe: z.optional(stripe),
   })

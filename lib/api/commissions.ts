@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { commissionSorts, commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
-import { aPositiveInteger } from './request-fields.ts'
+import { someIds } from './request-fields.ts'
 import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
 
 export const commissionsQuery = listQuery({
@@ -30,7 +30,7 @@ export const commissionDecision = z.strictObject(decision).check(reasonToReject(
 /** Body of PATCH /api/v1/commissions. */
 export const commissionDecisions = z
   .strictObject({
-    ids: z.array(z.int(aPositiveInteger).check(z.positive(aPositiveInteger))).check(z.minLength(1), z.maxLength(100)),
+    ids: someIds(),
     ...decision,
   })
   .check(reasonToReject())

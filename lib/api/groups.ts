@@ -6,6 +6,7 @@ import type { PartnerGroup } from '../programs/groups.ts'
 import type { Made } from '../idempotency.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
+import { positiveInteger } from './request-fields.ts'
 import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
 
 export const groupsQuery = listQuery({})
@@ -19,9 +20,8 @@ export const newGroup = z.strictObject({ name, rules: z.optional(commissionRules
 /** Body of PATCH /api/v1/groups/{group_id}. */
 export const groupChanges = z.strictObject({ name: z.optional(name), rules: z.optional(commissionRules) })
 
-const notAnId = 'must be the id of a partner'
 const partnerIds = z
-  .array(z.int(notAnId).check(z.positive(notAnId)), 'must be ids of partners')
+  .array(positiveInteger('must be the id of a partner'), 'must be ids of partners')
   .check(z.minLength(1, 'must be one partner at least'), z.maxLength(100, 'must be 100 partners at most'))
 
 /** Body of POST /api/v1/groups/{group_id}/partners. */
@@ -30,7 +30,7 @@ export const movedPartners = z.strictObject({ partner_ids: partnerIds })
 /** Body of PATCH /api/v1/rules. */
 export const rulesChange = z.strictObject({ rules: everybodysRules })
 
-const holderId = z.optional(z.int('must be an id').check(z.positive('must be an id')))
+const holderId = z.optional(positiveInteger('must be an id'))
 
 /** Body of POST /api/v1/rules/preview. */
 export const rulesPreview = z

@@ -5,7 +5,7 @@ import { ApiError } from '../errors.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
-import { aPositiveInteger } from './request-fields.ts'
+import { positiveInteger } from './request-fields.ts'
 import { count, id, success, text, time } from '../response-fields.ts'
 
 export const linksQuery = listQuery({
@@ -22,7 +22,7 @@ const page = () => z.nullish(z.string().check(z.maxLength(2048)))
 
 /** Body of POST /api/v1/links. */
 export const newLink = z.strictObject({
-  partner_id: z.int(aPositiveInteger).check(z.positive(aPositiveInteger)),
+  partner_id: positiveInteger(),
   code: z.optional(z.string()),
   page_url: page(),
   external_id: externalId(),

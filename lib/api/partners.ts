@@ -8,6 +8,7 @@ import { asRule, rule, ruleFields, rulesText } from './groups.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
+import { positiveInteger } from './request-fields.ts'
 import { count, currency, id, success, text, time } from '../response-fields.ts'
 
 export const partnersQuery = listQuery({
@@ -25,8 +26,7 @@ export const partnerPath = z.object({ partner_id: idIn() })
 const name = nameOf('partner')
 const email = z.nullish(z.email('must be an e-mail address').check(z.maxLength(320)))
 
-const notAnId = 'must be the id of a group, or null'
-const groupId = () => z.nullish(z.int(notAnId).check(z.positive(notAnId)))
+const groupId = () => z.nullish(positiveInteger('must be the id of a group, or null'))
 
 /** Body of POST /api/v1/partners. */
 export const newPartner = z.strictObject({

@@ -9,7 +9,15 @@ export const url = () => text(8192)
 
 export const aPositiveInteger = 'must be a positive integer'
 
-export const programId = () => z.nullish(z.int(aPositiveInteger).check(z.positive(aPositiveInteger)))
+export const positiveInteger = (error = aPositiveInteger) => z.int(error).check(z.positive(error))
+
+export const programId = () => z.nullish(positiveInteger())
+
+/** Ids of up to a hundred things to decide on together. */
+export const someIds = () => z.array(positiveInteger()).check(z.minLength(1), z.maxLength(100))
+
+/** What a person is to read: a note or a reason. */
+export const note = () => z.string().check(z.trim(), z.minLength(1), z.maxLength(1000))
 
 export const key = () => z.string().check(z.minLength(1), z.maxLength(255))
 

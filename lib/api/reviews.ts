@@ -3,7 +3,7 @@ import type { CommissionReview } from '../money/reviews.ts'
 import { reviewRules } from '../review-rules.ts'
 import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
-import { aPositiveInteger } from './request-fields.ts'
+import { note, someIds } from './request-fields.ts'
 import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
 
 const decisions = ['released', 'rejected'] as const
@@ -15,11 +15,9 @@ export const reviewsQuery = listQuery({
 
 /** Body of PATCH /api/v1/reviews. */
 export const reviewDecision = z.strictObject({
-  commission_ids: z
-    .array(z.int(aPositiveInteger).check(z.positive(aPositiveInteger)))
-    .check(z.minLength(1), z.maxLength(100)),
+  commission_ids: someIds(),
   decision: oneOf(decisions),
-  note: z.string().check(z.trim(), z.minLength(1), z.maxLength(1000)),
+  note: note(),
 })
 
 /** A held commission as the API answers it. */

@@ -6,7 +6,7 @@ import {
   type WebhookEndpoint,
 } from '../notifications/webhook-endpoints.ts'
 import type { WebhookAttempt, WebhookDelivery } from '../notifications/webhook-log.ts'
-import { messageOfWebhookId, webhookId, webhookTypes } from '../notifications/webhook-types.ts'
+import { messageOfWebhookId, webhookId, webhookPayload, webhookTypes } from '../notifications/webhook-types.ts'
 import { cursorOf, idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
 import { count, id, success, text, time } from '../response-fields.ts'
@@ -104,17 +104,15 @@ export function asEndpoint(endpoint: WebhookEndpoint | EndpointWithSecret) {
 export const asNewEndpoint = (endpoint: EndpointWithSecret) => ({ ...asEndpoint(endpoint), secret: endpoint.secret })
 
 /** A delivery as the API answers it; `payload` is the body that was sent. */
-export function asDelivery({ message_id: message, type, data, created_at: told, ...rest }: WebhookDelivery) {
-  return {
-    id: webhookId(message),
-    type,
-    status: rest.status,
-    tries: rest.tries,
-    next_try_at: isoTime(rest.next_try_at),
-    finished_at: isoTime(rest.finished_at),
-    payload: { id: webhookId(message), type, timestamp: told.toISOString(), sequence: message, data },
-  }
-}
+export const asDelivery = (delivery: WebhookDelivery) => ({
+  id: webhookId(delivery.message_id),
+  type: delivery.type,
+  status: delivery.status,
+  tries: delivery.tries,
+  next_try_at: isoTime(delivery.next_try_at),
+  finished_at: isoTime(delivery.finished_at),
+  payload: webhookPayload(delivery),
+})
 
 export const asWholeDelivery = ({ attempts, ...delivery }: WebhookDelivery & { attempts: WebhookAttempt[] }) => ({
   ...asDelivery(delivery),

@@ -37,13 +37,14 @@ export function messageOfWebhookId(id: string): number | undefined {
   return Number.isSafeInteger(number) ? number : undefined
 }
 
-/** The body of a message: the same bytes in every try. Of two about one sale, the one with the larger `sequence` came later. */
-export function webhookBody({ message_id, type, data, created_at }: WebhookMessage): string {
-  return JSON.stringify({
-    id: webhookId(message_id),
-    type,
-    timestamp: created_at.toISOString(),
-    sequence: message_id,
-    data,
-  })
-}
+/** What a message says. Of two about one sale, the one with the larger `sequence` came later. */
+export const webhookPayload = ({ message_id, type, data, created_at }: WebhookMessage) => ({
+  id: webhookId(message_id),
+  type,
+  timestamp: created_at.toISOString(),
+  sequence: message_id,
+  data,
+})
+
+/** The body of a message: the same bytes in every attempt. */
+export const webhookBody = (message: WebhookMessage) => JSON.stringify(webhookPayload(message))
