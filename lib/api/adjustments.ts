@@ -4,7 +4,7 @@ import { isCurrency, maxAmountCents } from '../money.ts'
 import type { Adjustment } from '../money/adjustments.ts'
 import { idIn, listParameters, listQuery, listResponse } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
-import { note, positiveInteger } from './request-fields.ts'
+import { noteField, positiveInteger } from './request-fields.ts'
 import { currency, id, success, text, time } from '../response-fields.ts'
 
 export const adjustmentsQuery = listQuery({
@@ -25,7 +25,7 @@ export const newAdjustment = z.strictObject({
   currency: z.optional(
     z.string().check(z.toLowerCase(), z.refine(isCurrency, 'must be a three-letter ISO 4217 currency code')),
   ),
-  note: note(),
+  note: noteField(),
   transaction_id: z.optional(z.string().check(z.minLength(1), z.maxLength(255))),
   external_id: z.optional(z.string().check(z.minLength(1), z.maxLength(255))),
 })

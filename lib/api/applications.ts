@@ -5,7 +5,7 @@ import { type Application, applicationStatuses } from '../programs/applications.
 import { joinPageChanges, type JoinPage, maxQuestions, questionTypes } from '../programs/join-page.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
-import { note } from './request-fields.ts'
+import { noteField } from './request-fields.ts'
 import { count, id, success, text, time } from '../response-fields.ts'
 
 const email = z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('must be an e-mail address'))
@@ -45,7 +45,7 @@ export const applicationDecision = z
   .strictObject({
     status: oneOf(['approved', 'rejected']),
     group_id: z.optional(z.nullable(z.int().check(z.positive()))),
-    note: z.optional(note()),
+    note: z.optional(noteField()),
     notify: z.optional(z.boolean()),
   })
   .check(

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { transferDay, type Withdrawal, withdrawalSorts } from '../money/withdrawals.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
-import { note } from './request-fields.ts'
+import { noteField } from './request-fields.ts'
 import { cents, currency, day, id, success, text, time } from '../response-fields.ts'
 
 const states = ['requested', 'paid', 'refused', 'cancelled'] as const
@@ -30,7 +30,7 @@ export const payoutDecision = z
         .date(aDay)
         .check(z.refine((given) => transferDay(given) !== null, 'must be a day that has begun, from 2000 on')),
     ),
-    reason: z.optional(note()),
+    reason: z.optional(noteField()),
   })
   .check((context) => {
     const { status, reason, ...transfer } = context.value

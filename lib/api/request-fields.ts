@@ -17,7 +17,7 @@ export const programId = () => z.nullish(positiveInteger())
 export const someIds = () => z.array(positiveInteger()).check(z.minLength(1), z.maxLength(100))
 
 /** What a person is to read: a note or a reason. */
-export const note = () => z.string().check(z.trim(), z.minLength(1), z.maxLength(1000))
+export const noteField = () => z.string().check(z.trim(), z.minLength(1), z.maxLength(1000))
 
 export const key = () => z.string().check(z.minLength(1), z.maxLength(255))
 

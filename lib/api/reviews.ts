@@ -3,7 +3,7 @@ import type { CommissionReview } from '../money/reviews.ts'
 import { reviewRules } from '../review-rules.ts'
 import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
-import { note, someIds } from './request-fields.ts'
+import { noteField, someIds } from './request-fields.ts'
 import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
 
 const decisions = ['released', 'rejected'] as const
@@ -17,7 +17,7 @@ export const reviewsQuery = listQuery({
 export const reviewDecision = z.strictObject({
   commission_ids: someIds(),
   decision: oneOf(decisions),
-  note: note(),
+  note: noteField(),
 })
 
 /** A held commission as the API answers it. */
