@@ -1893,187 +1893,12 @@ CREATE OR REPLACE FUNCTION public.application_rests_after_rejection()
 RETURN '30 days'::interval
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_awaiting_invoices(sale sales, of_account_id text, ids text[])
+CREATE OR REPLACE FUNCTION public.apply_awaited_payment(event processor_events, buyer_id bigint, stem text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
-  event processor_events;
-begin
-  for event in
-    update processor_events e set awaits = null, waits_for = null, program_id = sale.program_id, outcome = 'recorded',
-      reason = 'sale_known'
-    where e.account_id = of_account_id and e.livemode <> sale.is_test
-      and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
-    returning e.*
-  loop
-    if event.livemode and event.fact#>>'{sale,amount_source}' in ('charge', 'intent') then
-      event.fact := as_its_session_said(of_account_id, event.fact, ids);
-    end if;
-    perform record_sale(purchased_sale(event, sale, ids, null), true);
-  end loop;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.apply_customer(event processor_events)
- RETURNS processor_events
- LANGUAGE plpgsql
-AS $function$
-declare
-  fact jsonb := event.fact;
-  named text := 'customer ' || (fact->>'processor_customer_id');
-  given text[] := array_remove(array['key ' || (fact->>'customer_key'), 'click ' || (fact->>'click_id')], null);
-  program programs;
-begin
-  if not exists (select from programs p where event.account_id in (p.processor_account_id, p.processor_former_account_id)) then
-    return became(event, 'ignored', 'account_not_connected');
-  elsif named is null then
-    return became(event, 'ignored', 'customer_erased');
-  end if;
-  -- As purchases do, their customer first.
-  perform lock_ids(event.account_id, array[named]);
-  perform lock_ids(event.account_id, given);
-  insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, told_at,
-    event_id, is_deleted)
-  values (event.account_id, event.livemode, fact->>'processor_customer_id', (fact->>'program_id')::bigint, fact->>'click_id',
-    fact->>'customer_key', (fact->>'told_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
-  on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
-    customer_key = excluded.customer_key, told_at = excluded.told_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
-  -- Of one second, the same is kept whichever comes first.
-  where (kept.told_at, kept.event_id) <= (excluded.told_at, excluded.event_id);
-  if not found then
-    return became(event, 'duplicate', 'newer_metadata');
-  end if;
-  program := program_of_purchase(event.account_id, fact);
-  event.program_id := program.id;
-  if num_nonnulls(fact->>'program_id', fact->>'click_id') = 0 then
-    return became(event, 'recorded', 'no_program_named');
-  elsif event.livemode and program.id is not null then
-    update processor_events e set awaits = e.awaits || awaited_names(event.account_id, given)
-    where e.account_id = event.account_id and e.program_id = program.id and e.livemode and e.awaits @> awaited_names(event.account_id, array[named])
-      and not e.awaits @> awaited_names(event.account_id, given);
-    perform attribute_awaiting_purchases(event.account_id, program, array[named]);
-  end if;
-  perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
-  return became(event, 'recorded', 'customer_metadata');
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.apply_deauthorization(event processor_events)
- RETURNS processor_events
- LANGUAGE plpgsql
-AS $function$
-declare
-  told bigint[];
-begin
-  with disconnected as (
-    update programs p set processor_account_id = null, processor_connected_at = null, processor_former_account_id = event.account_id
-    where p.processor_account_id = event.account_id and (event.livemode or not p.processor_livemode)
-      and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
-    returning p.id
-  )
-  select min(d.id), array_agg(d.id) into event.program_id, told from disconnected d;
-  if event.program_id is null then
-    return became(event, 'ignored', 'already_disconnected');
-  end if;
-  perform write_outbox(event.program_id, 'processor_disconnected', 'advertiser', null, 'event:' || event.event_id, '{}');
-  insert into outbox (program_id, kind, audience, cause, payload)
-  select id, 'processor_disconnected', 'advertiser', 'event:' || event.event_id, '{}' from unnest(told) id where id <> event.program_id;
-  return became(event, 'recorded', null);
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.apply_event(told jsonb, answer jsonb, stem text, OUT outcome text, OUT reason text, OUT program_id bigint, OUT outbox_ids bigint[], OUT wrote_webhooks boolean)
- RETURNS record
- LANGUAGE plpgsql
-AS $function$
-declare
-  event processor_events := jsonb_populate_record(null::processor_events, told);
-begin
-  event := case event.fact->>'kind'
-    when 'purchase' then apply_purchase(event, answer, stem)
-    when 'reversals' then apply_reversals(event, answer)
-    when 'charge_refunds' then apply_reversals(event, answer)
-    when 'invoice_payment' then apply_invoice_payment(event)
-    when 'customer' then apply_customer(event)
-    when 'deauthorization' then apply_deauthorization(event)
-    when 'ownership' then apply_ownership(event)
-    else became(event, 'ignored', event.fact->>'reason')
-  end;
-  if event.outcome is null then
-    reason := event.reason;
-    return;
-  end if;
-  event := tell_ignored_payment(event);
-  event := log_event(event);
-  outcome := event.outcome;
-  reason := event.reason;
-  program_id := event.program_id;
-  outbox_ids := written_outbox_ids();
-  wrote_webhooks := wrote_webhook();
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.apply_invoice_payment(event processor_events)
- RETURNS processor_events
- LANGUAGE plpgsql
-AS $function$
-declare
-  ids text[] := array_remove(array(select jsonb_array_elements_text(event.fact->'payment_ids')) || (event.fact->>'invoice_id'), null);
-  sale sales;
-begin
-  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
-  perform learn_payments(event.account_id, ids);
-  perform lock_customers_of_payment(event.account_id, ids, null);
-  sale := sale_of_payments(event.account_id, not event.livemode, ids);
-  if sale.id is null then
-    event := park_disconnected(event, ids);
-    return case when event.outcome is null then became(event, 'recorded', null) else event end;
-  end if;
-  perform settle_reversals(sale);
-  event.program_id := sale.program_id;
-  return became(event, 'recorded', null);
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.apply_ownership(event processor_events)
- RETURNS processor_events
- LANGUAGE plpgsql
-AS $function$
-declare
-  asked own_account_codes;
-begin
-  select c.* into asked from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
-  if asked.program_id is null then
-    return became(event, 'ignored', 'unknown_code');
-  end if;
-  event.program_id := asked.program_id;
-  if event.account_id <> 'platform' then
-    return became(event, 'ignored', 'code_of_connected_account');
-  end if;
-  if asked.needs_livemode and not event.livemode then
-    return became(event, 'ignored', 'code_of_test_mode');
-  end if;
-  if not exists (
-    select from workspace_members m join programs p on p.workspace_id = m.workspace_id
-    where p.id = asked.program_id and m.user_id = asked.asked_by and m.role = 'owner' and m.removed_at is null
-  ) then
-    return became(event, 'ignored', 'code_of_former_owner');
-  end if;
-  perform set_config('svc.actor', asked.asked_by, true);
-  if not connect_processor(asked.program_id, event.account_id, event.livemode) then
-    return became(event, 'ignored', 'account_taken');
-  end if;
-  delete from own_account_codes c where c.program_id = asked.program_id;
-  return became(event, 'recorded', null);
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.apply_payment_of_session(event processor_events, ids text[], buyer_id bigint, stem text)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-declare
+  ids text[] := payment_ids_of(event.fact);
   given sales := sale_of_payments(event.account_id, false, ids);
   waiting processor_events;
 begin
@@ -2097,7 +1922,7 @@ begin
       and e.awaits && array(select awaited_name(e.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
     returning e.*
   loop
-    waiting := apply_purchase(waiting, '{"promotion_code_ids": []}', stem);
+    waiting := apply_purchase(with_outcome(waiting, null, null), '{"promotion_code_ids": []}', stem);
     update processor_events e set outcome = waiting.outcome, reason = 'session_known', program_id = waiting.program_id,
       resolution = waiting.resolution,
       awaits = waiting.awaits
@@ -2106,153 +1931,274 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_purchase(event processor_events, answer jsonb, stem text)
+CREATE OR REPLACE FUNCTION public.apply_awaiting_invoices(sale sales, of_account_id text, ids text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  event processor_events;
+begin
+  for event in
+    update processor_events e set awaits = null, waits_for = null, program_id = sale.program_id, outcome = 'recorded',
+      reason = 'sale_known'
+    where e.account_id = of_account_id and e.livemode <> sale.is_test
+      and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
+    returning e.*
+  loop
+    if event.livemode and event.fact#>>'{sale,amount_source}' in ('charge', 'intent') then
+      event.fact := with_session(of_account_id, event.fact, ids);
+    end if;
+    perform record_sale(sale_of_purchase(event, sale, ids, null), true);
+  end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_customer(event processor_events)
  RETURNS processor_events
  LANGUAGE plpgsql
 AS $function$
 declare
   fact jsonb := event.fact;
-  ids text[] := array_remove(array(select jsonb_array_elements_text(fact->'payment_ids')) || (answer->>'invoice_id'), null);
-  is_told boolean := fact->>'sale' is not null;
-  brought_nothing boolean := coalesce((fact#>>'{sale,amount_cents}')::bigint = 0, false);
+  named text := 'customer ' || (fact->>'processor_customer_id');
+  given text[] := array_remove(array['key ' || (fact->>'customer_key'), 'click ' || (fact->>'click_id')], null);
   program programs;
-  known customers;
-  buyer customers;
-  identified record;
-  promotion_ids text[];
-  came_by_code boolean := false;
-  given sales;
 begin
-  -- What was paid says by what it was discounted, unless it has its partner already.
-  if is_told and fact ? 'asks_discounts_of' and not answer ? 'promotion_code_ids' and knows_promotions(event.account_id)
-    and (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
-    return became(event, null, 'discounts');
-  elsif answer ? 'promotion_code_ids' and fact ? 'asks_discounts_of' then
-    fact := fact - 'asks_discounts_of' || jsonb_build_object('promotion_code_ids', answer->'promotion_code_ids');
-    event.fact := fact;
+  if not exists (select from programs_of_account(event.account_id)) then
+    return with_outcome(event, 'ignored', 'account_not_connected');
+  elsif named is null then
+    return with_outcome(event, 'ignored', 'customer_erased');
   end if;
-  promotion_ids := array(select jsonb_array_elements_text(fact->'promotion_code_ids'));
-  -- All that are known, since events that waited for this one may be applied with it.
-  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
-  perform learn_payments(event.account_id, ids);
-  if event.livemode and fact#>>'{sale,amount_source}' in ('charge', 'intent') then
-    fact := as_its_session_said(event.account_id, fact, ids);
-    event.fact := fact;
-  end if;
-  if not is_told or fact->>'named_by' = 'customer' or (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
-    perform lock_ids(event.account_id, array['customer ' || (fact->>'processor_customer_id')]);
-    fact := as_its_customer_says(event.account_id, event.livemode, fact);
-    event.fact := fact;
+  -- As purchases do, their customer first.
+  perform lock_ids(event.account_id, array[named]);
+  perform lock_ids(event.account_id, given);
+  insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, told_at,
+    event_id, is_deleted)
+  values (event.account_id, event.livemode, fact->>'processor_customer_id', (fact->>'program_id')::bigint, fact->>'click_id',
+    fact->>'customer_key', (fact->>'told_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
+  on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
+    customer_key = excluded.customer_key, told_at = excluded.told_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
+  -- Of two events in one second, the same one is kept whichever comes first.
+  where (kept.told_at, kept.event_id) <= (excluded.told_at, excluded.event_id);
+  if not found then
+    return with_outcome(event, 'duplicate', 'newer_metadata');
   end if;
   program := program_of_purchase(event.account_id, fact);
-  if program.id is null and fact->>'program_id' is null and is_told and not brought_nothing then
-    program := program_of_promotion(event.account_id, promotion_ids);
-    came_by_code := program.id is not null;
-  end if;
-  event.resolution := steps_of_source(fact, case
-    when came_by_code then 'by_code'
-    when program.id is not null and fact->>'program_id' is null then 'by_click'
-    when program.id is not null then 'named'
-    when fact->>'program_id' is not null then 'not_connected'
-    else 'none' end);
-  if program.id is null and fact->>'program_id' is null and is_told and not brought_nothing
-    and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
-    perform lock_ids(event.account_id, buyer_names(fact));
-    known := known_buyer(event.account_id, not event.livemode, fact);
-    event.resolution := with_step(steps_of_source(fact, 'none'), 'known_buyer', case
-      when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
-      when known.id is null then 'unknown'
-      else 'found' end);
-    -- Waits for who is just turning the setting on, so that none is left out that they do not see.
-    select p.* into program from programs p where p.id = known.program_id for share;
-  end if;
-  if program.id is null and fact->>'program_id' is not null then
-    event := park_disconnected(event, ids);
-    if event.outcome is not null then
-      return event;
-    elsif fact->>'named_by' = 'customer' then
-      event.awaits := awaited_names(event.account_id, lasting_names(fact));
-    end if;
-    return became(event, 'ignored', format('program_not_connected %s', fact->>'program_id'));
-  elsif is_told and (program.id is null or brought_nothing) then
-    return correct_known_purchase(event, ids);
-  elsif program.id is null then
-    event := park_disconnected(event, ids);
-    if event.outcome is not null then
-      return event;
-    elsif fact->>'awaits_payment' = 'true' then
-      event.awaits := awaited_names(event.account_id, lasting_names(fact));
-    end if;
-    return became(event, 'ignored', 'no_program_named');
-  end if;
-  -- An intent no longer says which invoice it paid. One that is known to be of an invoice or of a checkout needs no question.
-  if fact->>'asks_invoice_of' is not null and not answer ? 'invoice_id' and not exists (
-    select from processor_payments p where p.account_id = event.account_id and (p.payment_id = fact->>'asks_invoice_of'
-      or p.transaction_id = fact->>'asks_invoice_of' and rank_of_id(p.payment_id) = 1)
-  ) then
-    return became(event, null, 'invoice');
-  end if;
   event.program_id := program.id;
-  if known.id is not null and not program.attribute_known_customers then
-    event.resolution := with_step(event.resolution, 'setting', 'off');
-    return leave_out(event);
-  elsif (known.id is not null or came_by_code or fact->>'named_by' = 'customer'
-      -- A code decides over a click, and an intent does not say that one was used.
-      or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
-    and fact->>'told_alone' = 'false'
-    and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
-    event.waits_for := 'session';
-    event.awaits := array[awaited_name(event.account_id, 'payment', fact#>>'{sale,transaction_id}')];
-    return became(event, 'parked', 'may_be_explained');
+  if num_nonnulls(fact->>'program_id', fact->>'click_id') = 0 then
+    return with_outcome(event, 'recorded', 'no_program_named');
+  elsif event.livemode and program.id is not null then
+    update processor_events e set awaits = e.awaits || awaited_names(event.account_id, given)
+    where e.account_id = event.account_id and e.program_id = program.id and e.livemode and e.awaits @> awaited_names(event.account_id, array[named])
+      and not e.awaits @> awaited_names(event.account_id, given);
+    perform attribute_awaiting_purchases(event.account_id, program, array[named]);
   end if;
-  if event.livemode then
-    -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
-    perform lock_ids(event.account_id, buyer_names(fact));
-  end if;
-  if known.id is null then
-    identified := identify_buyer(program, fact, case when event.livemode then stem end, event.resolution);
-    buyer := identified.buyer;
-    event.resolution := identified.resolution;
-  else
-    select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
-  end if;
-  if is_told and cardinality(promotion_ids) > 0 then
-    given.program_id := program.id;
-    given.customer_key := fact->>'customer_key';
-    given.resolution := event.resolution;
-    given := with_code(given, promotion_ids, (fact->>'started_at')::timestamptz);
-    event.resolution := given.resolution;
-    fact := jsonb_set(fact, '{sale}', fact->'sale' || jsonb_build_object('coupon', given.coupon, 'code_id', given.code_id));
-    event.fact := fact;
-    if buyer.id is null and given.code_id is not null and event.livemode
-      and (sale_of_payments(event.account_id, false, ids)).customer_id is null then
-      given.customer_id := add_customer_of_code(given, stem, decode(fact->>'email_hash', 'hex'), (fact->>'started_at')::timestamptz);
-      select c.* into buyer from customers c where c.program_id = program.id and c.id = given.customer_id for no key update;
-    end if;
-  end if;
-  if event.livemode and buyer.id is not null then
-    perform keep_buyer(buyer, fact);
-  end if;
+  perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
+  return with_outcome(event, 'recorded', 'customer_metadata');
+end $function$
+;
 
-  event := case
-    when is_told then record_purchase(event, ids, buyer)
-    when buyer.id is null then became(event, 'ignored', 'unpaid_and_unattributed')
-    when fact->>'awaits_payment' = 'true' then became(event, 'recorded', 'payment_under_way')
-    when fact->>'settles_lead' = 'true' then became(event, 'recorded', 'lead_settled')
-    else became(event, 'recorded', 'customer_known_unpaid')
-  end;
-  if event.livemode and fact->>'awaits_payment' = 'true' then
-    perform keep_session(program.id, buyer.id, fact);
-    if buyer.id is null then
-      event.awaits := awaited_names(event.account_id, buyer_names(fact));
-    end if;
-    perform apply_payment_of_session(event, ids, buyer.id, stem);
+CREATE OR REPLACE FUNCTION public.apply_deauthorization(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  told bigint[];
+begin
+  with disconnected as (
+    update programs p set processor_account_id = null, processor_connected_at = null, processor_former_account_id = event.account_id
+    where p.processor_account_id = event.account_id and (event.livemode or not p.processor_livemode)
+      and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
+    returning p.id
+  )
+  select min(d.id), array_agg(d.id) into event.program_id, told from disconnected d;
+  if event.program_id is null then
+    return with_outcome(event, 'ignored', 'already_disconnected');
   end if;
-  if event.livemode and buyer.id is not null then
-    perform attribute_awaiting_purchases(event.account_id, program, buyer_names(fact) || names_of_customer(buyer));
-    perform park_awaiting_payments(event.account_id, true, lasting_names(fact), (fact->>'started_at')::timestamptz);
+  perform write_outbox(event.program_id, 'processor_disconnected', 'advertiser', null, 'event:' || event.event_id, '{}');
+  insert into outbox (program_id, kind, audience, cause, payload)
+  select id, 'processor_disconnected', 'advertiser', 'event:' || event.event_id, '{}' from unnest(told) id where id <> event.program_id;
+  return with_outcome(event, 'recorded', null);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_event(told jsonb, answer jsonb, stem text, OUT outcome text, OUT reason text, OUT program_id bigint, OUT outbox_ids bigint[], OUT wrote_webhooks boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  event processor_events := jsonb_populate_record(null::processor_events, told);
+begin
+  event := case event.fact->>'kind'
+    when 'purchase' then apply_purchase(event, answer, stem)
+    when 'reversals' then apply_reversals(event, answer)
+    when 'charge_refunds' then apply_reversals(event, answer)
+    when 'invoice_payment' then apply_invoice_payment(event)
+    when 'customer' then apply_customer(event)
+    when 'deauthorization' then apply_deauthorization(event)
+    when 'ownership' then apply_ownership(event)
+    else with_outcome(event, 'ignored', event.fact->>'reason')
+  end;
+  if event.outcome is null then
+    reason := event.reason;
+    return;
+  end if;
+  event := tell_ignored_payment(event);
+  event := log_event(event);
+  outcome := event.outcome;
+  reason := event.reason;
+  program_id := event.program_id;
+  outbox_ids := written_outbox_ids();
+  wrote_webhooks := wrote_webhook();
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_invoice_payment(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  ids text[] := array_remove(payment_ids_of(event.fact) || (event.fact->>'invoice_id'), null);
+  sale sales;
+begin
+  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
+  perform learn_payments(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, null);
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  if sale.id is null then
+    event := park_disconnected(event, ids);
+    return case when event.outcome is null then with_outcome(event, 'recorded', null) else event end;
+  end if;
+  perform settle_reversals(sale);
+  event.program_id := sale.program_id;
+  return with_outcome(event, 'recorded', null);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_ownership(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  asked own_account_codes;
+begin
+  select c.* into asked from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
+  if asked.program_id is null then
+    return with_outcome(event, 'ignored', 'unknown_code');
+  end if;
+  event.program_id := asked.program_id;
+  if event.account_id <> 'platform' then
+    return with_outcome(event, 'ignored', 'code_of_connected_account');
+  end if;
+  if asked.needs_livemode and not event.livemode then
+    return with_outcome(event, 'ignored', 'code_of_test_mode');
+  end if;
+  if not exists (
+    select from workspace_members m join programs p on p.workspace_id = m.workspace_id
+    where p.id = asked.program_id and m.user_id = asked.asked_by and m.role = 'owner' and m.removed_at is null
+  ) then
+    return with_outcome(event, 'ignored', 'code_of_former_owner');
+  end if;
+  perform set_config('svc.actor', asked.asked_by, true);
+  if not connect_processor(asked.program_id, event.account_id, event.livemode) then
+    return with_outcome(event, 'ignored', 'account_taken');
+  end if;
+  delete from own_account_codes c where c.program_id = asked.program_id;
+  return with_outcome(event, 'recorded', null);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_promotions(INOUT event processor_events, ids text[], stem text, INOUT buyer customers)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  started_at timestamptz := (event.fact->>'started_at')::timestamptz;
+  given sales;
+begin
+  given.program_id := event.program_id;
+  given.customer_key := event.fact->>'customer_key';
+  given.resolution := event.resolution;
+  given := with_code(given, promotions_of(event.fact), started_at);
+  event.resolution := given.resolution;
+  event.fact := jsonb_set(event.fact, '{sale}', event.fact->'sale' || jsonb_build_object('coupon', given.coupon, 'code_id', given.code_id));
+  if buyer.id is null and given.code_id is not null and event.livemode
+    and (sale_of_payments(event.account_id, false, ids)).customer_id is null then
+    given.customer_id := add_customer_of_code(given, stem, decode(event.fact->>'email_hash', 'hex'), started_at);
+    select c.* into buyer from customers c where c.program_id = event.program_id and c.id = given.customer_id for no key update;
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_purchase(event processor_events, answer jsonb, stem text)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  applied record;
+  buyer customers;
+begin
+  applied := apply_purchase_alone(event, answer, stem);
+  event := applied.event;
+  buyer := applied.buyer;
+  if not event.livemode or event.program_id is null or event.outcome is null or event.outcome = 'parked' then
+    return event;
+  end if;
+  if event.fact->>'awaits_payment' = 'true' then
+    perform apply_awaited_payment(event, buyer.id, stem);
+  end if;
+  if buyer.id is not null then
+    perform attribute_awaiting_purchases(event.account_id, p, buyer_names(event.fact) || names_of_customer(buyer))
+    from programs p where p.id = event.program_id;
+    perform park_awaiting_payments(event.account_id, true, lasting_names(event.fact), (event.fact->>'started_at')::timestamptz);
   end if;
   return event;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_purchase_alone(INOUT event processor_events, answer jsonb, stem text, OUT buyer customers)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  ids text[] := array_remove(payment_ids_of(event.fact) || (answer->>'invoice_id'), null);
+  is_paid boolean := event.fact->>'sale' is not null;
+  brought_nothing boolean := coalesce((event.fact#>>'{sale,amount_cents}')::bigint = 0, false);
+  found_program record;
+  found_buyer record;
+begin
+  if lacks_discounts(event, ids, answer) then
+    event := with_outcome(event, null, 'discounts');
+    return;
+  end if;
+  -- All known ids, since events that waited for this one may be applied with it.
+  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
+  perform learn_payments(event.account_id, ids);
+  event.fact := complete_purchase(event, ids, answer);
+  found_program := find_program(event, ids);
+  event.resolution := found_program.resolution;
+  if (found_program.program).id is null and (not is_paid or event.fact->>'program_id' is not null) then
+    event := leave_without_program(event, ids);
+    return;
+  elsif (found_program.program).id is null or brought_nothing then
+    event := correct_known_purchase(event, ids);
+    return;
+  elsif lacks_invoice(event, answer) then
+    event := with_outcome(event, null, 'invoice');
+    return;
+  end if;
+  event.program_id := (found_program.program).id;
+  event := wait_or_leave_out(event, ids, found_program.program, (found_program.known).id is not null, found_program.by_code);
+  if event.outcome is not null then
+    return;
+  end if;
+  found_buyer := find_buyer(event, ids, found_program.program, found_program.known, stem);
+  event := found_buyer.event;
+  buyer := found_buyer.buyer;
+  if is_paid then
+    event := record_purchase(event, ids, buyer);
+  else
+    event := record_unpaid(event, buyer);
+  end if;
 end $function$
 ;
 
@@ -2275,23 +2221,18 @@ begin
     if event.outcome is not null then
       return event;
     elsif not exists (select from programs p where p.processor_account_id = event.account_id) then
-      return became(event, 'ignored', 'account_not_connected');
+      return with_outcome(event, 'ignored', 'account_not_connected');
     end if;
   end if;
   if sale.id is null and fact->>'payment_intent_id' is not null and fact->>'invoice_id' is null and not answer ? 'invoice_id'
     and not exists (select from processor_payments p where p.account_id = event.account_id and p.payment_id = any (ids)
       and rank_of_id(p.transaction_id) = 3) then
-    return became(event, null, 'invoice');
+    return with_outcome(event, null, 'invoice');
   end if;
-  is_in_its_currency := sale.id is null or jsonb_array_length(fact->'reversals') = 0 or exists (
-    select from jsonb_array_elements(fact->'reversals') r
-    where r->>'currency' = sale.currency or exists (
-      select from processor_reversals v
-      where v.account_id = event.account_id and v.reversal_id = r->>'reversal_id' and v.currency = sale.currency
-    )
-  );
+  is_in_its_currency := sale.id is null or jsonb_array_length(fact->'reversals') = 0
+    or has_reversal_in(event.account_id, fact->'reversals', sale.currency);
   if not is_in_its_currency and not answer ? 'is_converted' then
-    return became(event, null, 'conversion');
+    return with_outcome(event, null, 'conversion');
   end if;
   perform keep_reversals(event, fact, sale.currency);
   if sale.id is not null then
@@ -2300,19 +2241,19 @@ begin
   event.program_id := sale.program_id;
 
   if jsonb_array_length(fact->'reversals') = 0 then
-    return became(event, 'ignored', 'no_refund');
+    return with_outcome(event, 'ignored', 'no_refund');
   elsif not is_in_its_currency then
     perform tell_unconverted(sale, fact);
-    return became(event, 'ignored', format('other_currency %s %s',
+    return with_outcome(event, 'ignored', format('other_currency %s %s',
       fact#>>'{reversals,0,currency}', sale.currency));
   elsif not exists (
     select from processor_reversals v where v.account_id = event.account_id and event.event_id in (v.event_id, v.returned_event_id)
   ) then
-    return became(event, 'duplicate', 'known_reversal');
+    return with_outcome(event, 'duplicate', 'known_reversal');
   elsif sale.id is null then
-    return became(event, 'parked', 'unknown_sale');
+    return with_outcome(event, 'parked', 'unknown_sale');
   end if;
-  return became(event, 'recorded', null);
+  return with_outcome(event, 'recorded', null);
 end $function$
 ;
 
@@ -2453,52 +2394,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.as_its_customer_says(of_account_id text, of_livemode boolean, fact jsonb)
- RETURNS jsonb
- LANGUAGE plpgsql
- STABLE
-AS $function$
-declare
-  said processor_customer_metadata;
-begin
-  if fact->>'named_by' = 'customer' then
-    fact := fact || jsonb_build_object('program_id', fact->'own_program_id', 'click_id', null, 'customer_key', null, 'named_by', null);
-  end if;
-  if fact->>'click_id' is not null or fact->>'customer_key' is not null then
-    return fact;
-  end if;
-  select m.* into said from processor_customer_metadata m
-  where m.account_id = of_account_id and m.livemode = of_livemode and m.processor_customer_id = fact->>'processor_customer_id';
-  if num_nonnulls(said.program_id, said.click_id, said.customer_key) = 0 or (fact->>'program_id')::bigint <> said.program_id then
-    return fact;
-  end if;
-  return fact || jsonb_build_object('program_id', coalesce(said.program_id, (fact->>'program_id')::bigint), 'click_id', said.click_id,
-    'customer_key', said.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.as_its_session_said(of_account_id text, fact jsonb, ids text[])
- RETURNS jsonb
- LANGUAGE plpgsql
- STABLE
-AS $function$
-declare
-  session processor_sessions;
-begin
-  select s.* into session from programs p join processor_sessions s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.session_id = any (ids_of_payment(of_account_id, ids)) limit 1;
-  if session.session_id is null then
-    return fact;
-  end if;
-  fact := fact || jsonb_build_object('program_id', session.program_id, 'session_id', session.session_id, 'asks_invoice_of', null);
-  if session.asked_total is null then
-    return fact;
-  end if;
-  return jsonb_set(fact, '{sale}', fact->'sale' || jsonb_build_object('amount_source', 'session', 'commission_base_cents',
-    untaxed_part((fact#>>'{sale,amount_cents}')::bigint, session.asked_untaxed, session.asked_total)));
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.ask_withdrawal(of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid, OUT withdrawal_id bigint, OUT payable_cents bigint, OUT minimum_cents bigint)
  RETURNS record
  LANGUAGE plpgsql
@@ -2518,16 +2413,47 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.attribute_awaiting_purchase(INOUT waiting processor_events, program programs, OUT buyer customers)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  ids text[];
+  sale sales;
+  identified record;
+begin
+  waiting.fact := with_customer_metadata(waiting.account_id, true, waiting.fact);
+  ids := payment_ids_of(waiting.fact);
+  sale := sale_of_payments(waiting.account_id, false, ids);
+  identified := identify_buyer(program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
+  waiting.resolution := identified.resolution;
+  if (identified.buyer).id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id then
+    return;
+  end if;
+  perform keep_buyer(identified.buyer, waiting.fact);
+  if waiting.fact->>'awaits_payment' = 'true' then
+    perform keep_session(program.id, (identified.buyer).id, waiting.fact);
+    perform apply_awaited_payment(waiting, (identified.buyer).id, null);
+  elsif sale.customer_id is null then
+    select (r.sale).* into sale
+    from record_sale(sale_of_purchase(waiting, sale, ids_of_payment(waiting.account_id, ids), (identified.buyer).id), true) r;
+    perform settle_reversals(sale);
+  end if;
+  update processor_events e set awaits = null, outcome = 'recorded', reason = 'buyer_known', resolution = waiting.resolution
+  where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
+  if found then
+    buyer := identified.buyer;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.attribute_awaiting_purchases(of_account_id text, program programs, names text[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
   waiting processor_events;
-  ids text[];
-  sale sales;
-  its_buyer customers;
-  identified record;
+  attributed record;
   names_found text[];
   lasting text[];
   since timestamptz;
@@ -2541,30 +2467,12 @@ begin
       where e.account_id = of_account_id and e.program_id = program.id and e.awaits && awaited_names(of_account_id, names)
       order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
     loop
-      waiting.fact := as_its_customer_says(of_account_id, true, waiting.fact);
-      ids := array(select jsonb_array_elements_text(waiting.fact->'payment_ids'));
-      sale := sale_of_payments(of_account_id, false, ids);
-      identified := identify_buyer(program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
-      its_buyer := identified.buyer;
-      waiting.resolution := identified.resolution;
-      continue when its_buyer.id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id;
-      perform keep_buyer(its_buyer, waiting.fact);
-      if waiting.fact->>'awaits_payment' = 'true' then
-        perform keep_session(program.id, its_buyer.id, waiting.fact);
-        perform apply_payment_of_session(waiting, ids, its_buyer.id, null);
-      elsif sale.customer_id is null then
-        select (r.sale).* into sale
-        from record_sale(purchased_sale(waiting, sale, ids_of_payment(of_account_id, ids), its_buyer.id), true) r;
-        perform settle_reversals(sale);
-      end if;
-      update processor_events e set awaits = null, outcome = 'recorded', reason = 'buyer_known',
-        resolution = waiting.resolution
-      where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
-      if found then
-        names_found := names_found || buyer_names(waiting.fact) || names_of_customer(its_buyer);
-        lasting := lasting || lasting_names(waiting.fact);
-        since := least(since, (waiting.fact->>'started_at')::timestamptz);
-      end if;
+      attributed := attribute_awaiting_purchase(waiting, program);
+      continue when (attributed.buyer).id is null;
+      waiting := attributed.waiting;
+      names_found := names_found || buyer_names(waiting.fact) || names_of_customer(attributed.buyer);
+      lasting := lasting || lasting_names(waiting.fact);
+      since := least(since, (waiting.fact->>'started_at')::timestamptz);
     end loop;
     exit when names_found = '{}';
     perform park_awaiting_payments(of_account_id, true, array(select distinct name from unnest(lasting) name), since);
@@ -2953,17 +2861,6 @@ CREATE OR REPLACE FUNCTION public.awaited_names(of_account_id text, names text[]
  LANGUAGE sql
  IMMUTABLE
 RETURN ARRAY(SELECT ((awaited_names.of_account_id || ' '::text) || name.name) FROM unnest(awaited_names.names) name(name))
-;
-
-CREATE OR REPLACE FUNCTION public.became(event processor_events, outcome text, reason text)
- RETURNS processor_events
- LANGUAGE plpgsql
-AS $function$
-begin
-  event.outcome := outcome;
-  event.reason := reason;
-  return event;
-end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.bind_customer(of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamp with time zone)
@@ -3370,6 +3267,28 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.complete_purchase(event processor_events, ids text[], answer jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+declare
+  fact jsonb := event.fact;
+begin
+  if answer ? 'promotion_code_ids' and fact ? 'asks_discounts_of' then
+    fact := fact - 'asks_discounts_of' || jsonb_build_object('promotion_code_ids', answer->'promotion_code_ids');
+  end if;
+  if event.livemode and fact#>>'{sale,amount_source}' in ('charge', 'intent') then
+    fact := with_session(event.account_id, fact, ids);
+  end if;
+  if fact->>'sale' is null or fact->>'named_by' = 'customer'
+    or (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
+    perform lock_ids(event.account_id, array['customer ' || (fact->>'processor_customer_id')]);
+    fact := with_customer_metadata(event.account_id, event.livemode, fact);
+  end if;
+  return fact;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.confirm_application(of_program_id bigint, of_application_id bigint, code_digits text, invitation_hash bytea, OUT outcome text, OUT is_first boolean, OUT invited boolean)
  RETURNS record
  LANGUAGE plpgsql
@@ -3577,10 +3496,10 @@ begin
     end if;
     event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}')];
     if event.fact#>>'{sale,amount_cents}' = '0' then
-      return became(event, 'ignored', 'nothing_paid');
+      return with_outcome(event, 'ignored', 'nothing_paid');
     end if;
     event.awaits := event.awaits || awaited_names(event.account_id, lasting_names(event.fact));
-    return became(event, 'ignored', 'no_program_named');
+    return with_outcome(event, 'ignored', 'no_program_named');
   end if;
   event.program_id := sale.program_id;
   return record_purchase(event, ids, null);
@@ -4567,6 +4486,36 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.find_buyer(INOUT event processor_events, ids text[], program programs, known customers, stem text, OUT buyer customers)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  identified record;
+  discounted record;
+begin
+  if event.livemode then
+    -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
+    perform lock_ids(event.account_id, buyer_names(event.fact));
+  end if;
+  if known.id is null then
+    identified := identify_buyer(program, event.fact, case when event.livemode then stem end, event.resolution);
+    buyer := identified.buyer;
+    event.resolution := identified.resolution;
+  else
+    select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
+  end if;
+  if event.fact->>'sale' is not null and cardinality(promotions_of(event.fact)) > 0 then
+    discounted := apply_promotions(event, ids, stem, buyer);
+    event := discounted.event;
+    buyer := discounted.buyer;
+  end if;
+  if event.livemode and buyer.id is not null then
+    perform keep_buyer(buyer, event.fact);
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.find_code(of_program_id bigint, named text, promotion_ids text[], bought_at timestamp with time zone, OUT code_id bigint, OUT code text, OUT outcome text)
  RETURNS record
  LANGUAGE plpgsql
@@ -4617,6 +4566,40 @@ begin
     -- Another call can have given the key to a customer meanwhile, who is then found.
     perform add_second_customer(of_program_id, of_key, of_click_id, stem, valid_after);
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.find_program(event processor_events, ids text[], OUT program programs, OUT by_code boolean, OUT known customers, OUT resolution jsonb)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  fact jsonb := event.fact;
+  names_no_program boolean := fact->>'program_id' is null;
+  may_be_found boolean;
+begin
+  program := program_of_purchase(event.account_id, fact);
+  may_be_found := program.id is null and names_no_program and coalesce((fact#>>'{sale,amount_cents}')::bigint > 0, false);
+  if may_be_found then
+    program := program_of_promotion(event.account_id, promotions_of(fact));
+  end if;
+  by_code := may_be_found and program.id is not null;
+  resolution := steps_of_source(fact, case
+    when by_code then 'by_code'
+    when program.id is not null and names_no_program then 'by_click'
+    when program.id is not null then 'named'
+    when names_no_program then 'none'
+    else 'not_connected' end);
+  if may_be_found and program.id is null and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
+    perform lock_ids(event.account_id, buyer_names(fact));
+    known := known_buyer(event.account_id, not event.livemode, fact);
+    resolution := with_step(resolution, 'known_buyer', case
+      when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
+      when known.id is null then 'unknown'
+      else 'found' end);
+    -- Waits for a call that turns the setting on, which would not see that this payment is left out.
+    select p.* into program from programs p where p.id = known.program_id for share;
+  end if;
 end $function$
 ;
 
@@ -5081,6 +5064,13 @@ CREATE OR REPLACE FUNCTION public.had_clicked(customer customers, at timestamp w
 RETURN existed_at(LEAST((customer).created_at, (customer).last_click_at), at)
 ;
 
+CREATE OR REPLACE FUNCTION public.has_reversal_in(of_account_id text, reversals jsonb, of_currency text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (EXISTS (SELECT FROM jsonb_array_elements(has_reversal_in.reversals) r(value) WHERE (((r.value ->> 'currency'::text) = has_reversal_in.of_currency) OR (EXISTS (SELECT FROM processor_reversals v WHERE ((v.account_id = has_reversal_in.of_account_id) AND (v.reversal_id = (r.value ->> 'reversal_id'::text)) AND ((v.currency)::text = has_reversal_in.of_currency)))))))
+;
+
 CREATE OR REPLACE FUNCTION public.hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint)
  RETURNS TABLE(hashes bytea[])
  LANGUAGE sql
@@ -5156,7 +5146,7 @@ begin
   resolved := resolve_buyer(program, fact, valid_after, resolution);
   resolution := resolved.resolution || jsonb_build_object('at', fact->>'started_at', 'window_days', program.cookie_window_days);
   select b.* into buyer from customers b where b.program_id = program.id and b.id = resolved.buyer_id;
-  perform lock_customers_of_payment(program.processor_account_id, array(select jsonb_array_elements_text(fact->'payment_ids')), buyer.id);
+  perform lock_customers_of_payment(program.processor_account_id, payment_ids_of(fact), buyer.id);
   select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
     (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
     buyer.id
@@ -5439,6 +5429,23 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.lacks_discounts(event processor_events, ids text[], answer jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  return (event).fact->>'sale' is not null and (event).fact ? 'asks_discounts_of' and not answer ? 'promotion_code_ids'
+    and knows_promotions(event.account_id) and (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lacks_invoice(event processor_events, answer jsonb)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN ((((event).fact ->> 'asks_invoice_of'::text) IS NOT NULL) AND (NOT (answer ? 'invoice_id'::text)) AND (NOT (EXISTS (SELECT FROM processor_payments p WHERE ((p.account_id = (lacks_invoice.event).account_id) AND ((p.payment_id = ((lacks_invoice.event).fact ->> 'asks_invoice_of'::text)) OR ((p.transaction_id = ((lacks_invoice.event).fact ->> 'asks_invoice_of'::text)) AND (rank_of_id(p.payment_id) = 1))))))))
+;
+
 CREATE OR REPLACE FUNCTION public.last_account_of(program programs)
  RETURNS text
  LANGUAGE sql
@@ -5509,16 +5516,22 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.leave_out(event processor_events)
+CREATE OR REPLACE FUNCTION public.leave_without_program(event processor_events, ids text[])
  RETURNS processor_events
  LANGUAGE plpgsql
 AS $function$
+declare
+  named_id text := event.fact->>'program_id';
+  may_be_named boolean := case when named_id is null then event.fact->>'awaits_payment' = 'true' else event.fact->>'named_by' = 'customer' end;
 begin
-  if event.livemode then
-    event.awaits := array[awaited_name(event.account_id, 'payment', event.fact#>>'{sale,transaction_id}'),
-      awaited_name(event.account_id, 'setting', event.program_id::text)];
+  event := park_disconnected(event, ids);
+  if event.outcome is not null then
+    return event;
   end if;
-  return became(event, 'ignored', 'known_customers_left_out');
+  if may_be_named then
+    event.awaits := awaited_names(event.account_id, lasting_names(event.fact));
+  end if;
+  return with_outcome(event, 'ignored', coalesce('program_not_connected ' || named_id, 'no_program_named'));
 end $function$
 ;
 
@@ -6223,6 +6236,13 @@ CREATE OR REPLACE FUNCTION public.names_of_customer(buyer customers)
 RETURN array_remove(ARRAY[('key '::text || (buyer).customer_key), ('click '::text || (buyer).click_id), CASE WHEN ((buyer).signup_date IS NOT NULL) THEN ('email '::text || encode((buyer).email_hash, 'hex'::text)) ELSE NULL::text END], NULL::text)
 ;
 
+CREATE OR REPLACE FUNCTION public.names_program(fact jsonb, of_program_id bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN ((fact ->> 'program_id'::text) IS NOT NULL) THEN (of_program_id = ((fact ->> 'program_id'::text))::bigint) ELSE (EXISTS (SELECT FROM customers c WHERE ((c.program_id = names_program.of_program_id) AND (c.click_id = (names_program.fact ->> 'click_id'::text))))) END
+;
+
 CREATE OR REPLACE FUNCTION public.new_reversals(sale sales, told processor_reversals[])
  RETURNS SETOF processor_reversals
  LANGUAGE sql
@@ -6337,10 +6357,8 @@ begin
     return event;
   end if;
   if event.fact->>'kind' = 'purchase' then
-    select p.id into event.program_id from programs p where p.processor_former_account_id = event.account_id and case
-      when event.fact->>'program_id' is not null then p.id = (event.fact->>'program_id')::bigint
-      else exists (select from customers c where c.program_id = p.id and c.click_id = event.fact->>'click_id')
-    end limit 1;
+    select p.id into event.program_id from programs p
+    where p.processor_former_account_id = event.account_id and names_program(event.fact, p.id) limit 1;
   else
     select s.program_id into event.program_id from programs p join sales s on s.program_id = p.id
     where p.processor_former_account_id = event.account_id and s.is_test = not event.livemode
@@ -6352,7 +6370,7 @@ begin
     return event;
   end if;
   event.waits_for := 'connection';
-  return became(event, 'parked', 'account_disconnected');
+  return with_outcome(event, 'parked', 'account_disconnected');
 end $function$
 ;
 
@@ -6572,6 +6590,13 @@ CREATE OR REPLACE FUNCTION public.payload_of(sale sales)
 RETURN jsonb_build_array((sale).amount_cents, (sale).commission_base_cents, (sale).currency, (sale).sale_type, (sale).is_recurring, (sale).subscription_id)
 ;
 
+CREATE OR REPLACE FUNCTION public.payment_ids_of(fact jsonb)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ARRAY(SELECT jsonb_array_elements_text((fact -> 'payment_ids'::text)) AS jsonb_array_elements_text)
+;
+
 CREATE OR REPLACE FUNCTION public.post_entry(entry balance_entries)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -6703,34 +6728,25 @@ AS $function$
 declare
   program programs;
 begin
-  select p.* into program from programs p where p.processor_account_id = of_account_id and case
-    when fact->>'program_id' is not null then p.id = (fact->>'program_id')::bigint
-    else exists (select from customers c where c.program_id = p.id and c.click_id = fact->>'click_id')
-  end limit 1;
+  select p.* into program from programs p where p.processor_account_id = of_account_id and names_program(fact, p.id) limit 1;
   return program;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.purchased_sale(event processor_events, known sales, ids text[], of_customer_id bigint)
- RETURNS sales
- LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION public.programs_of_account(of_account_id text)
+ RETURNS SETOF programs
+ LANGUAGE sql
+ STABLE
 AS $function$
-declare
-  given sales := jsonb_populate_record(null::sales, event.fact->'sale');
-begin
-  given.processor_invoice_id := coalesce(given.processor_invoice_id, first_with_prefix(ids, 'in_'));
-  given.transaction_id := coalesce(known.transaction_id, given.processor_invoice_id, given.transaction_id);
-  given.program_id := event.program_id;
-  given.is_test := not event.livemode;
-  given.customer_id := coalesce(known.customer_id, of_customer_id);
-  given.customer_key := event.fact->>'customer_key';
-  given.resolution := event.resolution;
-  given.payment_status := case when given.amount_cents > 0 then 'paid' else 'no_payment_required' end;
-  given.processor_event_id := event.event_id;
-  given.processor_session_id := event.fact->>'session_id';
-  given.processor_customer_id := event.fact->>'processor_customer_id';
-  return given;
-end $function$
+  select p.* from programs p where of_account_id in (p.processor_account_id, p.processor_former_account_id)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.promotions_of(fact jsonb)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ARRAY(SELECT jsonb_array_elements_text((fact -> 'promotion_code_ids'::text)) AS jsonb_array_elements_text)
 ;
 
 CREATE OR REPLACE FUNCTION public.quarter_of_day(at timestamp with time zone)
@@ -7420,7 +7436,7 @@ begin
     known := null;
   end if;
   ids := ids_of_payment(event.account_id, ids);
-  given := purchased_sale(event, known, ids, buyer.id);
+  given := sale_of_purchase(event, known, ids, buyer.id);
   select (r.sale).* into sale from record_sale(given, true) r;
   perform settle_reversals(sale);
   select s.* into sale from sales s where s.program_id = sale.program_id and s.id = sale.id;
@@ -7428,11 +7444,11 @@ begin
     event.awaits := awaited_names(event.account_id, buyer_names(event.fact));
   end if;
   if sale.processor_event_id = event.event_id then
-    return became(event, 'recorded', case when sale.customer_id is null then 'no_partner' end);
+    return with_outcome(event, 'recorded', case when sale.customer_id is null then 'no_partner' end);
   elsif (sale.amount_cents, sale.commission_base_cents) <> (known.amount_cents, known.commission_base_cents) then
-    return became(event, 'recorded', format('sale_corrected %s', sale.transaction_id));
+    return with_outcome(event, 'recorded', format('sale_corrected %s', sale.transaction_id));
   end if;
-  return became(event, 'duplicate', format('known_payment %s', sale.transaction_id));
+  return with_outcome(event, 'duplicate', format('known_payment %s', sale.transaction_id));
 end $function$
 ;
 
@@ -7677,6 +7693,28 @@ begin
   if commission_id is not null and 'commission.created' = any (terms.webhook_types) then
     perform tell_commission(customer.program_id, commission_id);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.record_unpaid(event processor_events, buyer customers)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  awaits_payment boolean := event.fact->>'awaits_payment' = 'true';
+begin
+  if event.livemode and awaits_payment then
+    perform keep_session(event.program_id, buyer.id, event.fact);
+    if buyer.id is null then
+      event.awaits := awaited_names(event.account_id, buyer_names(event.fact));
+    end if;
+  end if;
+  return case
+    when buyer.id is null then with_outcome(event, 'ignored', 'unpaid_and_unattributed')
+    when awaits_payment then with_outcome(event, 'recorded', 'payment_under_way')
+    when event.fact->>'settles_lead' = 'true' then with_outcome(event, 'recorded', 'lead_settled')
+    else with_outcome(event, 'recorded', 'customer_known_unpaid')
+  end;
 end $function$
 ;
 
@@ -8099,56 +8137,27 @@ CREATE OR REPLACE FUNCTION public.resolve_buyer(program programs, fact jsonb, va
  STABLE
 AS $function$
 declare
-  key text := fact->>'customer_key';
-  hash bytea := decode(fact->>'email_hash', 'hex');
-  started_at timestamptz := (fact->>'started_at')::timestamptz;
   step text;
-  is_given boolean;
   tried record;
 begin
   foreach step in array array['session', 'click_id', 'email', 'processor_customer', 'customer_key', 'unverified_email',
     'unverified_customer_key'] loop
-    -- In each, `counts` says whether its customer had clicked when the buyer set out.
-    case step
-      when 'session' then
-        is_given := fact->>'session_id' is not null;
-        select s.customer_id as id, true as valid, true as counts into tried from processor_sessions s
-        where s.program_id = program.id and s.session_id = fact->>'session_id';
-      when 'click_id' then
-        is_given := fact->>'click_id' is not null;
-        select c.id, c.last_click_at > valid_after
-            or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key) as valid,
-          fact->>'named_by' is null or had_clicked(c, started_at) as counts into tried
-        from customers c where c.program_id = program.id and c.click_id = fact->>'click_id';
-      when 'processor_customer' then
-        is_given := fact->>'processor_customer_id' is not null;
-        select p.customer_id as id, true as valid, had_clicked(c, started_at) as counts into tried
-        from processor_customers p join customers c on c.program_id = p.program_id and c.id = p.customer_id
-        where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id';
-      when 'customer_key', 'unverified_customer_key' then
-        is_given := key is not null;
-        select c.id, step <> 'customer_key' or c.key_unverified_since is null as valid, had_clicked(c, started_at) as counts into tried
-        from customers c where c.program_id = program.id and c.customer_key = key;
-      else
-        is_given := hash is not null;
-        select c.id, step <> 'email' or c.email_unverified_since is null as valid, had_clicked(c, started_at) as counts into tried
-        from customers c where c.program_id = program.id and c.email_hash = hash and c.signup_date is not null
-        order by (step <> 'email' or c.email_unverified_since is null) and had_clicked(c, started_at) is true desc, c.signup_date, c.id limit 1;
-    end case;
-    if tried.id is not null and tried.valid and tried.counts then
-      buyer_id := tried.id;
+    tried := try_step(program, fact, step, valid_after);
+    if tried.found_id is not null and tried.is_valid and tried.clicked_before then
+      buyer_id := tried.found_id;
     end if;
     resolution := with_step(resolution, step, case
       when buyer_id is not null then 'found'
-      when not is_given then 'not_given'
-      when tried.id is null then 'unknown'
-      when tried.valid then 'clicked_later'
+      when not tried.is_given then 'not_given'
+      when tried.found_id is null then 'unknown'
+      when tried.is_valid then 'clicked_later'
       when step = 'click_id' then 'expired'
       else 'unverified'
     end);
-    if step = 'click_id' and buyer_id is null and tried.id is not null and not tried.valid then
+    if step = 'click_id' and buyer_id is null and tried.found_id is not null and not tried.is_valid then
       resolution := resolution || (
-        select expired_click(c, started_at) from customers c where c.program_id = program.id and c.id = tried.id
+        select expired_click(c, (fact->>'started_at')::timestamptz) from customers c
+        where c.program_id = program.id and c.id = tried.found_id
       );
     end if;
     exit when buyer_id is not null;
@@ -8272,6 +8281,28 @@ begin
   sale := sale_of_payments(account_id, false, array[processor_id]);
   select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
   return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.sale_of_purchase(event processor_events, known sales, ids text[], of_customer_id bigint)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  given sales := jsonb_populate_record(null::sales, event.fact->'sale');
+begin
+  given.processor_invoice_id := coalesce(given.processor_invoice_id, first_with_prefix(ids, 'in_'));
+  given.transaction_id := coalesce(known.transaction_id, given.processor_invoice_id, given.transaction_id);
+  given.program_id := event.program_id;
+  given.is_test := not event.livemode;
+  given.customer_id := coalesce(known.customer_id, of_customer_id);
+  given.customer_key := event.fact->>'customer_key';
+  given.resolution := event.resolution;
+  given.payment_status := case when given.amount_cents > 0 then 'paid' else 'no_payment_required' end;
+  given.processor_event_id := event.event_id;
+  given.processor_session_id := event.fact->>'session_id';
+  given.processor_customer_id := event.fact->>'processor_customer_id';
+  return given;
 end $function$
 ;
 
@@ -8742,7 +8773,7 @@ CREATE OR REPLACE FUNCTION public.tell_ignored_payment(event processor_events)
 AS $function$
 declare
   told jsonb := coalesce(event.fact->'unread', case when event.fact->>'told_alone' = 'true' then event.fact end);
-  ids text[] := array(select jsonb_array_elements_text(told->'payment_ids'));
+  ids text[] := payment_ids_of(told);
   sale sales;
   known customers;
   of_cause text;
@@ -9285,6 +9316,47 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.try_step(program programs, fact jsonb, step text, valid_after timestamp with time zone, OUT is_given boolean, OUT found_id bigint, OUT is_valid boolean, OUT clicked_before boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  key text := fact->>'customer_key';
+  hash bytea := decode(fact->>'email_hash', 'hex');
+  started_at timestamptz := (fact->>'started_at')::timestamptz;
+begin
+  case step
+    when 'session' then
+      is_given := fact->>'session_id' is not null;
+      select s.customer_id, true, true into found_id, is_valid, clicked_before from processor_sessions s
+      where s.program_id = program.id and s.session_id = fact->>'session_id';
+    when 'click_id' then
+      is_given := fact->>'click_id' is not null;
+      select c.id, c.last_click_at > valid_after
+          or c.customer_status <> 'click' and (c.customer_key is null or key is null or c.customer_key = key),
+        fact->>'named_by' is null or had_clicked(c, started_at) into found_id, is_valid, clicked_before
+      from customers c where c.program_id = program.id and c.click_id = fact->>'click_id';
+    when 'processor_customer' then
+      is_given := fact->>'processor_customer_id' is not null;
+      select p.customer_id, true, had_clicked(c, started_at) into found_id, is_valid, clicked_before
+      from processor_customers p join customers c on c.program_id = p.program_id and c.id = p.customer_id
+      where p.program_id = program.id and p.processor_customer_id = fact->>'processor_customer_id';
+    when 'customer_key', 'unverified_customer_key' then
+      is_given := key is not null;
+      select c.id, step <> 'customer_key' or c.key_unverified_since is null, had_clicked(c, started_at)
+      into found_id, is_valid, clicked_before
+      from customers c where c.program_id = program.id and c.customer_key = key;
+    when 'email', 'unverified_email' then
+      is_given := hash is not null;
+      select c.id, step <> 'email' or c.email_unverified_since is null, had_clicked(c, started_at)
+      into found_id, is_valid, clicked_before
+      from customers c where c.program_id = program.id and c.email_hash = hash and c.signup_date is not null
+      order by (step <> 'email' or c.email_unverified_since is null) and had_clicked(c, started_at) is true desc, c.signup_date, c.id limit 1;
+  end case;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.turn_off_webhooks(endpoint webhook_endpoints)
  RETURNS void
  LANGUAGE plpgsql
@@ -9420,6 +9492,35 @@ CREATE OR REPLACE FUNCTION public.values_of_click(click affiliate_click_events)
 RETURN (jsonb_strip_nulls(jsonb_build_object('country', "left"(NULLIF((click).geo_country, ''::text), 200), 'device', (click).device_type, 'browser', "left"(NULLIF((click).browser_name, ''::text), 200), 'referrer', host_of_referrer((click).referrer_url), 'page', page_of_click((click).page_url, (click).affiliate_url))) || COALESCE((click).campaign, '{}'::jsonb))
 ;
 
+CREATE OR REPLACE FUNCTION public.wait_or_leave_out(event processor_events, ids text[], program programs, is_known boolean, by_code boolean)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  fact jsonb := event.fact;
+  payment_id text := fact#>>'{sale,transaction_id}';
+begin
+  if is_known and not program.attribute_known_customers then
+    event.resolution := with_step(event.resolution, 'setting', 'off');
+    if event.livemode then
+      event.awaits := array[awaited_name(event.account_id, 'payment', payment_id),
+        awaited_name(event.account_id, 'setting', program.id::text)];
+    end if;
+    return with_outcome(event, 'ignored', 'known_customers_left_out');
+  end if;
+  if (is_known or by_code or fact->>'named_by' = 'customer'
+      -- A code decides over a click, and an intent does not say that one was used.
+      or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
+    and fact->>'told_alone' = 'false'
+    and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
+    event.waits_for := 'session';
+    event.awaits := array[awaited_name(event.account_id, 'payment', payment_id)];
+    return with_outcome(event, 'parked', 'may_be_explained');
+  end if;
+  return event;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.wants_webhook(of_program_id bigint, of_type text)
  RETURNS boolean
  LANGUAGE sql
@@ -9496,6 +9597,63 @@ begin
   given.coupon := coalesce(given.coupon, named.code);
   given.resolution := with_step(coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}'), 'coupon', named.outcome);
   return given;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.with_customer_metadata(of_account_id text, of_livemode boolean, fact jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  said processor_customer_metadata;
+begin
+  if fact->>'named_by' = 'customer' then
+    fact := fact || jsonb_build_object('program_id', fact->'own_program_id', 'click_id', null, 'customer_key', null, 'named_by', null);
+  end if;
+  if fact->>'click_id' is not null or fact->>'customer_key' is not null then
+    return fact;
+  end if;
+  select m.* into said from processor_customer_metadata m
+  where m.account_id = of_account_id and m.livemode = of_livemode and m.processor_customer_id = fact->>'processor_customer_id';
+  if num_nonnulls(said.program_id, said.click_id, said.customer_key) = 0 or (fact->>'program_id')::bigint <> said.program_id then
+    return fact;
+  end if;
+  return fact || jsonb_build_object('program_id', coalesce(said.program_id, (fact->>'program_id')::bigint), 'click_id', said.click_id,
+    'customer_key', said.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.with_outcome(event processor_events, outcome text, reason text)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+begin
+  event.outcome := outcome;
+  event.reason := reason;
+  return event;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.with_session(of_account_id text, fact jsonb, ids text[])
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  session processor_sessions;
+begin
+  select s.* into session from programs p join processor_sessions s on s.program_id = p.id
+  where p.processor_account_id = of_account_id and s.session_id = any (ids_of_payment(of_account_id, ids)) limit 1;
+  if session.session_id is null then
+    return fact;
+  end if;
+  fact := fact || jsonb_build_object('program_id', session.program_id, 'session_id', session.session_id, 'asks_invoice_of', null);
+  if session.asked_total is null then
+    return fact;
+  end if;
+  return jsonb_set(fact, '{sale}', fact->'sale' || jsonb_build_object('amount_source', 'session', 'commission_base_cents',
+    untaxed_part((fact#>>'{sale,amount_cents}')::bigint, session.asked_untaxed, session.asked_total)));
 end $function$
 ;
 

@@ -266,8 +266,8 @@ const mistakes: Record<string, Mistake> = {
     seed: 12,
     says: /sale of/,
     functions: {
-      apply_payment_of_session: `update sales s set amount_source = 'intent'
-        from (select (sale_of_payments(event.account_id, false, ids)).*) known
+      apply_awaited_payment: `update sales s set amount_source = 'intent'
+        from (select (sale_of_payments(event.account_id, false, payment_ids_of(event.fact))).*) known
         where s.program_id = known.program_id and s.id = known.id and s.amount_source = 'api';
         intact();`,
     },
@@ -294,7 +294,7 @@ const mistakes: Record<string, Mistake> = {
     ways: ['captured'],
     seed: 2,
     says: /base/,
-    functions: { as_its_session_said: `intact(); result := jsonb_set(result, '{sale}', fact->'sale');` },
+    functions: { with_session: `intact(); result := jsonb_set(result, '{sale}', fact->'sale');` },
   },
   'a hundred times too many krónur': {
     ways: ['odd_units'],

@@ -1,5 +1,9 @@
--- Which accounts at the payment processor are a program's. From an account to its programs the two columns are compared each by itself, since
--- only so their indexes are found: in apply_customer and delete_unsold_payments.
+-- Which accounts at the payment processor are a program's.
+
+-- The programs that are connected to an account or were connected to it before they lost or changed it.
+create or replace function programs_of_account(of_account_id text) returns setof programs language sql stable as $$
+  select p.* from programs p where of_account_id in (p.processor_account_id, p.processor_former_account_id)
+$$;
 
 -- The account that it is connected to, and the one before.
 create or replace function accounts_of(program programs) returns text[] language sql immutable

@@ -1,7 +1,7 @@
 -- Which program has which account at the payment processor.
 
--- Connects a program to an account. It is false, with nothing done, where the account is another workspace's, so that nobody can listen in on
--- another's payments by naming their account, and where the deployment's own account is another program's. Callers are `connectProcessor` in
+-- Connects a program to an account. Returns false after doing nothing if another workspace has the account, so that nobody can listen in on
+-- another's payments by naming their account, or if another program has the deployment's own account. Callers are `connectProcessor` in
 -- lib/stripe/connect.ts and apply_ownership.
 create or replace function connect_processor(of_program_id bigint, of_account_id text, is_live boolean) returns boolean
 language plpgsql as $$
@@ -21,39 +21,39 @@ begin
   return found;
 end $$;
 
--- Somebody wrote the code of a program into the metadata of the account that told the event. Where that is the deployment's own account, and an
--- owner asked for the code, the program is connected to it. The code is used up by that; what refuses it stands in the program's log.
+-- Connects a program to the deployment's own account after somebody wrote the program's code into that account's metadata. An owner must have
+-- asked for the code, and it works once. The program's log says why a code was refused.
 create or replace function apply_ownership(event processor_events) returns processor_events language plpgsql as $$
 declare
   asked own_account_codes;
 begin
   select c.* into asked from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
   if asked.program_id is null then
-    return became(event, 'ignored', 'unknown_code');
+    return with_outcome(event, 'ignored', 'unknown_code');
   end if;
   event.program_id := asked.program_id;
   if event.account_id <> 'platform' then
-    return became(event, 'ignored', 'code_of_connected_account');
+    return with_outcome(event, 'ignored', 'code_of_connected_account');
   end if;
   if asked.needs_livemode and not event.livemode then
-    return became(event, 'ignored', 'code_of_test_mode');
+    return with_outcome(event, 'ignored', 'code_of_test_mode');
   end if;
   if not exists (
     select from workspace_members m join programs p on p.workspace_id = m.workspace_id
     where p.id = asked.program_id and m.user_id = asked.asked_by and m.role = 'owner' and m.removed_at is null
   ) then
-    return became(event, 'ignored', 'code_of_former_owner');
+    return with_outcome(event, 'ignored', 'code_of_former_owner');
   end if;
   perform set_config('svc.actor', asked.asked_by, true);
   if not connect_processor(asked.program_id, event.account_id, event.livemode) then
-    return became(event, 'ignored', 'account_taken');
+    return with_outcome(event, 'ignored', 'account_taken');
   end if;
   delete from own_account_codes c where c.program_id = asked.program_id;
-  return became(event, 'recorded', null);
+  return with_outcome(event, 'recorded', null);
 end $$;
 
--- The account's owner took the service's access away. Its programs are disconnected, unless they were connected again since, or in live
--- mode where the event is of test mode. Each program's people are told; the messages for other programs than the event's are left to the relay.
+-- Disconnects the programs of an account whose owner took the service's access away, unless they were connected again since, or in live
+-- mode if the event is of test mode. Each program's people are notified; the messages for other programs than the event's are left to the relay.
 create or replace function apply_deauthorization(event processor_events) returns processor_events language plpgsql as $$
 declare
   told bigint[];
@@ -66,10 +66,10 @@ begin
   )
   select min(d.id), array_agg(d.id) into event.program_id, told from disconnected d;
   if event.program_id is null then
-    return became(event, 'ignored', 'already_disconnected');
+    return with_outcome(event, 'ignored', 'already_disconnected');
   end if;
   perform write_outbox(event.program_id, 'processor_disconnected', 'advertiser', null, 'event:' || event.event_id, '{}');
   insert into outbox (program_id, kind, audience, cause, payload)
   select id, 'processor_disconnected', 'advertiser', 'event:' || event.event_id, '{}' from unnest(told) id where id <> event.program_id;
-  return became(event, 'recorded', null);
+  return with_outcome(event, 'recorded', null);
 end $$;

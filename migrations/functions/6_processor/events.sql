@@ -1,9 +1,9 @@
 -- Applies an event of the payment processor; `applyEvent` in lib/stripe/apply-event.ts is its only caller. `told` is JSON of a row of
--- processor_events: the account, the event's id, and what was read of it (`fact`, lib/stripe/facts.ts). `answer` is what the processor was asked
--- beside that: `reversals`, all refunds of a charge or what was told in more currencies, and `invoice_id`, which a payment intent paid. `stem` is the beginning of a click id, for a
--- second customer. The whole effect and the row in the log are one transaction, so whatever breaks, sending the event again is right, and
--- sending it twice changes nothing. The outcome is null, with nothing done, where the processor must be asked first: the reason is then
--- `invoice` or `conversion`.
+-- processor_events: the account, the event's id, and what was read of it (`fact`, lib/stripe/facts.ts). `answer` holds the processor's answers to
+-- questions: `reversals`, all refunds of a charge or what was told in more currencies, `invoice_id`, which a payment intent paid, and
+-- `promotion_code_ids`. `stem` is the beginning of a click id, for a second customer. The whole effect and the row in the log are one
+-- transaction, so sending the event again is right after any failure, and sending it twice changes nothing. The outcome is null,
+-- with nothing done, if the processor must be asked first: the reason is then the question, `invoice`, `discounts` or `conversion`.
 create or replace function apply_event(
   told jsonb, answer jsonb, stem text,
   out outcome text, out reason text, out program_id bigint, out outbox_ids bigint[], out wrote_webhooks boolean
@@ -19,7 +19,7 @@ begin
     when 'customer' then apply_customer(event)
     when 'deauthorization' then apply_deauthorization(event)
     when 'ownership' then apply_ownership(event)
-    else became(event, 'ignored', event.fact->>'reason')
+    else with_outcome(event, 'ignored', event.fact->>'reason')
   end;
   if event.outcome is null then
     reason := event.reason;
@@ -34,36 +34,13 @@ begin
   wrote_webhooks := wrote_webhook();
 end $$;
 
--- Writes what became of an event into the log, and returns the row as it is kept. Delivered again, an event that was recorded stays so. What is
--- read of an event is kept as it was read first, unless nothing could be.
-create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
-begin
-  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,
-    resolution, payload, event_created_at)
-  values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
-    event.waits_for, event.awaits, event.fact, event.resolution, event.payload, event.event_created_at)
-  on conflict (account_id, event_id) do update set
-    deliveries = stored.deliveries + 1,
-    last_received_at = now(),
-    program_id = coalesce(excluded.program_id, stored.program_id),
-    fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
-    payload = excluded.payload,
-    awaits = excluded.awaits,
-    resolution = case when stored.outcome = 'recorded' then stored.resolution else excluded.resolution end,
-    outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
-    reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,
-    waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end
-  returning * into event;
-  return event;
-end $$;
-
--- Tells the advertiser, once for a payment, that a live event about it was ignored though a partner brought its customer. That is so where
--- no schema reads what is told of a known payment, customer or subscription, and where nothing says whose a payment of a known
--- customer or subscription is. Returns the event with the program that it is about.
+-- Tells the advertiser, once for a payment, that a live event about it was ignored though a partner brought its customer: no schema reads
+-- the event of a known payment, customer or subscription, or nothing says whose a payment of a known customer or subscription is.
+-- Returns the event with the program that it is about.
 create or replace function tell_ignored_payment(event processor_events) returns processor_events language plpgsql as $$
 declare
   told jsonb := coalesce(event.fact->'unread', case when event.fact->>'told_alone' = 'true' then event.fact end);
-  ids text[] := array(select jsonb_array_elements_text(told->'payment_ids'));
+  ids text[] := payment_ids_of(told);
   sale sales;
   known customers;
   of_cause text;
@@ -101,8 +78,8 @@ begin
   return event;
 end $$;
 
--- An intent, a charge or a first invoice says nothing of its own, and for a day something else may say whose the payment is. Nothing did: those
--- of known customers are applied again by a scheduled function as what no other event tells of, so that somebody is told.
+-- For a day, something else may say whose an intent, a charge or a first invoice is. After that a scheduled function applies those of
+-- known customers again as payments that no other event explains, so that somebody is notified.
 create or replace function park_unexplained_payments(of_account_id text, at_most integer) returns void language plpgsql as $$
 begin
   with due as (
@@ -117,41 +94,4 @@ begin
     waits_for = case when d.is_known then 'buyer' end,
     reason = case when d.is_known then 'unexplained' else e.reason end
   from due d where e.account_id = d.account_id and e.event_id = d.event_id;
-end $$;
-
--- An event with what became of it.
-create or replace function became(event processor_events, outcome text, reason text) returns processor_events language plpgsql as $$
-begin
-  event.outcome := outcome;
-  event.reason := reason;
-  return event;
-end $$;
-
--- Parks an event of a program that is disconnected from the event's account until it is connected again: of the one that a purchase's metadata
--- or click names, else of the one with the payment's sale. While the account has no other program, refunds and disputes of unknown sales
--- wait too, since their sale may be waiting. Returns the event without an outcome where it has nothing to wait for.
-create or replace function park_disconnected(event processor_events, ids text[]) returns processor_events language plpgsql as $$
-declare
-  has_other boolean;
-begin
-  if not exists (select from programs p where p.processor_former_account_id = event.account_id) then
-    return event;
-  end if;
-  if event.fact->>'kind' = 'purchase' then
-    select p.id into event.program_id from programs p where p.processor_former_account_id = event.account_id and case
-      when event.fact->>'program_id' is not null then p.id = (event.fact->>'program_id')::bigint
-      else exists (select from customers c where c.program_id = p.id and c.click_id = event.fact->>'click_id')
-    end limit 1;
-  else
-    select s.program_id into event.program_id from programs p join sales s on s.program_id = p.id
-    where p.processor_former_account_id = event.account_id and s.is_test = not event.livemode
-      and s.transaction_id = any (ids_of_payment(event.account_id, ids))
-    order by s.program_id limit 1;
-  end if;
-  has_other := exists (select from programs p where p.processor_account_id = event.account_id);
-  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds')) then
-    return event;
-  end if;
-  event.waits_for := 'connection';
-  return became(event, 'parked', 'account_disconnected');
 end $$;

@@ -1,10 +1,17 @@
--- One payment has several ids at the processor: of its checkout session, its charge, its intent and the invoice that it paid. Whatever is told
--- first, the sale is stored under the id that this event has; processor_payments keeps which ids are of one payment, each pointing to the
+-- One payment has several ids at the processor: of its checkout session, its charge, its intent and the invoice that it paid. A sale is stored
+-- under the id that its first event has; processor_payments keeps which ids are of one payment, each pointing to the
 -- one that ranks highest among them.
 
 -- An invoice can be paid by several intents, an intent tried by several charges, so each of them stands for all that is of lower rank.
 create or replace function rank_of_id(id text) returns integer language sql immutable
 return case substr(id, 1, 3) when 'in_' then 3 when 'pi_' then 2 when 'cs_' then 1 else 0 end;
+
+create or replace function first_with_prefix(ids text[], prefix text) returns text language sql immutable
+as $$ select id from unnest(ids) id where starts_with(id, prefix) order by id limit 1 $$;
+
+-- The ids by which an event names its payment.
+create or replace function payment_ids_of(fact jsonb) returns text[] language sql immutable
+return array(select jsonb_array_elements_text(fact->'payment_ids'));
 
 -- Locks ids of an account, lower ranks first and otherwise in an order that is the same for all.
 create or replace function lock_ids(of_account_id text, ids text[]) returns void language plpgsql as $$
@@ -89,61 +96,4 @@ begin
   -- One that turned out to be of the same payment as another brings nothing any more.
   order by s.amount_cents = 0, s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;
-end $$;
-
--- Makes one of the sales that were recorded before it was known that they are of one payment, told under ids that nothing joined: all that the others
--- have comes to `sale`, their figures where they are of a better source, their customer where it has none, the refunds that the API told of
--- them. They keep their rows, which are worth nothing from here on. The caller holds the payment's ids.
-create or replace function unite_sales(sale sales, ids text[]) returns void language plpgsql as $$
-declare
-  other sales;
-  worthless sales;
-  told_refunds refunds[];
-begin
-  for other in
-    select s.* from sales s
-    where s.program_id = sale.program_id and s.is_test = sale.is_test and s.transaction_id = any (ids) and s.id <> sale.id
-      and s.amount_cents > 0 and s.currency = sale.currency
-    order by s.id
-  loop
-    perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
-    select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
-    other.api_payload := coalesce(other.api_payload, api_payload_of(other));
-    -- Each with what it took later.
-    told_refunds := array(
-      select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
-        select sum(p.applied_cents) from refunds p
-        where p.program_id = r.program_id and p.sale_id = r.sale_id and r.id in (p.id, p.continues_refund_id)
-      )))
-      from refunds r where r.program_id = other.program_id and r.sale_id = other.id and r.continues_refund_id is null order by r.id
-    );
-    worthless := other;
-    worthless.amount_cents := 0;
-    worthless.commission_base_cents := 0;
-    worthless.payment_status := 'no_payment_required';
-    perform correct_sale(other, worthless);
-    other.transaction_id := sale.transaction_id;
-    other.customer_id := coalesce((select s.customer_id from sales s where s.program_id = sale.program_id and s.id = sale.id), other.customer_id);
-    perform record_sale(other, true);
-    perform move_refunds(sale.program_id, sale.id, told_refunds);
-  end loop;
-end $$;
-
--- Which ids are of one payment: of its intent, its charge, the invoice that it paid. What is parked for the payment is applied where the invoice's sale is known.
-create or replace function apply_invoice_payment(event processor_events) returns processor_events language plpgsql as $$
-declare
-  ids text[] := array_remove(array(select jsonb_array_elements_text(event.fact->'payment_ids')) || (event.fact->>'invoice_id'), null);
-  sale sales;
-begin
-  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
-  perform learn_payments(event.account_id, ids);
-  perform lock_customers_of_payment(event.account_id, ids, null);
-  sale := sale_of_payments(event.account_id, not event.livemode, ids);
-  if sale.id is null then
-    event := park_disconnected(event, ids);
-    return case when event.outcome is null then became(event, 'recorded', null) else event end;
-  end if;
-  perform settle_reversals(sale);
-  event.program_id := sale.program_id;
-  return became(event, 'recorded', null);
 end $$;

@@ -1,0 +1,152 @@
+-- Purchases that came before what says who their buyer is. They wait in the log under the names that would say it.
+
+-- Applies the payment that a session awaited, if it came before the session: its sale gets the session's buyer, and what is parked for the
+-- session becomes a sale.
+create or replace function apply_awaited_payment(event processor_events, buyer_id bigint, stem text) returns void
+language plpgsql as $$
+declare
+  ids text[] := payment_ids_of(event.fact);
+  given sales := sale_of_payments(event.account_id, false, ids);
+  waiting processor_events;
+begin
+  if given.program_id = event.program_id then
+    given.customer_id := coalesce(given.customer_id, buyer_id);
+    given.resolution := coalesce(event.resolution, given.resolution);
+    given.processor_session_id := event.fact->>'session_id';
+    -- What the API said of the amount is no word of the processor's, and stays the API's.
+    if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
+      given.amount_source := 'session';
+      given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{asked,untaxed}')::bigint,
+        (event.fact#>>'{asked,total}')::bigint);
+    end if;
+    perform record_sale(given, true);
+    perform settle_reversals(sale_of_payments(event.account_id, false, ids));
+    return;
+  end if;
+  for waiting in
+    update processor_events e set awaits = null, waits_for = null
+    where e.account_id = event.account_id and e.livemode
+      and e.awaits && array(select awaited_name(e.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
+    returning e.*
+  loop
+    waiting := apply_purchase(with_outcome(waiting, null, null), '{"promotion_code_ids": []}', stem);
+    update processor_events e set outcome = waiting.outcome, reason = 'session_known', program_id = waiting.program_id,
+      resolution = waiting.resolution,
+      awaits = waiting.awaits
+    where e.account_id = waiting.account_id and e.event_id = waiting.event_id and waiting.outcome <> 'ignored';
+  end loop;
+end $$;
+
+-- Attributes one purchase that was nobody's, as if it came now. Returns its buyer: all null if nobody knows them yet, or if it is attributed
+-- already.
+create or replace function attribute_awaiting_purchase(inout waiting processor_events, program programs, out buyer customers)
+language plpgsql as $$
+declare
+  ids text[];
+  sale sales;
+  identified record;
+begin
+  waiting.fact := with_customer_metadata(waiting.account_id, true, waiting.fact);
+  ids := payment_ids_of(waiting.fact);
+  sale := sale_of_payments(waiting.account_id, false, ids);
+  identified := identify_buyer(program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
+  waiting.resolution := identified.resolution;
+  if (identified.buyer).id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id then
+    return;
+  end if;
+  perform keep_buyer(identified.buyer, waiting.fact);
+  if waiting.fact->>'awaits_payment' = 'true' then
+    perform keep_session(program.id, (identified.buyer).id, waiting.fact);
+    perform apply_awaited_payment(waiting, (identified.buyer).id, null);
+  elsif sale.customer_id is null then
+    select (r.sale).* into sale
+    from record_sale(sale_of_purchase(waiting, sale, ids_of_payment(waiting.account_id, ids), (identified.buyer).id), true) r;
+    perform settle_reversals(sale);
+  end if;
+  update processor_events e set awaits = null, outcome = 'recorded', reason = 'buyer_known', resolution = waiting.resolution
+  where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
+  if found then
+    buyer := identified.buyer;
+  end if;
+end $$;
+
+-- Attributes the purchases that await one of these names. One of them may name the buyer of others, so the names of each round are looked up
+-- in the next one, until a round finds nothing more.
+create or replace function attribute_awaiting_purchases(of_account_id text, program programs, names text[]) returns void
+language plpgsql as $$
+declare
+  waiting processor_events;
+  attributed record;
+  names_found text[];
+  lasting text[];
+  since timestamptz;
+begin
+  loop
+    names_found := '{}';
+    lasting := '{}';
+    since := 'infinity';
+    for waiting in
+      select e.* from processor_events e
+      where e.account_id = of_account_id and e.program_id = program.id and e.awaits && awaited_names(of_account_id, names)
+      order by (e.fact#>>'{sale,sale_date}')::timestamptz, e.event_id
+    loop
+      attributed := attribute_awaiting_purchase(waiting, program);
+      continue when (attributed.buyer).id is null;
+      waiting := attributed.waiting;
+      names_found := names_found || buyer_names(waiting.fact) || names_of_customer(attributed.buyer);
+      lasting := lasting || lasting_names(waiting.fact);
+      since := least(since, (waiting.fact->>'started_at')::timestamptz);
+    end loop;
+    exit when names_found = '{}';
+    perform park_awaiting_payments(of_account_id, true, array(select distinct name from unnest(lasting) name), since);
+    names := array(select distinct name from unnest(names_found) name);
+  end loop;
+end $$;
+
+-- Applies a purchase, and then what waited for it: the payment of its session, and purchases that it says the buyer of.
+create or replace function apply_purchase(event processor_events, answer jsonb, stem text) returns processor_events language plpgsql as $$
+declare
+  applied record;
+  buyer customers;
+begin
+  applied := apply_purchase_alone(event, answer, stem);
+  event := applied.event;
+  buyer := applied.buyer;
+  if not event.livemode or event.program_id is null or event.outcome is null or event.outcome = 'parked' then
+    return event;
+  end if;
+  if event.fact->>'awaits_payment' = 'true' then
+    perform apply_awaited_payment(event, buyer.id, stem);
+  end if;
+  if buyer.id is not null then
+    perform attribute_awaiting_purchases(event.account_id, p, buyer_names(event.fact) || names_of_customer(buyer))
+    from programs p where p.id = event.program_id;
+    perform park_awaiting_payments(event.account_id, true, lasting_names(event.fact), (event.fact->>'started_at')::timestamptz);
+  end if;
+  return event;
+end $$;
+
+-- Holds the names that a lead or a sale gives its customer until this transaction ends, so that no purchase which awaits one of them comes in
+-- between. Call it before the customer is looked for. It does nothing if no account is connected.
+create or replace function lock_given_names(of_account_id text, of_customer_key text, of_click_id text, of_email_hash bytea) returns void
+language plpgsql as $$
+begin
+  if of_account_id is not null then
+    perform lock_ids(of_account_id, array['key ' || of_customer_key, 'click ' || of_click_id, 'email ' || encode(of_email_hash, 'hex')]);
+  end if;
+end $$;
+
+-- Attributes the purchases that came before a lead or a sale call said who their buyer is.
+create or replace function attribute_to_customer(of_account_id text, of_program_id bigint, of_customer_id bigint) returns void
+language plpgsql as $$
+declare
+  names text[];
+begin
+  if of_account_id is null then
+    return;
+  end if;
+  select names_of_customer(c) into names from customers c where c.program_id = of_program_id and c.id = of_customer_id;
+  if exists (select from processor_events e where e.awaits && awaited_names(of_account_id, names)) then
+    perform attribute_awaiting_purchases(of_account_id, p, names) from programs p where p.id = of_program_id;
+  end if;
+end $$;

@@ -1,0 +1,41 @@
+-- Keeps the current metadata of a customer at the processor. It attributes their payments that name nobody: those that come, and
+-- those that came before.
+create or replace function apply_customer(event processor_events) returns processor_events language plpgsql as $$
+declare
+  fact jsonb := event.fact;
+  named text := 'customer ' || (fact->>'processor_customer_id');
+  given text[] := array_remove(array['key ' || (fact->>'customer_key'), 'click ' || (fact->>'click_id')], null);
+  program programs;
+begin
+  if not exists (select from programs_of_account(event.account_id)) then
+    return with_outcome(event, 'ignored', 'account_not_connected');
+  elsif named is null then
+    return with_outcome(event, 'ignored', 'customer_erased');
+  end if;
+  -- As purchases do, their customer first.
+  perform lock_ids(event.account_id, array[named]);
+  perform lock_ids(event.account_id, given);
+  insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, told_at,
+    event_id, is_deleted)
+  values (event.account_id, event.livemode, fact->>'processor_customer_id', (fact->>'program_id')::bigint, fact->>'click_id',
+    fact->>'customer_key', (fact->>'told_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
+  on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
+    customer_key = excluded.customer_key, told_at = excluded.told_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
+  -- Of two events in one second, the same one is kept whichever comes first.
+  where (kept.told_at, kept.event_id) <= (excluded.told_at, excluded.event_id);
+  if not found then
+    return with_outcome(event, 'duplicate', 'newer_metadata');
+  end if;
+  program := program_of_purchase(event.account_id, fact);
+  event.program_id := program.id;
+  if num_nonnulls(fact->>'program_id', fact->>'click_id') = 0 then
+    return with_outcome(event, 'recorded', 'no_program_named');
+  elsif event.livemode and program.id is not null then
+    update processor_events e set awaits = e.awaits || awaited_names(event.account_id, given)
+    where e.account_id = event.account_id and e.program_id = program.id and e.livemode and e.awaits @> awaited_names(event.account_id, array[named])
+      and not e.awaits @> awaited_names(event.account_id, given);
+    perform attribute_awaiting_purchases(event.account_id, program, array[named]);
+  end if;
+  perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
+  return with_outcome(event, 'recorded', 'customer_metadata');
+end $$;

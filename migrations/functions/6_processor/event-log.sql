@@ -1,0 +1,49 @@
+-- Returns an event with its outcome and the code of the reason (lib/processor-reasons.ts). Without an outcome, the reason is a question to the
+-- processor, and nothing was done.
+create or replace function with_outcome(event processor_events, outcome text, reason text) returns processor_events language plpgsql as $$
+begin
+  event.outcome := outcome;
+  event.reason := reason;
+  return event;
+end $$;
+
+-- Writes an event into the log, and returns the row as the log keeps it. An event that was recorded stays recorded when it is delivered again.
+-- The log keeps the first reading of an event, unless no schema could read it.
+create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
+begin
+  insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,
+    resolution, payload, event_created_at)
+  values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
+    event.waits_for, event.awaits, event.fact, event.resolution, event.payload, event.event_created_at)
+  on conflict (account_id, event_id) do update set
+    deliveries = stored.deliveries + 1,
+    last_received_at = now(),
+    program_id = coalesce(excluded.program_id, stored.program_id),
+    fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
+    payload = excluded.payload,
+    awaits = excluded.awaits,
+    resolution = case when stored.outcome = 'recorded' then stored.resolution else excluded.resolution end,
+    outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
+    reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,
+    waits_for = case when stored.outcome <> 'recorded' then excluded.waits_for end
+  returning * into event;
+  return event;
+end $$;
+
+-- Names of a buyer, as the log keeps them for purchases that are nobody's yet.
+create or replace function awaited_names(of_account_id text, names text[]) returns text[] language sql immutable
+return array(select of_account_id || ' ' || name from unnest(names) name);
+
+-- What an event in the log awaits: something of this kind and name of the account.
+create or replace function awaited_name(of_account_id text, kind text, name text) returns text language sql immutable
+return of_account_id || ' ' || kind || ' ' || name;
+
+-- Payments without words of their own that came before an event said who their customer is: a scheduled function applies them again, each
+-- with its own locks. They await one of these names. Payments from before `since`, by their own date, stay nobody's.
+create or replace function park_awaiting_payments(of_account_id text, of_livemode boolean, names text[], since timestamptz) returns void
+language plpgsql as $$
+begin
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
+  where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored' and e.program_id is null
+    and e.awaits && awaited_names(of_account_id, names) and (e.fact->>'started_at')::timestamptz >= since;
+end $$;

@@ -1,0 +1,47 @@
+-- Payments that name nobody and are of customers whom earlier payments show: programs attribute them if a setting says so.
+
+-- Turns the setting on, and has the payments that were left out applied again. Returns the account of these events.
+create or replace function attribute_known_customers(of_program_id bigint) returns text language plpgsql as $$
+declare
+  program programs;
+begin
+  update programs p set attribute_known_customers = true where p.id = of_program_id returning p.* into program;
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'setting_on'
+  where e.awaits @> array[awaited_name(program.processor_account_id, 'setting', program.id::text)] and e.outcome = 'ignored';
+  return program.processor_account_id;
+end $$;
+
+-- Counts the payments of a program that are left out for its setting.
+create or replace function count_left_out(of_program_id bigint) returns bigint language sql stable as $$
+  select count(distinct coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}'))
+  from programs p
+  join processor_events e on e.awaits @> array[awaited_name(p.processor_account_id, 'setting', p.id::text)]
+  left join processor_payments i on i.account_id = e.account_id and i.payment_id = e.fact#>>'{sale,transaction_id}'
+  where p.id = of_program_id
+$$;
+
+-- Returns which objects of an account's past (in `told`, counted from 0) are of a sale or of a buyer that a program of the account knows.
+create or replace function known_of_past(of_account_id text, told jsonb) returns table (place integer, is_test boolean)
+language sql stable as $$
+  with objects as (
+    select (o.place - 1)::integer as place, o.said from jsonb_array_elements(told) with ordinality o (said, place)
+  ), named as (
+    select o.place, i.id from objects o cross join jsonb_array_elements_text(o.said->'payment_ids') i (id)
+  ), pointed_to as (
+    select n.place, n.id from named n union
+    select n.place, p.transaction_id from named n join processor_payments p on p.account_id = of_account_id and p.payment_id = n.id
+  ), of_payment as (
+    select t.place, t.id from pointed_to t union
+    select t.place, p.payment_id from pointed_to t join processor_payments p on p.account_id = of_account_id and p.transaction_id = t.id
+  )
+  select i.place, s.is_test from of_payment i cross join (values (false), (true)) mode (is_test)
+  join programs p on p.processor_account_id = of_account_id
+  join sales s on s.program_id = p.id and s.is_test = mode.is_test and s.transaction_id = i.id
+  union
+  select o.place, not m.livemode from objects o join processor_customer_metadata m
+    on m.account_id = of_account_id and m.processor_customer_id = o.said->>'processor_customer_id'
+    and (m.program_id is not null or m.click_id is not null)
+  union
+  select o.place, mode.is_test from objects o cross join (values (false), (true)) mode (is_test)
+  where (known_buyer(of_account_id, mode.is_test, o.said)).id is not null
+$$;

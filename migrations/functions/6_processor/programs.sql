@@ -1,0 +1,42 @@
+-- Whether a purchase names a program by its metadata or else by its click: a payment link carries nothing but a click id.
+create or replace function names_program(fact jsonb, of_program_id bigint) returns boolean language sql stable
+return case
+  when fact->>'program_id' is not null then of_program_id = (fact->>'program_id')::bigint
+  else exists (select from customers c where c.program_id = of_program_id and c.click_id = fact->>'click_id')
+end;
+
+-- The program of the account that a purchase names.
+create or replace function program_of_purchase(of_account_id text, fact jsonb) returns programs language plpgsql stable as $$
+declare
+  program programs;
+begin
+  select p.* into program from programs p where p.processor_account_id = of_account_id and names_program(fact, p.id) limit 1;
+  return program;
+end $$;
+
+-- Parks an event of a program that was disconnected from the event's account until it is connected again: the program that a purchase names,
+-- else the one with the payment's sale. While the account has no other program, refunds and disputes of unknown sales
+-- wait too, since their sale may be waiting. Returns the event without an outcome if it has nothing to wait for.
+create or replace function park_disconnected(event processor_events, ids text[]) returns processor_events language plpgsql as $$
+declare
+  has_other boolean;
+begin
+  if not exists (select from programs p where p.processor_former_account_id = event.account_id) then
+    return event;
+  end if;
+  if event.fact->>'kind' = 'purchase' then
+    select p.id into event.program_id from programs p
+    where p.processor_former_account_id = event.account_id and names_program(event.fact, p.id) limit 1;
+  else
+    select s.program_id into event.program_id from programs p join sales s on s.program_id = p.id
+    where p.processor_former_account_id = event.account_id and s.is_test = not event.livemode
+      and s.transaction_id = any (ids_of_payment(event.account_id, ids))
+    order by s.program_id limit 1;
+  end if;
+  has_other := exists (select from programs p where p.processor_account_id = event.account_id);
+  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds')) then
+    return event;
+  end if;
+  event.waits_for := 'connection';
+  return with_outcome(event, 'parked', 'account_disconnected');
+end $$;

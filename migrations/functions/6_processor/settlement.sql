@@ -1,0 +1,151 @@
+-- Brings everything that is known of a payment into its sale.
+
+-- The part of a payment that is no tax, rounded half up.
+create or replace function untaxed_part(paid_cents bigint, untaxed bigint, total bigint) returns bigint language sql immutable
+return div(2 * paid_cents::numeric * untaxed + total, 2 * total::numeric)::bigint;
+
+-- An intent or a charge with the words of its session, if that awaited the payment: whose the payment is and which part of it is tax.
+create or replace function with_session(of_account_id text, fact jsonb, ids text[]) returns jsonb language plpgsql stable as $$
+declare
+  session processor_sessions;
+begin
+  select s.* into session from programs p join processor_sessions s on s.program_id = p.id
+  where p.processor_account_id = of_account_id and s.session_id = any (ids_of_payment(of_account_id, ids)) limit 1;
+  if session.session_id is null then
+    return fact;
+  end if;
+  fact := fact || jsonb_build_object('program_id', session.program_id, 'session_id', session.session_id, 'asks_invoice_of', null);
+  if session.asked_total is null then
+    return fact;
+  end if;
+  return jsonb_set(fact, '{sale}', fact->'sale' || jsonb_build_object('amount_source', 'session', 'commission_base_cents',
+    untaxed_part((fact#>>'{sale,amount_cents}')::bigint, session.asked_untaxed, session.asked_total)));
+end $$;
+
+-- The sale of a purchase: of the customer of the payment's `known` sale if there is one, else of `of_customer_id`.
+create or replace function sale_of_purchase(event processor_events, known sales, ids text[], of_customer_id bigint) returns sales
+language plpgsql as $$
+declare
+  given sales := jsonb_populate_record(null::sales, event.fact->'sale');
+begin
+  given.processor_invoice_id := coalesce(given.processor_invoice_id, first_with_prefix(ids, 'in_'));
+  given.transaction_id := coalesce(known.transaction_id, given.processor_invoice_id, given.transaction_id);
+  given.program_id := event.program_id;
+  given.is_test := not event.livemode;
+  given.customer_id := coalesce(known.customer_id, of_customer_id);
+  given.customer_key := event.fact->>'customer_key';
+  given.resolution := event.resolution;
+  given.payment_status := case when given.amount_cents > 0 then 'paid' else 'no_payment_required' end;
+  given.processor_event_id := event.event_id;
+  given.processor_session_id := event.fact->>'session_id';
+  given.processor_customer_id := event.fact->>'processor_customer_id';
+  return given;
+end $$;
+
+-- Unites the sales of one payment that were recorded under ids which nothing joined then. `sale` gets the figures of the better source, a
+-- customer if it has none, and the refunds that the API told. The other sales keep their rows with an amount of 0. The caller holds the payment's ids.
+create or replace function unite_sales(sale sales, ids text[]) returns void language plpgsql as $$
+declare
+  other sales;
+  worthless sales;
+  told_refunds refunds[];
+begin
+  for other in
+    select s.* from sales s
+    where s.program_id = sale.program_id and s.is_test = sale.is_test and s.transaction_id = any (ids) and s.id <> sale.id
+      and s.amount_cents > 0 and s.currency = sale.currency
+    order by s.id
+  loop
+    perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
+    select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
+    other.api_payload := coalesce(other.api_payload, api_payload_of(other));
+    -- Each with what it took later.
+    told_refunds := array(
+      select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
+        select sum(p.applied_cents) from refunds p
+        where p.program_id = r.program_id and p.sale_id = r.sale_id and r.id in (p.id, p.continues_refund_id)
+      )))
+      from refunds r where r.program_id = other.program_id and r.sale_id = other.id and r.continues_refund_id is null order by r.id
+    );
+    worthless := other;
+    worthless.amount_cents := 0;
+    worthless.commission_base_cents := 0;
+    worthless.payment_status := 'no_payment_required';
+    perform correct_sale(other, worthless);
+    other.transaction_id := sale.transaction_id;
+    other.customer_id := coalesce((select s.customer_id from sales s where s.program_id = sale.program_id and s.id = sale.id), other.customer_id);
+    perform record_sale(other, true);
+    perform move_refunds(sale.program_id, sale.id, told_refunds);
+  end loop;
+end $$;
+
+-- Corrects a sale by the invoices of its payment that came before it and make no sale themselves.
+create or replace function apply_awaiting_invoices(sale sales, of_account_id text, ids text[]) returns void language plpgsql as $$
+declare
+  event processor_events;
+begin
+  for event in
+    update processor_events e set awaits = null, waits_for = null, program_id = sale.program_id, outcome = 'recorded',
+      reason = 'sale_known'
+    where e.account_id = of_account_id and e.livemode <> sale.is_test
+      and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
+    returning e.*
+  loop
+    if event.livemode and event.fact#>>'{sale,amount_source}' in ('charge', 'intent') then
+      event.fact := with_session(of_account_id, event.fact, ids);
+    end if;
+    perform record_sale(sale_of_purchase(event, sale, ids, null), true);
+  end loop;
+end $$;
+
+-- Brings into a sale what is kept of its payment: the ids, the other sales, an invoice that corrects it, refunds and disputes. Their parked events
+-- are recorded then. Reversals in another currency than the sale's wait until the processor is asked for the conversion.
+create or replace function settle_reversals(sale sales) returns void language plpgsql as $$
+declare
+  of_account_id text;
+  ids text[];
+  told processor_reversals[];
+begin
+  select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
+  ids := ids_of_payment(of_account_id, array[sale.transaction_id]);
+  update sales s set processor_payment_intent_id = coalesce(s.processor_payment_intent_id, first_with_prefix(ids, 'pi_')),
+    processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
+  where s.program_id = sale.program_id and s.id = sale.id
+    and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
+  perform unite_sales(sale, ids);
+  perform apply_awaiting_invoices(sale, of_account_id, ids);
+
+  select array_agg(v) into told from processor_reversals v
+  where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
+    and v.currency = sale.currency and v.livemode <> sale.is_test;
+  perform settle_refunds(sale.program_id, sale.id, told);
+  if told is not null then
+    update processor_events e set outcome = 'recorded', reason = 'sale_known', waits_for = null
+    from unnest(told) t
+    where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
+  end if;
+  update processor_events e set waits_for = 'conversion'
+  from processor_reversals v
+  where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
+    and v.currency <> sale.currency and v.livemode <> sale.is_test
+    and e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked';
+end $$;
+
+-- Learns the ids of one payment: of its intent, its charge and the invoice that it paid. The invoice's sale gets what was parked for the payment.
+create or replace function apply_invoice_payment(event processor_events) returns processor_events language plpgsql as $$
+declare
+  ids text[] := array_remove(payment_ids_of(event.fact) || (event.fact->>'invoice_id'), null);
+  sale sales;
+begin
+  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
+  perform learn_payments(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, null);
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  if sale.id is null then
+    event := park_disconnected(event, ids);
+    return case when event.outcome is null then with_outcome(event, 'recorded', null) else event end;
+  end if;
+  perform settle_reversals(sale);
+  event.program_id := sale.program_id;
+  return with_outcome(event, 'recorded', null);
+end $$;
