@@ -37,126 +37,68 @@ const pool = openConnections(databaseUrl, 4)
 const currencies = ['usd', 'jpy', 'kwd'] as const
 const stepsPerHistory = 40
 
-/** One step of a history. `pick` chooses among what there is at that moment. */
-type Step =
-  | { do: 'nothing' }
-  | { do: 'lead'; customer: number }
-  | { do: 'sale'; customer: number; amount: number; currency: number; type: string; code: number | null }
-  | { do: 'rules'; holder: string; rules: ModelRule[] }
-  | { do: 'move'; partner: number; group: number | null }
-  | { do: 'repeat sale'; pick: number }
-  | { do: 'refund'; pick: number; amount: number | null; id: number | null }
-  | { do: 'return refund'; pick: number; id: number }
-  | { do: 'approve'; picks: number[] }
-  | { do: 'reject'; pick: number }
-  | { do: 'reject some'; picks: number[] }
-  | { do: 'look'; picks: number[] }
-  | { do: 'decide'; picks: number[]; decision: 'released' | 'rejected' }
-  | { do: 'join'; group: number | null }
-  | { do: 'adjust'; pick: number; amount: number }
-  | { do: 'ask'; pick: number; percent: number }
-  | { do: 'pay'; pick: number }
-  | { do: 'refuse'; pick: number }
-  | { do: 'cancel'; pick: number }
-  | { do: 'run' }
-  | { do: 'pay run'; pick: number }
-  | { do: 'pay by hand'; pick: number }
+/** A kind of step, drawn as often as its weight says. `pick` chooses among what there is at that moment. */
+const drawn = <Do extends string, Fields extends object>(
+  weight: number,
+  what: Do,
+  fields: { [Field in keyof Fields]: fc.Arbitrary<Fields[Field]> },
+) => ({ weight, arbitrary: fc.record(fields).map((given) => ({ do: what, ...given })) })
 
 const pick = fc.nat({ max: 30 })
 const refundId = fc.nat({ max: 3 })
 /** 6 and 7 come by the partner who joins on the way. */
 const anyCustomer = fc.nat({ max: 7 })
 const picks = fc.array(pick, { minLength: 1, maxLength: 4 })
-const anyStep: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 1, arbitrary: fc.constant<Step>({ do: 'nothing' }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('lead' as const), customer: anyCustomer }) },
-  {
-    weight: 8,
-    arbitrary: fc.record({
-      do: fc.constant('sale' as const),
-      customer: anyCustomer,
-      amount: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 100_000 })),
-      currency: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat({ max: 2 }) }),
-      type: fc.constantFrom('payment', 'upgrade'),
-      code: fc.constantFrom(null, null, null, 0, 1),
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      do: fc.constant('rules' as const),
-      holder: fc.constantFrom('everybody', 'group 0', 'group 1', 'partner 0', 'partner 1'),
-      rules: fc.uniqueArray(
-        fc
-          .record({
-            commission_bp: fc.constantFrom(0, 333, 2500, 10_000),
-            commission_fixed_cents: fc.constantFrom(0, 0, 500),
-            lifetime_cap_cents: fc.constantFrom(null, 0, 40_000),
-            sale_type: fc.constantFrom(null, 'payment', 'upgrade'),
-            lead_commission_cents: fc.constantFrom(null, 0, 75),
-          })
-          .map((rule) => (rule.sale_type === null ? rule : { ...rule, lead_commission_cents: null })),
-        { maxLength: 3, selector: ({ sale_type: type }) => type },
-      ),
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      do: fc.constant('move' as const),
-      partner: fc.nat({ max: 1 }),
-      group: fc.constantFrom(null, 0, 1),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('repeat sale' as const), pick }) },
-  {
-    weight: 7,
-    arbitrary: fc.record({
-      do: fc.constant('refund' as const),
-      pick,
-      amount: fc.option(fc.oneof(fc.integer({ min: 1, max: 30 }), fc.integer({ min: 1, max: 60_000 })), { freq: 4 }),
-      id: fc.option(refundId, { freq: 4 }),
-    }),
-  },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('return refund' as const), pick, id: refundId }) },
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('approve' as const), picks }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('look' as const), picks }) },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      do: fc.constant('decide' as const),
-      picks: fc.array(pick, { minLength: 1, maxLength: 12 }),
-      decision: fc.constantFrom('released', 'rejected'),
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({ do: fc.constant('join' as const), group: fc.constantFrom(null, 0, 1) }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('reject' as const), pick }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      do: fc.constant('reject some' as const),
-      picks: fc.array(pick, { minLength: 1, maxLength: 3 }),
-    }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      do: fc.constant('adjust' as const),
-      pick,
-      amount: fc.integer({ min: -8000, max: 8000 }).filter((amount) => amount !== 0),
-    }),
-  },
-  { weight: 5, arbitrary: fc.record({ do: fc.constant('ask' as const), pick, percent: fc.nat({ max: 120 }) }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('pay' as const), pick }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('refuse' as const), pick }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('cancel' as const), pick }) },
-  { weight: 2, arbitrary: fc.constant<Step>({ do: 'run' }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('pay run' as const), pick }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('pay by hand' as const), pick }) },
+const anyRule = fc
+  .record({
+    commission_bp: fc.constantFrom(0, 333, 2500, 10_000),
+    commission_fixed_cents: fc.constantFrom(0, 0, 500),
+    lifetime_cap_cents: fc.constantFrom(null, 0, 40_000),
+    sale_type: fc.constantFrom(null, 'payment', 'upgrade'),
+    lead_commission_cents: fc.constantFrom(null, 0, 75),
+  })
+  .map((one) => (one.sale_type === null ? one : { ...one, lead_commission_cents: null }))
+const anyStep = fc.oneof(
+  drawn(1, 'nothing', {}),
+  drawn(2, 'lead', { customer: anyCustomer }),
+  drawn(8, 'sale', {
+    customer: anyCustomer,
+    amount: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 100_000 })),
+    currency: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat({ max: 2 }) }),
+    type: fc.constantFrom('payment', 'upgrade'),
+    code: fc.constantFrom(null, null, null, 0, 1),
+  }),
+  drawn(2, 'rules', {
+    holder: fc.constantFrom('everybody', 'group 0', 'group 1', 'partner 0', 'partner 1'),
+    rules: fc.uniqueArray(anyRule, { maxLength: 3, selector: ({ sale_type: type }) => type }),
+  }),
+  drawn(2, 'move', { partner: fc.nat({ max: 1 }), group: fc.constantFrom(null, 0, 1) }),
+  drawn(1, 'repeat sale', { pick }),
+  drawn(7, 'refund', {
+    pick,
+    amount: fc.option(fc.oneof(fc.integer({ min: 1, max: 30 }), fc.integer({ min: 1, max: 60_000 })), { freq: 4 }),
+    id: fc.option(refundId, { freq: 4 }),
+  }),
+  drawn(2, 'return refund', { pick, id: refundId }),
+  drawn(6, 'approve', { picks }),
+  drawn(1, 'look', { picks }),
+  drawn(3, 'decide', {
+    picks: fc.array(pick, { minLength: 1, maxLength: 12 }),
+    decision: fc.constantFrom('released', 'rejected'),
+  }),
+  drawn(2, 'join', { group: fc.constantFrom(null, 0, 1) }),
+  drawn(1, 'reject', { pick }),
+  drawn(1, 'reject some', { picks: fc.array(pick, { minLength: 1, maxLength: 3 }) }),
+  drawn(3, 'adjust', { pick, amount: fc.integer({ min: -8000, max: 8000 }).filter((amount) => amount !== 0) }),
+  drawn(5, 'ask', { pick, percent: fc.nat({ max: 120 }) }),
+  drawn(4, 'pay', { pick }),
+  drawn(1, 'refuse', { pick }),
+  drawn(1, 'cancel', { pick }),
+  drawn(2, 'run', {}),
+  drawn(2, 'pay run', { pick }),
+  drawn(1, 'pay by hand', { pick }),
 )
+type Step = typeof anyStep extends fc.Arbitrary<infer One> ? One : never
 const history = fc.array(anyStep, { minLength: stepsPerHistory, maxLength: stepsPerHistory })
 
 const choose = <Item>(items: Item[], number: number) => items[number % Math.max(items.length, 1)]

@@ -201,9 +201,7 @@ const mistakes: Record<string, Mistake> = {
   'a retried mail with a new key': {
     known: [1, 2, 3, 4],
     isOfMail: true,
-    functions: {
-      claim_mails: `update notification_mails m set mail_id = null where m.due_at <= now(); intact();`,
-    },
+    functions: { claim_mails: `update notification_mails m set mail_id = null where m.due_at <= now(); intact();` },
   },
   'a missing unique key': {
     known: [3],
