@@ -15,14 +15,13 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
 
-/** What is built of a checkout is kept by what the checkout says, so here is a checkout that changes. */
-test('what is built is kept until a source or a package changes, and is not where it would lie elsewhere', async () => {
+test('a build is reused until a source or a package changes, and is not stored outside of the checkout', async () => {
   const folder = mkdtempSync(path.join(realpathSync(tmpdir()), 'svc-kept-'))
   const at = (name: string) => path.join(folder, name)
   for (const name of ['lib/serve', 'functions', 'node_modules']) mkdirSync(at(name), { recursive: true })
   cpSync('lib/serve/build-cache.ts', at('lib/serve/build-cache.ts'))
   const write = (name: string, text: string) => () => writeFileSync(at(name), text)
-  const { keep } = (await import(
+  const { buildOnce } = (await import(
     pathToFileURL(at('lib/serve/build-cache.ts')).href
   )) as typeof import('../lib/serve/build-cache.ts')
   let whileMade: (() => void) | undefined
@@ -31,7 +30,7 @@ test('what is built is kept until a source or a package changes, and is not wher
     let made = 0
     const files = new Set<string | undefined>()
     for (let times = 0; times < 2; times++) {
-      const file = await keep('a.js', async (name) => {
+      const file = await buildOnce('a.js', async (name) => {
         made += 1
         whileMade?.()
         return [

@@ -1,6 +1,5 @@
 import type { SessionEnv } from '../access/sessions.ts'
-import { apiKeyHash } from '../access/api-keys.ts'
-import { keyScopes } from '../access/api-keys.ts'
+import { apiKeyHash, keyScopes } from '../access/api-keys.ts'
 import { createApiKey } from '../access/program-keys.ts'
 import type { Campaign } from '../tracking/campaign.ts'
 import { countClicks, countFigures, recordClick } from '../tracking/clicks.ts'

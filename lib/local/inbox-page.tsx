@@ -10,7 +10,7 @@ import { type DatabaseEnv, openDatabase } from '../database.ts'
 import { ApiError, errorResponse } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
-/** Where the local stack shows this; see lib/local/start.ts. */
+/** The path on the local stack; see inbox.ts. */
 const inboxPath = '/inbox'
 
 const mails = () => kysely.selectFrom('mails').select(['id', 'recipient', 'subject', 'created_at'])

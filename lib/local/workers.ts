@@ -7,7 +7,7 @@ import type { V4WorkerOptions } from 'miniflare'
 import * as z from 'zod/mini'
 import { type FunctionEntry, readFunctions } from '../commands/wrangler-file.ts'
 import { inboxPage } from './inbox.ts'
-import { keep, root } from '../serve/build-cache.ts'
+import { buildOnce, root } from '../serve/build-cache.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import { stopWithThisProcess } from '../commands/processes.ts'
 
@@ -71,11 +71,11 @@ const keptFunctions = z.object({
   modulesOf: z.record(z.string(), z.array(z.string())),
 })
 
-/** The functions of wrangler.toml and the pages of this machine, as {@link bundleFunctions} builds them with `shared`, once for what the sources say. */
+/** Returns the functions of wrangler.toml and the inbox page, as {@link bundleFunctions} builds them with `shared`. */
 export async function builtFunctions(): Promise<Map<string, WorkerModule[]>> {
   const functions = readFunctions()
   const built = async () => await bundleFunctions([...functions, inboxPage(functions)], { shared: true })
-  const file = await keep('functions.json', async (made) => {
+  const file = await buildOnce('functions.json', async (made) => {
     const modules = [...(await built())]
     const texts = Object.fromEntries(modules.flatMap(([, all]) => all.map((one) => [one.path, one.contents])))
     const modulesOf = Object.fromEntries(modules.map(([name, all]) => [name, all.map((one) => one.path)]))

@@ -16,30 +16,30 @@ import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('../../', import.meta.url))
 const packages = path.join(root, 'node_modules')
-/** As deep as this file, so that `../../` of a file's own address is the root there, too. */
+/** As deep as this file, so that `../../` is the root for built files too. */
 const folder = path.join(packages, '.svc')
-/** What is built from; npm writes down in the last which packages are installed. */
+/** The last one is where npm lists the installed packages. */
 const sources = ['functions', 'lib', 'tracker/src', 'tracker/dist', 'wrangler.toml', 'node_modules/.package-lock.json']
-const keptMilliseconds = 24 * 3_600_000
+const cachedMilliseconds = 24 * 3_600_000
 
-interface Made {
+interface Built {
   path: string
   contents: string | Uint8Array
 }
 
 /**
- * The file of this name that is made of the sources, with what else is made beside it: once for what they say, and then kept. Undefined
- * where that cannot be, as in a folder of another user or on a full disk: then the sources do.
+ * Returns the file that `build` makes from the sources. It is built once for each state of the sources, together with the files beside it.
+ * Returns undefined if it cannot be stored, for example in another user's folder or on a full disk.
  */
-export async function keep(name: string, make: (file: string) => Promise<Made[]>): Promise<string | undefined> {
+export async function buildOnce(name: string, build: (file: string) => Promise<Built[]>): Promise<string | undefined> {
   try {
-    const said = hashOfSources()
-    const file = path.join(folder, `${said}-${name}`)
-    // Where it leads elsewhere, `../../` would be another checkout.
+    const before = hashOfSources()
+    const file = path.join(folder, `${before}-${name}`)
+    // If node_modules links to another place, `../../` is another checkout.
     if (realpathSync(packages) !== packages) return undefined
     if (existsSync(file)) return file
-    // A source may have changed while it was read.
-    return (await write(file, make, () => hashOfSources() === said)) ? file : undefined
+    // A source may change while the build reads it.
+    return (await write(file, build, () => hashOfSources() === before)) ? file : undefined
   } catch (error) {
     if (error instanceof Error && 'errno' in error) return undefined
     throw error
@@ -59,18 +59,18 @@ function hashOfSources(): string {
   return hash('sha256', lines.join('\n'))
 }
 
-/** The file itself comes last: whoever finds it finds all. */
+/** Writes the file itself last, so that a reader who finds it finds the others. */
 async function write(
   file: string,
-  make: (file: string) => Promise<Made[]>,
-  isStillSaid: () => boolean,
+  build: (file: string) => Promise<Built[]>,
+  isCurrent: () => boolean,
 ): Promise<boolean> {
   mkdirSync(folder, { recursive: true })
   const partial = mkdtempSync(path.join(folder, 'partial-'))
   try {
-    const made = await make(file)
-    if (!isStillSaid()) return false
-    for (const one of made.toSorted((a, b) => Number(a.path === file) - Number(b.path === file))) {
+    const built = await build(file)
+    if (!isCurrent()) return false
+    for (const one of built.toSorted((a, b) => Number(a.path === file) - Number(b.path === file))) {
       const whole = path.join(partial, path.basename(one.path))
       writeFileSync(whole, one.contents, { flush: true })
       renameSync(whole, one.path)
@@ -82,10 +82,10 @@ async function write(
   return true
 }
 
-/** Of sources that were: another process may be about to read one. */
+/** Removes files of older sources. Newer ones stay, because another process may be about to read them. */
 function removeOld(): void {
   for (const name of readdirSync(folder)) {
     const file = path.join(folder, name)
-    if (statSync(file).mtimeMs < Date.now() - keptMilliseconds) rmSync(file, { recursive: true, force: true })
+    if (statSync(file).mtimeMs < Date.now() - cachedMilliseconds) rmSync(file, { recursive: true, force: true })
   }
 }

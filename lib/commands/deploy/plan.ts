@@ -1,5 +1,4 @@
-import { optionalVariables } from '../wrangler-file.ts'
-import type { FunctionEntry } from '../wrangler-file.ts'
+import { type FunctionEntry, optionalVariables } from '../wrangler-file.ts'
 import { type Operator, production, workerName } from './config.ts'
 import type { Edge } from './edge.ts'
 
