@@ -1,4 +1,4 @@
-/** What a commission can be held for. `flags_of` in migrations/functions/3_commissions/reviews.sql finds each. */
+/** What a commission can be held for. `flags_of` in migrations/functions/3_commissions/flags.sql finds each. */
 export const reviewRules = ['self_referral', 'one_address', 'no_page_view', 'bot', 'paid_ads'] as const
 export type ReviewRule = (typeof reviewRules)[number]
 

@@ -709,8 +709,6 @@ export interface Programs {
   lead_auth_policy: Generated<'server_verified' | 'browser_allowed'>;
   lead_commission_cents: Generated<Int8>;
   name: string;
-  plain_rule_holders: ArrayType<Int8> | null;
-  plain_rules: ArrayType<Int8> | null;
   processor_account_id: string | null;
   processor_connected_at: Timestamp | null;
   processor_former_account_id: string | null;

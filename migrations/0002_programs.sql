@@ -29,7 +29,7 @@ create table programs (
   attribution_model text not null default 'last_click' check (attribution_model in ('last_click', 'first_click')),
   -- Whether a payment that says nothing of its buyer is theirs whom earlier attributed payments of the same customer or subscription name.
   attribute_known_customers boolean not null default false,
-  -- What commissions are held for until a person decides (functions/reviews.sql). `paid_ads` on means that the program forbids them.
+  -- What commissions are held for until a person decides (functions/3_commissions/flags.sql). `paid_ads` on means that the program forbids them.
   review_rules text[] not null default '{self_referral,one_address,no_page_view,bot}'
     constraint programs_review_rules check (review_rules <@ '{self_referral,one_address,no_page_view,bot,paid_ads}'),
   -- The connected account at the payment processor. Several programs may share one.
@@ -45,10 +45,6 @@ create table programs (
   webhook_types text[],
   -- How often its commission rules changed, 0 where it never had one: the sale, which reads this row anyway, chooses among those of this version.
   rules_version integer not null default 0,
-  -- The rules of partners and groups for whatever they sell, as prepare_rules writes them down for sales: whose each is, as the index by holder has it,
-  -- and its id, percentage, months, fixed amount and cap. Null where one of the program's rules asks for the type of a sale, and where there are many.
-  plain_rule_holders bigint[],
-  plain_rules bigint[],
   -- Which decides over a sale that names a code of one partner and is of a customer whom another's link brought.
   attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
   created_at timestamptz not null default now(),
@@ -205,7 +201,7 @@ create table commission_rules (
 create unique index commission_rules_key on commission_rules (program_id, group_id, partner_id, product_id, sale_type) nulls not distinct
   where ended_at is null;
 -- A sale reads those of its partner, their group and everybody, of however many there are and were.
-create index commission_rules_holder_idx on commission_rules (program_id, (coalesce(partner_id * 2 + 1, group_id * 2, 0)));
+create index commission_rules_holder_idx on commission_rules (program_id, partner_id, group_id);
 
 -- What a person says of themselves to the programs they accepted; null is what each program typed.
 create table partner_profiles (

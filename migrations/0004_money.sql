@@ -1,5 +1,5 @@
 -- Sales, refunds, commissions, withdrawals and the ledger of balances. As with customers, the rules of a sale and of a commission stand in
--- domains and triggers (functions/sales.sql, functions/commissions.sql): their 19 CHECKs were a fifth of a sale's instructions.
+-- domains and triggers (functions/5_sales/sales.sql, functions/3_commissions/commissions.sql): their 19 CHECKs were a fifth of a sale's instructions.
 
 create domain id_text as text check (length(value) between 1 and 255);
 create domain word_text as text check (length(value) between 1 and 64);
@@ -52,10 +52,10 @@ create table sales (
   coupon text,
   code_id bigint,
   -- How it got its customer, or got none, as it was decided then: the steps in their order with what each found, and the click, the link, the
-  -- window and the hold that counted at that moment (with_step and record_sale). Nothing in it names a person.
+  -- window and the hold that counted at that moment (with_step and with_partner). Nothing in it names a person.
   resolution jsonb,
   refunded_cents amount_cents not null default 0,
-  -- What the API told of a sale that the processor told otherwise since (payload_of in functions/sales.sql), so that a repeat of the call is
+  -- What the API told of a sale that the processor told otherwise since (payload_of in functions/5_sales/corrections.sql), so that a repeat of the call is
   -- known as one. Null where it stands as it was told.
   api_payload jsonb,
   currency currency_code not null,
@@ -215,7 +215,7 @@ create table commissions (
   -- The paid withdrawal it was paid with. The rule stands at mark_paid_commissions in functions/withdrawals.sql.
   withdrawal_id bigint,
   rejected_at timestamptz,
-  -- While it is held for a person to decide (functions/reviews.sql), and when it was first looked at for that.
+  -- While it is held for a person to decide (functions/3_commissions/flags.sql), and when it was first looked at for that.
   held_at timestamptz,
   flags_checked_at timestamptz,
   -- The rule that a lead's is of, where it was not the program's own. A sale keeps its own.

@@ -367,7 +367,7 @@ create table commission_rules (
   constraint commission_rules_program_id_group_id_fkey FOREIGN KEY (program_id, group_id) REFERENCES partner_groups(program_id, id),
   constraint commission_rules_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
-CREATE INDEX commission_rules_holder_idx ON public.commission_rules USING btree (program_id, COALESCE(((partner_id * 2) + 1), (group_id * 2), (0)::bigint));
+CREATE INDEX commission_rules_holder_idx ON public.commission_rules USING btree (program_id, partner_id, group_id);
 CREATE UNIQUE INDEX commission_rules_key ON public.commission_rules USING btree (program_id, group_id, partner_id, product_id, sale_type) NULLS NOT DISTINCT WHERE (ended_at IS NULL);
 CREATE TRIGGER commission_rules_audit AFTER INSERT OR UPDATE ON public.commission_rules FOR EACH ROW EXECUTE FUNCTION audit_commission_rule();
 CREATE TRIGGER commission_rules_stay BEFORE DELETE OR UPDATE ON public.commission_rules FOR EACH ROW EXECUTE FUNCTION refuse_rule_change();
@@ -1050,8 +1050,6 @@ create table programs (
   processor_livemode boolean not null default true,
   webhook_types text[],
   rules_version integer not null default 0,
-  plain_rule_holders bigint[],
-  plain_rules bigint[],
   attribution_priority text not null default 'code'::text,
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
@@ -2328,7 +2326,7 @@ AS $function$
 declare
   due commissions[];
   commission commissions;
-  entry balance_entries;
+  left_cents bigint;
 begin
   -- Nothing is credited that nobody looked at.
   perform flag_commissions(program_ids, commission_ids);
@@ -2350,17 +2348,12 @@ begin
   update commissions c set credited_at = now()
   from unnest(due) credited where c.program_id = credited.program_id and c.id = credited.id;
   foreach commission in array due loop
-    entry.program_id := commission.program_id;
-    entry.partner_id := commission.partner_id;
-    entry.currency := commission.currency;
-    entry.amount_cents := commission.amount_cents - commission.reversed_cents;
-    entry.cause := 'commission_credited';
-    entry.commission_id := commission.id;
-    perform post_entry(entry);
+    left_cents := commission.amount_cents - commission.reversed_cents;
+    perform post_entry(commission.program_id, commission.partner_id, commission.currency, left_cents, 'commission_credited', commission.id);
     if wants_webhook(commission.program_id, 'commission.approved') then
       perform write_webhook(commission.program_id, 'commission.approved', webhook_commission(commission, (
         select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
-      )) || jsonb_build_object('approved_cents', entry.amount_cents));
+      )) || jsonb_build_object('approved_cents', left_cents));
     end if;
     -- A hold that ends is nobody's act.
     if acting_user() is not null or acting_key() is not null then
@@ -2743,7 +2736,7 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'plain_rule_holders', 'plain_rules');
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version');
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;
@@ -2911,6 +2904,49 @@ begin
   if status = 'requested' then
     update withdrawals w set status = 'cancelled', decided_at = now()
     where w.program_id = of_program_id and w.id = of_withdrawal_id;
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.carry_correction(commission commissions, change_cents bigint, of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  by_cause text := format('correction:%s:%s', commission.id, commission.correction_count);
+begin
+  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
+    change_cents, of_code_id => commission.code_id);
+  perform tell_commission_change(commission, -change_cents, 'corrected', of_transaction_id);
+  if commission.credited_at is null then
+    return;
+  end if;
+  perform write_outbox(commission.program_id, 'commission_corrected', 'partner', commission.partner_id, by_cause, jsonb_build_object(
+    'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(change_cents), 'currency', commission.currency,
+    'deducted', change_cents < 0));
+  if change_cents < 0 and commission.paid_at is not null then
+    perform tell_advertiser('paid_commission_reversed', commission, change_cents, by_cause, of_transaction_id);
+  end if;
+  perform change_balance(commission.program_id, commission.partner_id, commission.currency, change_cents, 'commission_corrected', by_cause,
+    details_of(commission, of_transaction_id), of_commission_id => commission.id, of_correction_number => commission.correction_count);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.change_balance(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, by_cause text, details jsonb, of_commission_id bigint DEFAULT NULL::bigint, of_correction_number integer DEFAULT NULL::integer, of_refund_id bigint DEFAULT NULL::bigint, of_adjustment_id bigint DEFAULT NULL::bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  balance_cents bigint := post_entry(of_program_id, of_partner_id, of_currency, of_cents, of_cause, of_commission_id, of_correction_number,
+    of_refund_id, null, of_adjustment_id);
+begin
+  if of_cents > 0 then
+    return;
+  end if;
+  perform fit_withdrawals(of_program_id, of_partner_id, of_currency, balance_cents, by_cause, details);
+  if balance_cents < 0 then
+    perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause,
+      details || jsonb_build_object('amount_cents', -balance_cents));
   end if;
 end $function$
 ;
@@ -3289,6 +3325,48 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.complete_sale(sale sales, given sales)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  was_attributed boolean := sale.customer_id is not null;
+begin
+  if given.amount_source > sale.amount_source then
+    sale := correct_sale(sale, given);
+  end if;
+  if not was_attributed then
+    given.product_ids := sale.product_ids;
+    given.sale_type := sale.sale_type;
+    given.currency := sale.currency;
+    given := with_terms(given);
+  end if;
+  update sales s set
+    customer_id = coalesce(s.customer_id, given.customer_id),
+    partner_id = coalesce(s.partner_id, given.partner_id),
+    commission_bp = coalesce(s.commission_bp, given.commission_bp),
+    commission_months = case when was_attributed then s.commission_months else given.commission_months end,
+    commission_rule_id = case when was_attributed then s.commission_rule_id else given.commission_rule_id end,
+    commission_fixed_cents = case when was_attributed then s.commission_fixed_cents else given.commission_fixed_cents end,
+    commission_cap_cents = case when was_attributed then s.commission_cap_cents else given.commission_cap_cents end,
+    terms_among = case when was_attributed then s.terms_among else given.terms_among end,
+    coupon = coalesce(s.coupon, given.coupon),
+    code_id = case when was_attributed then s.code_id else given.code_id end,
+    resolution = case when was_attributed then s.resolution else coalesce(given.resolution, s.resolution) end,
+    customer_key = coalesce(s.customer_key, given.customer_key),
+    api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
+    subscription_id = coalesce(s.subscription_id, given.subscription_id),
+    processor_session_id = coalesce(s.processor_session_id, given.processor_session_id),
+    processor_payment_intent_id = coalesce(s.processor_payment_intent_id, given.processor_payment_intent_id),
+    processor_charge_id = coalesce(s.processor_charge_id, given.processor_charge_id),
+    processor_invoice_id = coalesce(s.processor_invoice_id, given.processor_invoice_id),
+    processor_customer_id = coalesce(s.processor_customer_id, given.processor_customer_id)
+  where s.program_id = sale.program_id and s.id = sale.id
+  returning s.* into sale;
+  return sale;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.confirm_application(of_program_id bigint, of_application_id bigint, code_digits text, invitation_hash bytea, OUT outcome text, OUT is_first boolean, OUT invited boolean)
  RETURNS record
  LANGUAGE plpgsql
@@ -3362,105 +3440,57 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.correct_commission(sale sales, first_date timestamp with time zone)
- RETURNS void
+ RETURNS commissions
  LANGUAGE plpgsql
 AS $function$
 declare
   was commissions;
   commission commissions;
-  entry balance_entries;
+  earned_cents bigint := earned_by(sale, first_date);
   change_cents bigint;
-  balance_cents bigint;
-  by_cause text;
 begin
   select c.* into was from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id;
-  commission := was;
-  commission.amount_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months,
-    sale.sale_date, first_date, left_under_cap(sale));
   if was.id is null then
-    if commission.amount_cents > 0 then
-      insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, hold_until)
-      select p.id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.code_id, sale.currency, commission.amount_cents,
-        now() + make_interval(days => p.hold_days)
-      from programs p where p.id = sale.program_id
-      returning * into commission;
-      perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0,
-        commission.amount_cents, of_code_id => sale.code_id);
+    if earned_cents > 0 then
+      commission := create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, earned_cents, sale.id,
+        sale.code_id);
+      perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0, earned_cents,
+        of_code_id => sale.code_id);
       if wants_webhook(sale.program_id, 'commission.created') then
         perform tell_commission(sale.program_id, commission.id);
       end if;
-      perform enter_earlier_refunds(sale, commission);
     end if;
-    return;
+    return commission;
   end if;
-  if was.rejected_at is null then
-    commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
-    commission.reversed_cents := reversed_share(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
-    commission.reason := case
-      when sale.amount_cents = 0 then 'No payment was required.'
-      when commission.amount_cents = 0 and sale.sale_date > first_date + make_interval(months => sale.commission_months)
-        then 'It is later than the program pays for.'
-      when commission.amount_cents = 0 then 'Nothing is left to earn by it.'
-      else (
-        select coalesce(r.reason_text, r.reason) from refunds r
-        where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0
-        order by r.id desc limit 1
-      )
-    end;
-  else
-    commission.reversed_cents := commission.amount_cents;
+  commission := corrected(was, sale, earned_cents, first_date);
+  if (commission.amount_cents, commission.reversed_cents, commission.reversal) = (was.amount_cents, was.reversed_cents, was.reversal) then
+    return null;
   end if;
-  if (commission.amount_cents, commission.reversed_cents, commission.reversal)
-    = (was.amount_cents, was.reversed_cents, was.reversal) then
-    return;
-  end if;
+  change_cents := commission.amount_cents - commission.reversed_cents - (was.amount_cents - was.reversed_cents);
   update commissions c set amount_cents = commission.amount_cents, reversed_cents = commission.reversed_cents,
     reversal = commission.reversal, reason = commission.reason, correction_count = c.correction_count + 1,
     corrections = coalesce(c.corrections, '[]') || jsonb_build_array(jsonb_build_object('at', now(), 'was_cents', was.amount_cents,
-      'amount_cents', commission.amount_cents, 'change_cents',
-      commission.amount_cents - commission.reversed_cents - (was.amount_cents - was.reversed_cents),
-      'base_cents', sale.commission_base_cents, 'source', sale.amount_source))
+      'amount_cents', commission.amount_cents, 'change_cents', change_cents, 'base_cents', sale.commission_base_cents,
+      'source', sale.amount_source))
   where c.program_id = was.program_id and c.id = was.id
   returning * into commission;
-  change_cents := commission.amount_cents - commission.reversed_cents - (was.amount_cents - was.reversed_cents);
-  if change_cents = 0 then
-    return;
+  if change_cents <> 0 then
+    perform carry_correction(commission, change_cents, sale.transaction_id);
   end if;
-  perform count_money(was.program_id, was.customer_id, was.partner_id, was.created_at, was.currency, 0, 0, change_cents, of_code_id => was.code_id);
-  perform tell_commission_change(commission, -change_cents, 'corrected', sale.transaction_id);
-  if was.credited_at is null then
-    return;
-  end if;
-  by_cause := format('correction:%s:%s', was.id, commission.correction_count);
-  entry.program_id := was.program_id;
-  entry.partner_id := was.partner_id;
-  entry.currency := was.currency;
-  entry.amount_cents := change_cents;
-  entry.cause := 'commission_corrected';
-  entry.commission_id := was.id;
-  entry.correction_number := commission.correction_count;
-  balance_cents := post_entry(entry);
-  perform write_outbox(was.program_id, 'commission_corrected', 'partner', was.partner_id, by_cause, jsonb_build_object(
-    'commission_id', was.id, 'transaction_id', sale.transaction_id, 'amount_cents', abs(change_cents), 'currency', was.currency,
-    'deducted', change_cents < 0));
-  perform fit_withdrawals(commission, balance_cents, by_cause, sale.transaction_id);
-  if change_cents < 0 and was.paid_at is not null then
-    perform tell_advertiser('paid_commission_reversed', commission, change_cents, by_cause, sale.transaction_id);
-  end if;
-  if change_cents < 0 and balance_cents < 0 then
-    perform tell_advertiser('balance_negative', commission, balance_cents, by_cause, sale.transaction_id);
-  end if;
+  return null;
 end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.correct_commissions(of_sale sales, itself boolean, others boolean)
- RETURNS void
+ RETURNS commissions[]
  LANGUAGE plpgsql
 AS $function$
 declare
   sale_ids bigint[];
   first_date timestamptz;
   sale sales;
+  created commissions;
+  all_created commissions[] := '{}';
 begin
   select array_agg(locked.id) into sale_ids from (
     select s.id from sales s
@@ -3477,8 +3507,23 @@ begin
   order by b.partner_id, b.currency for no key update;
   select c.first_purchase_date into first_date from customers c where c.program_id = of_sale.program_id and c.id = of_sale.customer_id;
   for sale in select s.* from sales s where s.program_id = of_sale.program_id and s.id = any (sale_ids) order by s.sale_date, s.id loop
-    perform correct_commission(sale, first_date);
+    created := correct_commission(sale, first_date);
+    if created.id is not null then
+      all_created := all_created || created;
+    end if;
   end loop;
+  return all_created;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.correct_customer(of_sale sales, itself boolean, others boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform enter_earlier_refunds(s, c)
+  from unnest(correct_commissions(of_sale, itself, others)) c
+  join sales s on s.program_id = c.program_id and s.id = c.sale_id;
 end $function$
 ;
 
@@ -3512,38 +3557,55 @@ CREATE OR REPLACE FUNCTION public.correct_sale(sale sales, given sales)
 AS $function$
 declare
   was constant sales := sale;
-  counted boolean;
 begin
   if given.currency <> sale.currency then
     return sale;
   end if;
   sale.refunded_cents := fit_refunds(sale, given.amount_cents);
+  sale.sale_type := given.sale_type;
+  sale.product_ids := coalesce(given.product_ids, sale.product_ids);
+  sale := with_terms(sale);
   update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
-    refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s)), sale_type = given.sale_type,
-    product_ids = coalesce(given.product_ids, s.product_ids)
+    refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s)),
+    sale_type = sale.sale_type, product_ids = sale.product_ids, commission_rule_id = sale.commission_rule_id,
+    commission_bp = sale.commission_bp, commission_months = sale.commission_months,
+    commission_fixed_cents = sale.commission_fixed_cents, commission_cap_cents = sale.commission_cap_cents
   where s.program_id = sale.program_id and s.id = sale.id
   returning s.* into sale;
-  if (sale.terms_among).rules_version is not null then
-    sale := with_terms(sale);
-    update sales s set commission_rule_id = sale.commission_rule_id, commission_bp = sale.commission_bp,
-      commission_months = sale.commission_months, commission_fixed_cents = sale.commission_fixed_cents,
-      commission_cap_cents = sale.commission_cap_cents
-    where s.program_id = sale.program_id and s.id = sale.id;
+  if sale.customer_id is not null and not sale.is_test then
+    perform count_paid_sale(was, -1);
+    perform count_paid_sale(sale, 1);
+    perform correct_customer(sale, true, move_first_purchase(sale));
   end if;
-  if sale.customer_id is null or sale.is_test then
-    return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
-  end if;
-  if was.payment_status = 'paid' then
-    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, was.sale_date, sale.currency, -1, -was.amount_cents, 0,
-      -was.refunded_cents, of_code_id => sale.code_id);
-  end if;
-  if sale.payment_status = 'paid' then
-    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents, 0,
-      sale.refunded_cents, of_code_id => sale.code_id);
-  end if;
-  perform correct_commissions(sale, true, move_first_purchase(sale));
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.corrected(commission commissions, sale sales, earned_cents bigint, first_date timestamp with time zone)
+ RETURNS commissions
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  commission.amount_cents := earned_cents;
+  if commission.rejected_at is not null then
+    commission.reversed_cents := earned_cents;
+    return commission;
+  end if;
+  commission.reversal := reversal_of(earned_cents, sale.refunded_cents, sale.amount_cents);
+  commission.reversed_cents := reversed_share(earned_cents, sale.refunded_cents, sale.amount_cents);
+  commission.reason := case
+    when sale.amount_cents = 0 then 'no_payment_required'
+    when earned_cents = 0 and sale.sale_date > first_date + make_interval(months => sale.commission_months) then 'after_duration'
+    when earned_cents = 0 then 'nothing_left_to_earn'
+    else (
+      select coalesce(r.reason_text, r.reason) from refunds r
+      where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0
+      order by r.id desc limit 1
+    )
+  end;
+  return commission;
 end $function$
 ;
 
@@ -3758,6 +3820,18 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.count_paid_sale(sale sales, times integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if sale.payment_status = 'paid' then
+    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, times, times * sale.amount_cents, 0,
+      times * sale.refunded_cents, of_code_id => sale.code_id);
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.count_public_test_event(of_program_id bigint)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -3811,11 +3885,47 @@ group by c.currency
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.count_sale(sale sales, commission_cents bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  is_paid boolean := sale.payment_status = 'paid';
+  is_of_this_hour boolean := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
+begin
+  if is_paid then
+    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
+      case when is_of_this_hour then commission_cents else 0 end, sale.refunded_cents, of_code_id => sale.code_id);
+  end if;
+  if commission_cents > 0 and not (is_paid and is_of_this_hour) then
+    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents,
+      of_code_id => sale.code_id);
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.counter_slot(at timestamp with time zone)
  RETURNS smallint
  LANGUAGE sql
  STABLE
 AS $function$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $function$
+;
+
+CREATE OR REPLACE FUNCTION public.create_commission(of_program_id bigint, of_kind text, of_partner_id bigint, of_customer_id bigint, of_currency text, of_cents bigint, of_sale_id bigint DEFAULT NULL::bigint, of_code_id bigint DEFAULT NULL::bigint, of_lead_rule_id bigint DEFAULT NULL::bigint, of_review_reason text DEFAULT NULL::text)
+ RETURNS commissions
+ LANGUAGE plpgsql
+AS $function$
+declare
+  commission commissions;
+begin
+  insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, lead_rule_id,
+    hold_until)
+  select p.id, of_kind, of_partner_id, of_customer_id, of_sale_id, of_code_id, of_currency, of_cents, of_review_reason, of_lead_rule_id,
+    now() + make_interval(days => p.hold_days)
+  from programs p where p.id = of_program_id
+  returning * into commission;
+  return commission;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.day_begins(day timestamp without time zone, zone text)
@@ -4109,6 +4219,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.details_of(commission commissions, of_transaction_id text)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN jsonb_build_object('commission_id', (commission).id, 'transaction_id', of_transaction_id, 'currency', (commission).currency, 'reason', (commission).reason)
+;
+
 CREATE OR REPLACE FUNCTION public.drop_click_month(months_kept integer)
  RETURNS text
  LANGUAGE plpgsql
@@ -4140,6 +4257,13 @@ begin
   execute format('drop table %I', oldest);
   return oldest;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.earned_by(sale sales, first_purchase_date timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+RETURN commission_of(((sale).commission_base_cents)::bigint, (sale).commission_bp, (sale).commission_fixed_cents, (sale).commission_months, (sale).sale_date, first_purchase_date, left_under_cap(sale))
 ;
 
 CREATE OR REPLACE FUNCTION public.enter_earlier_refunds(sale sales, commission commissions)
@@ -4643,7 +4767,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.fit_withdrawals(commission commissions, balance_cents bigint, by_cause text, of_transaction_id text)
+CREATE OR REPLACE FUNCTION public.fit_withdrawals(of_program_id bigint, of_partner_id bigint, of_currency text, balance_cents bigint, by_cause text, details jsonb)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -4653,15 +4777,13 @@ declare
   cut_cents bigint;
 begin
   select sum(w.amount_cents) - greatest(fit_withdrawals.balance_cents, 0) into excess_cents from withdrawals w
-  where w.program_id = commission.program_id and w.partner_id = commission.partner_id and w.currency = commission.currency
-    and w.status = 'requested';
+  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested';
   if excess_cents is null or excess_cents <= 0 then
     return;
   end if;
   for withdrawal in
     select w.* from withdrawals w
-    where w.program_id = commission.program_id and w.partner_id = commission.partner_id and w.currency = commission.currency
-      and w.status = 'requested'
+    where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested'
     order by w.id desc
   loop
     exit when excess_cents <= 0;
@@ -4671,11 +4793,9 @@ begin
       status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
       decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
     where w.program_id = withdrawal.program_id and w.id = withdrawal.id;
-    perform write_outbox(withdrawal.program_id, 'withdrawal_reduced', 'partner', withdrawal.partner_id,
-      by_cause || ':withdrawal:' || withdrawal.id, jsonb_build_object(
-        'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents, 'reduced_by_cents', cut_cents,
-        'currency', withdrawal.currency, 'transaction_id', of_transaction_id, 'reason', commission.reason,
-        'adjustment_id', substring(by_cause from '^adjustment:(\d+)$')::bigint));
+    perform write_outbox(of_program_id, 'withdrawal_reduced', 'partner', of_partner_id, by_cause || ':withdrawal:' || withdrawal.id,
+      details - 'commission_id' || jsonb_build_object('withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents,
+        'reduced_by_cents', cut_cents));
   end loop;
 end $function$
 ;
@@ -4753,139 +4873,128 @@ CREATE OR REPLACE FUNCTION public.flags_of(program_ids bigint[], commission_ids 
 AS $function$
 #variable_conflict use_column
 declare
-  seen record;
-  -- Each a commission, what is found of it or may be, and of what customer it is.
-  named jsonb;
-  found jsonb[] := '{}';
-  compared jsonb[] := '{}';
-  bare jsonb[] := '{}';
-  addressed jsonb[] := '{}';
+  reviewed jsonb[] := reviewed_commissions(program_ids, commission_ids);
 begin
-  for seen in
-    select c.program_id, c.id, c.partner_id, c.customer_id, c.sale_id, p.review_rules, r.email_hashes, u.signed_up_at,
-      e.click_timestamp, e.device_type, e.user_agent, e.visitor, substring(e.affiliate_url from '[?&](gclid|gbraid|wbraid|msclkid)=') as ad,
-      e.id is not null and num_nonnulls(e.page_url, e.screen_resolution, e.viewport_size, e.session_id) = 0 as is_bare
-    from unnest(program_ids, commission_ids) n (program_id, id)
-    cross join lateral (select c.* from commissions c where c.program_id = n.program_id and c.id = n.id offset 0) c
-    cross join lateral (select p.review_rules from programs p where p.id = c.program_id and p.review_rules <> '{}' offset 0) p
+  if reviewed = '{}' then
+    return;
+  end if;
+  return query
+  select c.program_id, c.commission_id, f.rule, f.evidence
+  from (
+    select 'bot' as rule, b.* from flags_of_bots(reviewed) b
+    union all select 'paid_ads', a.* from flags_of_paid_ads(reviewed) a
+    union all select 'self_referral', s.* from flags_of_self_referrals(reviewed) s
+    union all select 'no_page_view', w.* from flags_of_clicks_without_page(reviewed) w
+    union all select 'one_address', o.* from flags_of_one_address(reviewed) o
+  ) f
+  cross join lateral jsonb_to_record(f.flagged) c (program_id bigint, commission_id bigint, customer_id bigint)
+  where not exists (
+    select from commissions o
     cross join lateral (
-      select coalesce(u.signup_date, u.first_purchase_date) as signed_up_at, u.last_click_at from customers u
-      where u.program_id = c.program_id and u.id = c.customer_id offset 0
-    ) u
-    cross join lateral (select r.email_hashes from partners r where r.program_id = c.program_id and r.id = c.partner_id offset 0) r
-    left join lateral (
-      select (s.resolution->>'clicked_at')::timestamptz as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
-    ) s on true
-    left join lateral (
-      select e.* from affiliate_click_events e
-      where e.program_id = c.program_id and not e.is_test
-        and e.click_timestamp = coalesce(s.clicked_at, u.last_click_at) and e.customer_id = c.customer_id
-      limit 1
-    ) e on true
-  loop
-    named := jsonb_build_object('program_id', seen.program_id, 'commission_id', seen.id, 'customer_id', seen.customer_id);
-    if 'self_referral' = any (seen.review_rules) and seen.email_hashes <> '{}' then
-      compared := compared || (named || jsonb_build_object('partner_id', seen.partner_id, 'sale_id', seen.sale_id));
-    end if;
-    if 'bot' = any (seen.review_rules) and seen.device_type = 'bot' then
-      found := found || (named || jsonb_build_object('rule', 'bot', 'evidence', jsonb_build_object(
-        'user_agent', left(seen.user_agent, 200), 'clicked_at', seen.click_timestamp)));
-    end if;
-    if 'paid_ads' = any (seen.review_rules) and seen.ad is not null then
-      found := found || (named || jsonb_build_object('rule', 'paid_ads', 'evidence', jsonb_build_object(
-        'parameter', seen.ad, 'clicked_at', seen.click_timestamp)));
-    end if;
-    if 'no_page_view' = any (seen.review_rules) and seen.is_bare then
-      bare := bare || (named || jsonb_build_object('clicked_at', seen.click_timestamp));
-    end if;
-    if 'one_address' = any (seen.review_rules) and seen.visitor is not null then
-      addressed := addressed || (named || jsonb_build_object('partner_id', seen.partner_id, 'visitor', seen.visitor, 'signed_up_at', seen.signed_up_at));
-    end if;
-  end loop;
-
-  if compared <> '{}' then
-    found := found || array(
-      select n.named || '{"rule": "self_referral", "evidence": {"matched": "email_hash"}}'
-      from unnest(compared) n (named)
-      cross join lateral jsonb_to_record(n.named) s (program_id bigint, partner_id bigint, customer_id bigint, sale_id bigint)
-      cross join lateral (select r.email_hashes from partners r where r.program_id = s.program_id and r.id = s.partner_id offset 0) r
-      cross join lateral (select b.hashes from hashes_of_buyer(s.program_id, s.customer_id, s.sale_id) b offset 0) b
-      where b.hashes && r.email_hashes
-    );
-  end if;
-
-  -- Of a program whose pages carry the tag nearly every click says on which page it was.
-  if bare <> '{}' then
-    found := found || array(
-      select n.named || jsonb_build_object('rule', 'no_page_view', 'evidence', jsonb_build_object(
-        'clicked_at', n.named->'clicked_at', 'latest_clicks', t.clicks, 'with_page', t.with_page))
-      from (select distinct (b->>'program_id')::bigint as program_id from unnest(bare) b) p
-      cross join lateral (
-        select count(*) as clicks, count(*) filter (where l.page_url is not null) as with_page
-        from (
-          select e.page_url from affiliate_click_events e where e.program_id = p.program_id and not e.is_test
-          order by e.click_timestamp desc, e.id desc limit 100
-        ) l
-      ) t
-      join unnest(bare) n (named) on (n.named->>'program_id')::bigint = p.program_id
-      where t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
-    );
-  end if;
-
-  if addressed <> '{}' then
-    found := found || array(
-      with seen as materialized (
-        select n.named, s.*
-        from unnest(addressed) n (named)
-        cross join lateral jsonb_to_record(n.named) s (program_id bigint, partner_id bigint, visitor bigint, signed_up_at timestamptz)
-      ),
-      spans as (
-        select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
-        from seen s group by 1, 2
-      ),
-      -- Read once, and not for each commission.
-      signups as materialized (
-        select n.program_id, n.partner_id, u.at, e.visitor
-        from spans n
-        cross join lateral (
-          select u.id, coalesce(u.signup_date, u.first_purchase_date) as at, u.last_click_at from customers u
-          where u.program_id = n.program_id and u.partner_id = n.partner_id and (u.customer_status <> 'click' or u.provisional_lead_at is not null)
-            and coalesce(u.signup_date, u.first_purchase_date) between n.since and n.until
-          offset 0
-        ) u
-        cross join lateral (
-          select e.visitor from affiliate_click_events e
-          where e.program_id = n.program_id and not e.is_test and e.click_timestamp = u.last_click_at and e.customer_id = u.id limit 1
-        ) e
-        where e.visitor is not null
-      )
-      select s.named || jsonb_build_object('rule', 'one_address', 'evidence', jsonb_build_object(
-        'signups', count(*), 'first_at', min(g.at), 'last_at', max(g.at)))
-      from seen s
-      join signups g on g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
-        and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
-      group by s.named having count(*) >= signups_of_one_address()
-    );
-  end if;
-
-  if found <> '{}' then
-    return query
-    select f.program_id, f.commission_id, f.rule, f.evidence
-    from unnest(found) n (named)
-    cross join lateral jsonb_to_record(n.named) f (program_id bigint, commission_id bigint, customer_id bigint, rule text, evidence jsonb)
-    where not exists (
-      select from commissions o
-      cross join lateral (
-        select from commission_reviews v
-        where v.program_id = o.program_id and v.commission_id = o.id and v.decision = 'released'
-          and v.flags @> jsonb_build_array(jsonb_build_object('rule', f.rule))
-        offset 0
-      ) v
-      where o.program_id = f.program_id and o.customer_id = f.customer_id
+      select from commission_reviews v
+      where v.program_id = o.program_id and v.commission_id = o.id and v.decision = 'released'
+        and v.flags @> jsonb_build_array(jsonb_build_object('rule', f.rule))
       offset 0
-    );
-  end if;
+    ) v
+    where o.program_id = c.program_id and o.customer_id = c.customer_id
+    offset 0
+  );
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.flags_of_bots(reviewed jsonb[])
+ RETURNS TABLE(flagged jsonb, evidence jsonb)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select n, jsonb_build_object('user_agent', n->'user_agent', 'clicked_at', n->'clicked_at')
+  from unnest(under_rule(reviewed, 'bot')) n where n->>'device_type' = 'bot'
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.flags_of_clicks_without_page(reviewed jsonb[])
+ RETURNS TABLE(flagged jsonb, evidence jsonb)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with bare as materialized (
+    select n, (n->>'program_id')::bigint as program_id from unnest(under_rule(reviewed, 'no_page_view')) n where n->'is_bare' = 'true'
+  )
+  select b.n, jsonb_build_object('clicked_at', b.n->'clicked_at', 'latest_clicks', t.clicks, 'with_page', t.with_page)
+  from (select distinct program_id from bare) p
+  cross join lateral (
+    select count(*) as clicks, count(*) filter (where l.page_url is not null) as with_page
+    from (
+      select e.page_url from affiliate_click_events e where e.program_id = p.program_id and not e.is_test
+      order by e.click_timestamp desc, e.id desc limit 100
+    ) l
+  ) t
+  join bare b on b.program_id = p.program_id
+  where t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.flags_of_one_address(reviewed jsonb[])
+ RETURNS TABLE(flagged jsonb, evidence jsonb)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with seen as materialized (
+    select n, s.*
+    from unnest(under_rule(reviewed, 'one_address')) n
+    cross join lateral jsonb_to_record(n) s (program_id bigint, partner_id bigint, visitor bigint, signed_up_at timestamptz)
+    where s.visitor is not null
+  ),
+  spans as (
+    select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
+    from seen s group by 1, 2
+  ),
+  -- Read once, and not for each commission.
+  signups as materialized (
+    select n.program_id, n.partner_id, u.at, e.visitor
+    from spans n
+    cross join lateral (
+      select u.id, coalesce(u.signup_date, u.first_purchase_date) as at, u.last_click_at from customers u
+      where u.program_id = n.program_id and u.partner_id = n.partner_id and (u.customer_status <> 'click' or u.provisional_lead_at is not null)
+        and coalesce(u.signup_date, u.first_purchase_date) between n.since and n.until
+      offset 0
+    ) u
+    cross join lateral (
+      select e.visitor from affiliate_click_events e
+      where e.program_id = n.program_id and not e.is_test and e.click_timestamp = u.last_click_at and e.customer_id = u.id limit 1
+    ) e
+    where e.visitor is not null
+  )
+  select s.n, jsonb_build_object('signups', count(*), 'first_at', min(g.at), 'last_at', max(g.at))
+  from seen s
+  join signups g on g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
+    and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
+  group by s.n having count(*) >= signups_of_one_address()
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.flags_of_paid_ads(reviewed jsonb[])
+ RETURNS TABLE(flagged jsonb, evidence jsonb)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select n, jsonb_build_object('parameter', n->'ad', 'clicked_at', n->'clicked_at')
+  from unnest(under_rule(reviewed, 'paid_ads')) n where n->>'ad' is not null
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.flags_of_self_referrals(reviewed jsonb[])
+ RETURNS TABLE(flagged jsonb, evidence jsonb)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select n, '{"matched": "email_hash"}'::jsonb
+  from unnest(under_rule(reviewed, 'self_referral')) n
+  cross join lateral jsonb_to_record(n) s (program_id bigint, partner_id bigint, customer_id bigint, sale_id bigint)
+  cross join lateral (select r.email_hashes from partners r where r.program_id = s.program_id and r.id = s.partner_id offset 0) r
+  cross join lateral (select b.hashes from hashes_of_buyer(s.program_id, s.customer_id, s.sale_id) b offset 0) b
+  where n->'has_hashes' = 'true' and b.hashes && r.email_hashes
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.fold_daily_money(max_rows bigint)
@@ -5174,6 +5283,31 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.insert_sale(given sales)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  sale sales;
+begin
+  insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
+    amount_source, commission_base_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
+    terms_among, product_ids, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
+    subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
+    processor_charge_id, processor_invoice_id, processor_customer_id)
+  values (given.program_id, given.is_test, given.transaction_id, given.customer_id, given.partner_id, given.customer_key,
+    coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
+    given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
+    given.terms_among, given.product_ids, given.coupon, given.code_id, given.resolution, given.currency, given.sale_type,
+    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
+    given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
+    given.processor_invoice_id, given.processor_customer_id)
+  on conflict on constraint sales_transaction_key do nothing
+  returning * into sale;
+  return sale;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.is_decided(n notifications)
  RETURNS boolean
  LANGUAGE sql
@@ -5460,7 +5594,7 @@ CREATE OR REPLACE FUNCTION public.lasting_names(fact jsonb)
 RETURN array_remove(ARRAY[('customer '::text || (fact ->> 'processor_customer_id'::text)), ('subscription '::text || (fact #>> '{sale,subscription_id}'::text[]))], NULL::text)
 ;
 
-CREATE OR REPLACE FUNCTION public.lead_terms(customer customers, OUT commission_cents bigint, OUT rule_id bigint, OUT currency text, OUT hold_days integer, OUT webhook_types text[], OUT user_id text)
+CREATE OR REPLACE FUNCTION public.lead_terms(customer customers, OUT commission_cents bigint, OUT rule_id bigint, OUT currency text, OUT webhook_types text[], OUT user_id text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5472,8 +5606,8 @@ declare
 begin
   select r.* into strict partner from partners r
   where r.program_id = customer.program_id and r.id = customer.partner_id for key share;
-  select p.lead_commission_cents, p.rules_version, p.currency, p.hold_days, p.webhook_types, partner.user_id
-  into strict commission_cents, version, currency, hold_days, webhook_types, user_id
+  select p.lead_commission_cents, p.rules_version, p.currency, p.webhook_types, partner.user_id
+  into strict commission_cents, version, currency, webhook_types, user_id
   from programs p where p.id = customer.program_id;
   if partner.closed_at is not null then
     commission_cents := 0;
@@ -5492,9 +5626,8 @@ CREATE OR REPLACE FUNCTION public.lead_terms_of(of_program_id bigint, version in
  LANGUAGE sql
  STABLE ROWS 1
 AS $function$
-  select r.* from commission_rules r
-  where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
-    and coalesce(r.partner_id * 2 + 1, r.group_id * 2, 0) = any (array[of_partner_id * 2 + 1, of_group_id * 2]) and r.lead_commission_cents is not null
+  select r.* from rules_of(of_program_id, version, of_partner_id, of_group_id) r
+  where num_nonnulls(r.partner_id, r.group_id) > 0 and r.lead_commission_cents is not null
   order by r.partner_id limit 1
 $function$
 ;
@@ -5876,11 +6009,8 @@ AS $function$
 #variable_conflict use_column
 declare
   partner partners;
+  of_sale_id bigint;
   adjustment adjustments;
-  entry balance_entries;
-  as_commission commissions;
-  by_cause text;
-  after_cents bigint;
 begin
   select r.* into partner from partners r where r.program_id = of_program_id and r.id = of_partner_id for key share;
   if not found or partner.closed_at is not null then
@@ -5888,7 +6018,7 @@ begin
     return;
   end if;
   if of_transaction_id is not null then
-    select s.id into adjustment.sale_id from sales s
+    select s.id into of_sale_id from sales s
     where s.program_id = of_program_id and not s.is_test and s.transaction_id = of_transaction_id;
     if not found then
       outcome := 'no_sale';
@@ -5896,8 +6026,8 @@ begin
     end if;
   end if;
   insert into adjustments (program_id, partner_id, currency, amount_cents, note, sale_id, external_id, request_id)
-  values (of_program_id, of_partner_id, coalesce(of_currency, (select p.currency from programs p where p.id = of_program_id)), of_cents,
-    of_note, adjustment.sale_id, of_external_id, request)
+  select p.id, of_partner_id, coalesce(of_currency, p.currency), of_cents, of_note, of_sale_id, of_external_id, request
+  from programs p where p.id = of_program_id
   on conflict on constraint adjustments_request_key do nothing
   returning * into adjustment;
   if not found then
@@ -5905,39 +6035,10 @@ begin
     return;
   end if;
   outcome := 'made';
-  by_cause := 'adjustment:' || adjustment.id;
   insert into balances (program_id, partner_id, currency) values (of_program_id, of_partner_id, adjustment.currency) on conflict do nothing;
   perform from balances b
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = adjustment.currency for no key update;
-  entry.program_id := of_program_id;
-  entry.partner_id := of_partner_id;
-  entry.currency := adjustment.currency;
-  entry.amount_cents := of_cents;
-  entry.cause := 'adjusted';
-  entry.adjustment_id := adjustment.id;
-  after_cents := post_entry(entry);
-  perform write_outbox(of_program_id, case when of_cents < 0 then 'adjustment_deducted' else 'adjustment_added' end, 'partner', of_partner_id,
-    by_cause, jsonb_build_object(
-    'adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(of_cents), 'currency', adjustment.currency,
-    'reason', of_note));
-  if of_cents < 0 then
-    as_commission.program_id := of_program_id;
-    as_commission.partner_id := of_partner_id;
-    as_commission.currency := adjustment.currency;
-    as_commission.reason := of_note;
-    perform fit_withdrawals(as_commission, after_cents, by_cause, of_transaction_id);
-    if after_cents < 0 then
-      perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause, jsonb_build_object(
-        'adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(after_cents),
-        'currency', adjustment.currency, 'reason', of_note));
-    end if;
-  end if;
-  if wants_webhook(of_program_id, 'adjustment.created') then
-    perform write_webhook(of_program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
-  end if;
-  -- Without the note, which goes with the customer of the sale while the log stays.
-  perform write_program_audit(of_program_id, 'partner.adjusted', of_partner_id::text, jsonb_strip_nulls(jsonb_build_object(
-    'adjustment', adjustment.id, 'amount_cents', of_cents, 'currency', adjustment.currency, 'transaction_id', of_transaction_id)));
+  perform post_adjustment(adjustment, of_transaction_id);
 end $function$
 ;
 
@@ -6113,6 +6214,13 @@ CREATE OR REPLACE FUNCTION public.max_values_of_day()
 RETURN 200
 ;
 
+CREATE OR REPLACE FUNCTION public.may_bind_customer(given sales)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN ((NOT (given).is_test) AND (NOT (EXISTS (SELECT FROM sales s WHERE ((s.program_id = (may_bind_customer.given).program_id) AND (NOT s.is_test) AND ((s.transaction_id)::text = ((may_bind_customer.given).transaction_id)::text) AND ((s.customer_id IS NOT NULL) OR ((s.customer_key)::text <> ((may_bind_customer.given).customer_key)::text)))))))
+;
+
 CREATE OR REPLACE FUNCTION public.month_of(at timestamp with time zone)
  RETURNS date
  LANGUAGE sql
@@ -6127,7 +6235,6 @@ AS $function$
 declare
   first_date timestamptz;
   was_date timestamptz;
-  counted boolean;
 begin
   select min(s.sale_date) into first_date from sales s
   where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.amount_cents > 0;
@@ -6142,10 +6249,10 @@ begin
     end
   where c.program_id = sale.program_id and c.id = sale.customer_id;
   if was_date is not null then
-    counted := count_customers(sale.program_id, sale.customer_id, was_date, 0, -1);
+    perform count_customers(sale.program_id, sale.customer_id, was_date, 0, -1);
   end if;
   if first_date is not null then
-    counted := count_customers(sale.program_id, sale.customer_id, first_date, 0, 1);
+    perform count_customers(sale.program_id, sale.customer_id, first_date, 0, 1);
   end if;
   return true;
 end $function$
@@ -6181,9 +6288,8 @@ begin
     commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
     commission.reason := because;
     perform reverse_commission(commission, delta_cents, refund.id,
-      case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, sale.transaction_id,
+      case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, refund.reason, sale.transaction_id,
       case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
-    perform tell_commission_change(commission, delta_cents, refund.reason, sale.transaction_id);
   end if;
   return sale;
 end $function$
@@ -6269,6 +6375,32 @@ begin
   select coalesce(max(b.entry_count), 0) into new.made_at_entry_number from balances b
   where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency;
   return new;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.note_purchase(sale sales, customer customers)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  was_date constant timestamptz := customer.first_purchase_date;
+begin
+  if sale.amount_cents > 0 and (was_date is null or was_date > sale.sale_date) then
+    update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date,
+      code_id = coalesce(c.code_id, case when was_date is null then sale.code_id end)
+    where c.program_id = sale.program_id and c.id = sale.customer_id;
+    perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
+    if was_date is not null then
+      perform count_customers(sale.program_id, sale.customer_id, was_date, 0, -1);
+      perform correct_customer(sale, false, true);
+    end if;
+  elsif was_date is not null and exists (
+    select from programs p join sales s on s.program_id = p.id
+    where p.id = sale.program_id and p.rules_version > 0 and s.customer_id = sale.customer_id and not s.is_test
+      and s.commission_cap_cents is not null and (s.sale_date, s.id) > (sale.sale_date, sale.id)
+  ) then
+    perform correct_customer(sale, false, false);
+  end if;
 end $function$
 ;
 
@@ -6597,7 +6729,30 @@ CREATE OR REPLACE FUNCTION public.payment_ids_of(fact jsonb)
 RETURN ARRAY(SELECT jsonb_array_elements_text((fact -> 'payment_ids'::text)) AS jsonb_array_elements_text)
 ;
 
-CREATE OR REPLACE FUNCTION public.post_entry(entry balance_entries)
+CREATE OR REPLACE FUNCTION public.post_adjustment(adjustment adjustments, of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  by_cause text := 'adjustment:' || adjustment.id;
+  details jsonb := jsonb_build_object('adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'currency', adjustment.currency,
+    'reason', adjustment.note);
+begin
+  perform write_outbox(adjustment.program_id, case when adjustment.amount_cents < 0 then 'adjustment_deducted' else 'adjustment_added' end,
+    'partner', adjustment.partner_id, by_cause, details || jsonb_build_object('amount_cents', abs(adjustment.amount_cents)));
+  perform change_balance(adjustment.program_id, adjustment.partner_id, adjustment.currency, adjustment.amount_cents, 'adjusted', by_cause,
+    details, of_adjustment_id => adjustment.id);
+  if wants_webhook(adjustment.program_id, 'adjustment.created') then
+    perform write_webhook(adjustment.program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
+  end if;
+  -- Without the note, which goes with the customer of the sale while the log stays.
+  perform write_program_audit(adjustment.program_id, 'partner.adjusted', adjustment.partner_id::text, jsonb_strip_nulls(jsonb_build_object(
+    'adjustment', adjustment.id, 'amount_cents', adjustment.amount_cents, 'currency', adjustment.currency,
+    'transaction_id', of_transaction_id)));
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.post_entry(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, of_commission_id bigint DEFAULT NULL::bigint, of_correction_number integer DEFAULT NULL::integer, of_refund_id bigint DEFAULT NULL::bigint, of_withdrawal_id bigint DEFAULT NULL::bigint, of_adjustment_id bigint DEFAULT NULL::bigint)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -6605,15 +6760,14 @@ declare
   balance balances;
 begin
   select b.* into strict balance from balances b
-  where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency;
   insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
     balance_after_cents, cause, commission_id, correction_number, refund_id, withdrawal_id, adjustment_id)
-  values (entry.program_id, entry.partner_id, entry.currency, balance.entry_count + 1, entry.amount_cents, balance.balance_cents,
-    balance.balance_cents + entry.amount_cents, entry.cause, entry.commission_id, entry.correction_number, entry.refund_id,
-    entry.withdrawal_id, entry.adjustment_id);
-  update balances b set balance_cents = b.balance_cents + entry.amount_cents, entry_count = b.entry_count + 1
-  where b.program_id = entry.program_id and b.partner_id = entry.partner_id and b.currency = entry.currency;
-  return balance.balance_cents + entry.amount_cents;
+  values (of_program_id, of_partner_id, of_currency, balance.entry_count + 1, of_cents, balance.balance_cents,
+    balance.balance_cents + of_cents, of_cause, of_commission_id, of_correction_number, of_refund_id, of_withdrawal_id, of_adjustment_id);
+  update balances b set balance_cents = b.balance_cents + of_cents, entry_count = b.entry_count + 1
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency;
+  return balance.balance_cents + of_cents;
 end $function$
 ;
 
@@ -6621,38 +6775,14 @@ CREATE OR REPLACE FUNCTION public.post_withdrawal(withdrawal withdrawals, of_ref
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
-declare
-  entry balance_entries;
 begin
   update withdrawals w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
   where w.program_id = withdrawal.program_id and w.id = withdrawal.id
   returning w.* into withdrawal;
-  entry.program_id := withdrawal.program_id;
-  entry.partner_id := withdrawal.partner_id;
-  entry.currency := withdrawal.currency;
-  entry.amount_cents := -withdrawal.amount_cents;
-  entry.cause := 'withdrawal_paid';
-  entry.withdrawal_id := withdrawal.id;
-  perform mark_paid_commissions(withdrawal, post_entry(entry));
+  perform mark_paid_commissions(withdrawal, post_entry(withdrawal.program_id, withdrawal.partner_id, withdrawal.currency,
+    -withdrawal.amount_cents, 'withdrawal_paid', of_withdrawal_id => withdrawal.id));
   perform tell_withdrawal('withdrawal_paid', withdrawal);
 end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.prepare_rules(of_program_id bigint)
- RETURNS void
- LANGUAGE sql
-AS $function$
-  update programs p set (plain_rule_holders, plain_rules) = (
-    select case when fits then coalesce(holders, '{}') end, case when fits then rules end from (
-      select count(r.sale_type) = 0 and count(*) filter (where r.product_id is null) <= 100 as fits,
-        array_agg(coalesce(r.partner_id * 2 + 1, r.group_id * 2) order by r.id) filter (where r.product_id is null) as holders,
-        array_agg(array[r.id, r.commission_bp, r.commission_duration_months, nullif(r.commission_fixed_cents, 0), r.lifetime_cap_cents]
-          order by r.id) filter (where r.product_id is null) as rules
-      from commission_rules r where r.program_id = of_program_id and r.ended_at is null
-    ) prepared
-  )
-  where p.id = of_program_id
-$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.preview_rule(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb, from_time timestamp with time zone, until timestamp with time zone)
@@ -7458,97 +7588,17 @@ CREATE OR REPLACE FUNCTION public.record_sale(given sales, completes boolean, OU
 AS $function$
 #variable_conflict use_column
 declare
-  -- Of the customer and of the program. Each in a variable of its own, since a record of them costs a sale a hundredth.
-  known_id bigint;
-  first_at timestamptz;
-  latest_click_at timestamptz;
-  first_code_id bigint;
-  is_unverified boolean;
-  program_hold_days integer;
-  program_webhooks text[];
-  version integer;
-  program_currency text;
-  rule_holders bigint[];
-  rules bigint[];
-  place integer;
-  how_found jsonb;
-  -- Of the partner.
-  left_at timestamptz;
-  in_group_id bigint;
-  person_id text;
-  was_attributed boolean;
-  is_first_purchase boolean;
-  is_counted_now boolean;
-  is_counted_apart boolean;
-  counted boolean;
+  customer customers;
+  was_attributed boolean := false;
 begin
   -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
-  select c.id, c.partner_id, c.first_purchase_date, c.last_click_at, c.key_unverified_since is not null
-      or c.email_unverified_since is not null and c.customer_key is distinct from given.customer_key,
-    p.commission_bp, p.commission_duration_months, p.hold_days, p.webhook_types, p.rules_version, p.currency, p.plain_rule_holders,
-    p.plain_rules, c.code_id,
-    -- What comes without steps was found by the customer key alone, as most sales of the API are.
-    jsonb_build_object('at', now(), 'link_id', c.link_id, 'clicked_at', c.last_click_at, 'came_at', c.created_at,
-      'window_days', p.cookie_window_days, 'model', p.attribution_model, 'hold_days', p.hold_days)
-      || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}')
-  into known_id, given.partner_id, first_at, latest_click_at, is_unverified, given.commission_bp, given.commission_months, program_hold_days,
-    program_webhooks, version, program_currency, rule_holders, rules, first_code_id, how_found
-  from customers c join programs p on p.id = c.program_id
-  where c.program_id = given.program_id and c.id = given.customer_id for no key update of c;
-  if known_id is not null then
-    if coalesce(given.code_id, first_code_id) is not null then
-      select d.code_id, d.partner_id, d.resolution into given.code_id, given.partner_id, how_found
-      from decide_by_code(given, known_id, how_found) d;
-      if first_at is null then
-        first_code_id := coalesce(first_code_id, given.code_id);
-      end if;
-    end if;
-    -- By its whole key, so that a sale does not read a program's other partners. A partner who erased their account earns nothing more.
-    select r.closed_at, r.group_id, r.user_id into left_at, in_group_id, person_id from partners r
-    where r.program_id = given.program_id and r.id = given.partner_id for key share;
-    if left_at is not null then
-      given.commission_bp := 0;
-      how_found := how_found || '{"partner_left": true}';
-    elsif version > 0 then
-      given.terms_among := (version, in_group_id, given.commission_bp, given.commission_months);
-      -- As with_terms, to which giving a whole sale costs a twentieth of one. Mostly nothing is looked up: see prepare_rules.
-      if rule_holders is not null and given.product_ids is null then
-        place := coalesce(array_position(rule_holders, given.partner_id * 2 + 1), array_position(rule_holders, in_group_id * 2));
-      else
-        select 1, array[array[r.id, r.commission_bp, r.commission_duration_months, nullif(r.commission_fixed_cents, 0), r.lifetime_cap_cents]]
-        into place, rules
-        from terms_of(given.program_id, version, given.partner_id, in_group_id, given.product_ids, given.sale_type) r;
-      end if;
-      if place is not null then
-        given.commission_rule_id := rules[place][1];
-        given.commission_bp := rules[place][2]::integer;
-        given.commission_months := rules[place][3]::integer;
-        if program_currency = given.currency then
-          given.commission_fixed_cents := rules[place][4];
-          given.commission_cap_cents := rules[place][5];
-        end if;
-      end if;
-    end if;
-  end if;
-  -- Once more where the one that stood in the way was a test sale that somebody cleared at this moment.
+  select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
+  given := with_partner(given, customer);
+  -- Once more if the sale under the transaction id was a test sale that somebody cleared at this moment.
   loop
-    insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-      amount_source, commission_base_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
-      terms_among, product_ids, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
-      subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
-      processor_charge_id, processor_invoice_id, processor_customer_id)
-    values (given.program_id, given.is_test, given.transaction_id, known_id, given.partner_id, given.customer_key,
-      coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
-      given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
-      given.terms_among, given.product_ids, given.coupon, case when known_id is not null then given.code_id end,
-      coalesce(how_found, given.resolution), given.currency, given.sale_type, given.payment_status,
-      given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
-      given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
-      given.processor_invoice_id, given.processor_customer_id)
-    on conflict on constraint sales_transaction_key do nothing
-    returning * into sale;
-    inserted := found;
-    exit when found;
+    sale := insert_sale(given);
+    inserted := sale.id is not null;
+    exit when inserted;
     select s.* into sale from sales s
     where s.program_id = given.program_id and s.is_test = given.is_test and s.transaction_id = given.transaction_id
     for no key update;
@@ -7558,105 +7608,22 @@ begin
     was_attributed := sale.customer_id is not null;
     select c.id, c.amount_cents into commission_id, commission_cents from commissions c
     where c.program_id = sale.program_id and c.sale_id = sale.id;
-    -- A sale that has a customer keeps them; one that has none is given the one whom a later call of its key names.
-    if not completes and (was_attributed or known_id is null or sale.customer_key <> given.customer_key) then
+    if not completes and (was_attributed or customer.id is null or sale.customer_key <> given.customer_key) then
       return;
     end if;
-    if given.amount_source > sale.amount_source then
-      sale := correct_sale(sale, given);
-    end if;
-    if not was_attributed and (given.terms_among).rules_version is not null then
-      given.product_ids := sale.product_ids;
-      given.sale_type := sale.sale_type;
-      given.currency := sale.currency;
-      given := with_terms(given);
-    end if;
-    update sales s set
-      customer_id = coalesce(s.customer_id, known_id),
-      partner_id = coalesce(s.partner_id, given.partner_id),
-      commission_bp = coalesce(s.commission_bp, given.commission_bp),
-      commission_months = case when was_attributed then s.commission_months else given.commission_months end,
-      commission_rule_id = case when was_attributed then s.commission_rule_id else given.commission_rule_id end,
-      commission_fixed_cents = case when was_attributed then s.commission_fixed_cents else given.commission_fixed_cents end,
-      commission_cap_cents = case when was_attributed then s.commission_cap_cents else given.commission_cap_cents end,
-      terms_among = case when was_attributed then s.terms_among else given.terms_among end,
-      coupon = coalesce(s.coupon, given.coupon),
-      code_id = case when was_attributed then s.code_id else given.code_id end,
-      resolution = case when was_attributed then s.resolution else coalesce(how_found, given.resolution, s.resolution) end,
-      customer_key = coalesce(s.customer_key, given.customer_key),
-      api_payload = coalesce(s.api_payload, given.api_payload, api_payload_of(s)),
-      subscription_id = coalesce(s.subscription_id, given.subscription_id),
-      processor_session_id = coalesce(s.processor_session_id, given.processor_session_id),
-      processor_payment_intent_id = coalesce(s.processor_payment_intent_id, given.processor_payment_intent_id),
-      processor_charge_id = coalesce(s.processor_charge_id, given.processor_charge_id),
-      processor_invoice_id = coalesce(s.processor_invoice_id, given.processor_invoice_id),
-      processor_customer_id = coalesce(s.processor_customer_id, given.processor_customer_id)
-    where s.program_id = sale.program_id and s.id = sale.id
-    returning s.* into sale;
+    sale := complete_sale(sale, given);
   end if;
-  if was_attributed is true or sale.customer_id is null or sale.is_test then
+  if was_attributed or sale.customer_id is null or sale.is_test then
     return;
   end if;
-
-  commission_cents := commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months,
-    sale.sale_date, first_at, case when sale.commission_cap_cents is not null then left_under_cap(sale) end);
+  commission_cents := earned_by(sale, customer.first_purchase_date);
   if commission_cents > 0 then
-    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, hold_until)
-    values (sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.id, sale.code_id, sale.currency, commission_cents,
-      case when is_unverified and first_at is null then 'unverified_customer' end,
-      now() + make_interval(days => program_hold_days))
-    returning id into commission_id;
+    commission_id := (create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, commission_cents, sale.id,
+      sale.code_id, of_review_reason => review_reason_of(customer, given.customer_key))).id;
   end if;
-
-  is_first_purchase := (first_at is null or first_at > sale.sale_date) and sale.amount_cents > 0;
-  if is_first_purchase then
-    update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date, code_id = first_code_id
-    where c.program_id = sale.program_id and c.id = sale.customer_id;
-    is_counted_apart := sale.payment_status <> 'paid' or first_code_id is distinct from sale.code_id;
-    if not is_counted_apart then
-      counted := add_customers(sale.program_id, sale.sale_date, 0, 1);
-    else
-      counted := count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
-    end if;
-  end if;
-  if first_at is not null then
-    if is_first_purchase then
-      counted := count_customers(sale.program_id, sale.customer_id, first_at, 0, -1);
-      perform correct_commissions(sale, false, true);
-    end if;
-    -- One told late leaves less for those that came after it under a cap.
-    if version > 0 then
-      if exists (
-        select from sales s
-        where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.commission_cap_cents is not null
-          and (s.sale_date, s.id) > (sale.sale_date, sale.id)
-      ) then
-        perform correct_commissions(sale, false, false);
-      end if;
-    end if;
-  end if;
-  -- A sale counts on its own day, its commission on the day it was made: mostly the same hour, and then one row.
-  is_counted_now := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
-  if sale.payment_status = 'paid' then
-    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
-      case when is_counted_now then commission_cents else 0 end, sale.refunded_cents,
-      (is_first_purchase and not is_counted_apart)::integer, of_code_id => sale.code_id, latest_click_at => latest_click_at);
-  end if;
-  if commission_cents > 0 and not (is_counted_now and sale.payment_status = 'paid') then
-    counted := count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents,
-      of_code_id => sale.code_id, latest_click_at => latest_click_at);
-  end if;
-  if commission_id is not null and person_id is not null then
-    counted := tell_earned(sale.program_id, person_id, commission_id);
-  end if;
-  if program_webhooks is not null then
-    if 'sale.created' = any (program_webhooks) then
-      perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
-    end if;
-    if commission_id is not null and 'commission.created' = any (program_webhooks) then
-      perform tell_commission(sale.program_id, commission_id);
-    end if;
-  end if;
+  perform note_purchase(sale, customer);
+  perform count_sale(sale, commission_cents);
+  perform tell_sale(sale, commission_id);
 end $function$
 ;
 
@@ -7674,10 +7641,8 @@ begin
   terms := lead_terms(customer);
   if terms.commission_cents > 0 then
     perform add_customers(customer.program_id, now(), 1, 0);
-    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, lead_rule_id, hold_until)
-    values (customer.program_id, 'lead', customer.partner_id, customer.id, terms.currency, terms.commission_cents, review, terms.rule_id,
-      now() + make_interval(days => terms.hold_days))
-    returning id into commission_id;
+    commission_id := (create_commission(customer.program_id, 'lead', customer.partner_id, customer.id, terms.currency, terms.commission_cents,
+      of_lead_rule_id => terms.rule_id, of_review_reason => review)).id;
     perform count_money(customer.program_id, customer.id, customer.partner_id, now(), terms.currency, 0, 0, terms.commission_cents,
       more_leads => 1);
     if terms.user_id is not null then
@@ -7821,6 +7786,53 @@ begin
     sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
   end loop;
   return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refund_sale(sale sales, key text, wanted_cents bigint, because text, because_text text, request uuid, OUT commission_id bigint, OUT currency text, OUT outcome text, OUT deduction_cents bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  commission commissions;
+  refund refunds;
+  refunded bigint;
+begin
+  select c.* into commission from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id for no key update;
+  perform lock_balance(commission);
+  select r.* into refund from refunds r
+  where r.program_id = sale.program_id and r.sale_id = sale.id and (is_refund_key(r.refund_key, key) or r.request_id = request
+    or r.processor_reversal_id is not null and ('id:' || r.processor_reversal_id = key
+      or starts_with(r.refund_key, 'id:') and 'amount:' || r.requested_cents = key and r.reason = because))
+  order by not is_refund_key(r.refund_key, key), r.id limit 1;
+  if refund.refund_key <> key and starts_with(key, 'amount:') then
+    update refunds r set refund_key = key where r.program_id = refund.program_id and r.id = refund.id;
+  elsif refund.id is null and sale.refunded_cents < sale.amount_cents then
+    refund.refund_key := key;
+    refund.requested_cents := wanted_cents;
+    refund.applied_cents := coalesce(wanted_cents, sale.amount_cents);
+    refund.reason := because;
+    refund.reason_text := because_text;
+    refund.request_id := request;
+    refund := take_refund(sale, commission, refund);
+    refunded := sale.refunded_cents + refund.applied_cents;
+  elsif refund.request_id = request then
+    -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
+    select sum(r.applied_cents) into refunded from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
+  end if;
+  commission_id := commission.id;
+  currency := commission.currency;
+  deduction_cents := refund.deduction_cents;
+  outcome := case
+    when commission.id is null then 'no_commission'
+    when refund.id is null then 'already_reversed'
+    when refund.request_id is distinct from request then 'refund_already_applied'
+    when commission.rejected_at is not null and refund.deduction_cents = 0 then 'already_reversed'
+    when refunded = sale.amount_cents then 'reversed'
+    else 'refunded'
+  end;
 end $function$
 ;
 
@@ -8031,8 +8043,7 @@ begin
     commission.reason := because;
     commission.rejected_at := now();
     perform write_program_audit(of_program_id, 'commission.rejected', of_commission_id::text, null);
-    perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, of_transaction_id, 'reversal');
-    perform tell_commission_change(commission, deduction_cents, 'rejected', of_transaction_id);
+    perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, 'rejected', of_transaction_id, 'reversal');
   end if;
 end $function$
 ;
@@ -8045,7 +8056,6 @@ AS $function$
 declare
   chosen commissions[];
   commission commissions;
-  done record;
 begin
   select coalesce(array_agg(locked.c), '{}') into chosen
   from (
@@ -8059,7 +8069,7 @@ begin
   )
   order by b.partner_id, b.currency for no key update;
   foreach commission in array chosen loop
-    done := reject_commission(of_program_id, commission.id, because);
+    perform reject_commission(of_program_id, commission.id, because);
   end loop;
   rejected := cardinality(chosen);
 end $function$
@@ -8185,40 +8195,30 @@ CREATE OR REPLACE FUNCTION public.reversal_of(commission_cents bigint, refunded_
 RETURN CASE WHEN ((commission_cents = 0) OR (refunded_cents = sale_cents)) THEN 'full'::text WHEN (refunded_cents > 0) THEN 'partial'::text ELSE 'none'::text END
 ;
 
-CREATE OR REPLACE FUNCTION public.reverse_commission(commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, of_transaction_id text, notice text)
+CREATE OR REPLACE FUNCTION public.reverse_commission(commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, because text, of_transaction_id text, notice text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
-declare
-  entry balance_entries;
-  balance_cents bigint;
 begin
   update commissions c set reversed_cents = c.reversed_cents + by_cents, reversal = commission.reversal,
     reason = commission.reason, rejected_at = commission.rejected_at
   where c.program_id = commission.program_id and c.id = commission.id;
-  if by_cents <> 0 then
-    perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
-      -by_cents, of_code_id => commission.code_id);
-  end if;
   if notice = 'reversal' then
     perform tell_reversal(commission, by_cents, by_cause, of_transaction_id);
   elsif notice is not null then
     perform tell_advertiser(notice, commission, by_cents, by_cause, of_transaction_id);
   end if;
-  if commission.credited_at is not null and by_cents <> 0 then
-    entry.program_id := commission.program_id;
-    entry.partner_id := commission.partner_id;
-    entry.currency := commission.currency;
-    entry.amount_cents := -by_cents;
-    entry.cause := case when by_cents > 0 then 'commission_reversed' else 'reversal_returned' end;
-    entry.commission_id := commission.id;
-    entry.refund_id := by_refund_id;
-    balance_cents := post_entry(entry);
-    perform fit_withdrawals(commission, balance_cents, by_cause, of_transaction_id);
-    if by_cents > 0 and balance_cents < 0 then
-      perform tell_advertiser('balance_negative', commission, balance_cents, by_cause, of_transaction_id);
-    end if;
+  if by_cents = 0 then
+    return;
   end if;
+  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
+    -by_cents, of_code_id => commission.code_id);
+  if commission.credited_at is not null then
+    perform change_balance(commission.program_id, commission.partner_id, commission.currency, -by_cents,
+      case when by_cents > 0 then 'commission_reversed' else 'reversal_returned' end, by_cause, details_of(commission, of_transaction_id),
+      of_commission_id => commission.id, of_refund_id => by_refund_id);
+  end if;
+  perform tell_commission_change(commission, by_cents, because, of_transaction_id);
 end $function$
 ;
 
@@ -8229,6 +8229,44 @@ CREATE OR REPLACE FUNCTION public.reversed_share(commission_cents bigint, refund
 RETURN (div(((commission_cents)::numeric * (refunded_cents)::numeric), (GREATEST(sale_cents, (1)::bigint))::numeric))::bigint
 ;
 
+CREATE OR REPLACE FUNCTION public.review_reason_of(customer customers, named_key text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN (((customer).first_purchase_date IS NULL) AND (((customer).key_unverified_since IS NOT NULL) OR (((customer).email_unverified_since IS NOT NULL) AND ((customer).customer_key IS DISTINCT FROM named_key)))) THEN 'unverified_customer'::text ELSE NULL::text END
+;
+
+CREATE OR REPLACE FUNCTION public.reviewed_commissions(program_ids bigint[], commission_ids bigint[])
+ RETURNS jsonb[]
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(array_agg(to_jsonb(seen)), '{}') from (
+    select c.program_id, c.id as commission_id, c.partner_id, c.customer_id, c.sale_id, p.review_rules, r.email_hashes <> '{}' as has_hashes,
+      u.signed_up_at, e.click_timestamp as clicked_at, e.device_type, left(e.user_agent, 200) as user_agent, e.visitor,
+      substring(e.affiliate_url from '[?&](gclid|gbraid|wbraid|msclkid)=') as ad,
+      e.id is not null and num_nonnulls(e.page_url, e.screen_resolution, e.viewport_size, e.session_id) = 0 as is_bare
+    from unnest(program_ids, commission_ids) n (program_id, id)
+    cross join lateral (select c.* from commissions c where c.program_id = n.program_id and c.id = n.id offset 0) c
+    cross join lateral (select p.review_rules from programs p where p.id = c.program_id and p.review_rules <> '{}' offset 0) p
+    cross join lateral (
+      select coalesce(u.signup_date, u.first_purchase_date) as signed_up_at, u.last_click_at from customers u
+      where u.program_id = c.program_id and u.id = c.customer_id offset 0
+    ) u
+    cross join lateral (select r.email_hashes from partners r where r.program_id = c.program_id and r.id = c.partner_id offset 0) r
+    left join lateral (
+      select (s.resolution->>'clicked_at')::timestamptz as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
+    ) s on true
+    left join lateral (
+      select e.* from affiliate_click_events e
+      where e.program_id = c.program_id and not e.is_test
+        and e.click_timestamp = coalesce(s.clicked_at, u.last_click_at) and e.customer_id = c.customer_id
+      limit 1
+    ) e on true
+  ) seen
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.revoke_code(of_program_id bigint, of_code_id bigint)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -8237,6 +8275,22 @@ begin
   update partner_codes k set revoked_at = coalesce(k.revoked_at, now()) where k.program_id = of_program_id and k.id = of_code_id;
   return found;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.rules_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
+ RETURNS SETOF commission_rules
+ LANGUAGE sql
+ STABLE ROWS 3
+AS $function$
+  select r.* from (
+    select o.* from commission_rules o where o.program_id = of_program_id and o.partner_id = of_partner_id
+    union all
+    select g.* from commission_rules g where g.program_id = of_program_id and g.partner_id is null and g.group_id = of_group_id
+    union all
+    select e.* from commission_rules e where e.program_id = of_program_id and e.partner_id is null and e.group_id is null
+  ) r
+  where r.since_version <= version and (r.until_version is null or r.until_version > version)
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.rules_with(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb)
@@ -8414,7 +8468,6 @@ begin
       and (r.product_id, r.sale_type) is not distinct from (w.product_id, w.sale_type)
   )
   order by w.ordinality;
-  perform prepare_rules(of_program_id);
   return true;
 end $function$
 ;
@@ -8552,6 +8605,13 @@ begin
     and v.currency <> sale.currency and v.livemode <> sale.is_test
     and e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked';
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signed_up_as_test(of_program_id bigint, of_customer_key text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (EXISTS (SELECT FROM affiliate_lead_events e WHERE ((e.program_id = signed_up_as_test.of_program_id) AND e.is_test AND (e.lead_timestamp > (now() - '1 day'::interval)) AND (e.customer_key = signed_up_as_test.of_customer_key))))
 ;
 
 CREATE OR REPLACE FUNCTION public.signups_of_one_address()
@@ -8840,6 +8900,26 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.tell_sale(sale sales, commission_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  wanted text[] := (select p.webhook_types from programs p where p.id = sale.program_id);
+begin
+  if commission_id is not null then
+    perform tell_earned(r.program_id, r.user_id, commission_id) from partners r
+    where r.program_id = sale.program_id and r.id = sale.partner_id and r.user_id is not null;
+  end if;
+  if 'sale.created' = any (wanted) then
+    perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
+  end if;
+  if commission_id is not null and 'commission.created' = any (wanted) then
+    perform tell_commission(sale.program_id, commission_id);
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.tell_unconverted(sale sales, fact jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -8906,11 +8986,8 @@ CREATE OR REPLACE FUNCTION public.terms_of(of_program_id bigint, version integer
  LANGUAGE sql
  STABLE ROWS 1
 AS $function$
-  select r.* from commission_rules r
-  where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
-    -- As the index by holder has it.
-    and coalesce(r.partner_id * 2 + 1, r.group_id * 2, 0) = any (array[of_partner_id * 2 + 1, of_group_id * 2, 0])
-    and (r.product_id is null or r.product_id = any (terms_of.product_ids))
+  select r.* from rules_of(of_program_id, version, of_partner_id, of_group_id) r
+  where (r.product_id is null or r.product_id = any (terms_of.product_ids))
     and (r.sale_type is null or r.sale_type = terms_of.sale_type)
   order by r.partner_id, r.group_id, array_position(terms_of.product_ids, r.product_id), r.sale_type
   limit 1
@@ -8938,13 +9015,6 @@ begin
   perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
   return written;
 end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.told_something()
- RETURNS boolean
- LANGUAGE sql
- STABLE
-RETURN (concat(current_setting('svc.outbox_ids'::text, true), current_setting('svc.webhooks'::text, true)) <> ''::text)
 ;
 
 create aggregate total(bigint) (sfunc = int8pl, stype = bigint, initcond = '0');
@@ -9095,9 +9165,6 @@ AS $function$
 #variable_conflict use_column
 declare
   sale sales;
-  commission commissions;
-  refund refunds;
-  refunded bigint;
 begin
   select k.program_id, use_key(k, 'track') into program_id, key_refusal from api_keys k where k.key_hash = hash;
   if key_refusal is distinct from '' then
@@ -9116,45 +9183,11 @@ begin
   if sale.id is null then
     return;
   end if;
-  select c.* into commission from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id for no key update;
-  perform lock_balance(commission);
-
-  select r.* into refund from refunds r
-  where r.program_id = sale.program_id and r.sale_id = sale.id and (is_refund_key(r.refund_key, key) or r.request_id = request
-    or r.processor_reversal_id is not null and ('id:' || r.processor_reversal_id = key
-      or starts_with(r.refund_key, 'id:') and 'amount:' || r.requested_cents = key and r.reason = because))
-  order by not is_refund_key(r.refund_key, key), r.id limit 1;
-  if refund.refund_key <> key and starts_with(key, 'amount:') then
-    update refunds r set refund_key = key where r.program_id = refund.program_id and r.id = refund.id;
-  elsif refund.id is null and sale.refunded_cents < sale.amount_cents then
-    refund.refund_key := key;
-    refund.requested_cents := wanted_cents;
-    refund.applied_cents := coalesce(wanted_cents, sale.amount_cents);
-    refund.reason := because;
-    refund.reason_text := because_text;
-    refund.request_id := request;
-    refund := take_refund(sale, commission, refund);
-    refunded := sale.refunded_cents + refund.applied_cents;
-    outbox_ids := written_outbox_ids();
-    wrote_webhooks := wrote_webhook();
-  elsif refund.request_id = request then
-    -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
-    select sum(r.applied_cents) into refunded from refunds r
-    where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
-  end if;
-
   sale_id := sale.id;
-  commission_id := commission.id;
-  currency := commission.currency;
-  deduction_cents := refund.deduction_cents;
-  outcome := case
-    when commission.id is null then 'no_commission'
-    when refund.id is null then 'already_reversed'
-    when refund.request_id is distinct from request then 'refund_already_applied'
-    when commission.rejected_at is not null and refund.deduction_cents = 0 then 'already_reversed'
-    when refunded = sale.amount_cents then 'reversed'
-    else 'refunded'
-  end;
+  select r.* into commission_id, currency, outcome, deduction_cents
+  from refund_sale(sale, key, wanted_cents, because, because_text, request) r;
+  outbox_ids := written_outbox_ids();
+  wrote_webhooks := wrote_webhook();
 end $function$
 ;
 
@@ -9167,114 +9200,69 @@ declare
   given sales;
   account_id text;
   is_of_payment boolean;
+  is_bound boolean := false;
   recorded record;
   stored sales;
-  valid_after timestamptz;
-  is_bound boolean;
-  is_key_known boolean;
 begin
-  -- What was given is put together here, because each assignment costs about as much as a column of this. A customer whose key only a browser
-  -- said gives way to a valid click.
-  select use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), (
-      select c.id from customers c where c.program_id = k.program_id and c.customer_key = track_sale.customer_key
-        and (c.key_unverified_since is null or of_click_id is null)
-    ), k.program_id, request, transaction_id, customer_key, is_test, amount_cents, amount_cents - tax_cents, currency, sale_type,
-    'paid',
-    is_recurring, subscription_id, additional_data, p.currency, p.processor_account_id,
-    p.processor_account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_', k.program_id, is_test, true
-  into key_refusal, program_matches, given.customer_id, given.program_id, given.request_id, given.transaction_id,
-    given.customer_key, given.is_test, given.amount_cents, given.commission_base_cents, given.currency, given.sale_type,
-    given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, program_currency, account_id,
-    is_of_payment, program_id, is_tested, is_attributed
+  select k.program_id, use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), p.currency, p.processor_account_id
+  into program_id, key_refusal, program_matches, program_currency, account_id
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
-  -- One condition for a sale of a known customer that names no code, since each costs it two thousandths.
-  if given.customer_id is null or coupon is not null or is_of_payment then
-    -- Nobody's customer who signed up as a test, as by a test link, buys as one too, for a day.
-    if given.customer_id is null and of_click_id is null and not is_test then
-      given.is_test := exists (
-        select from affiliate_lead_events e where e.program_id = given.program_id and e.is_test
-          and e.lead_timestamp > now() - interval '1 day' and e.customer_key = track_sale.customer_key
-      );
-      is_tested := given.is_test;
-    end if;
-    if is_of_payment then
-      given.transaction_id := known_transaction(given, account_id);
-    end if;
-    if given.customer_id is null and of_click_id is null then
-      given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
-    elsif given.customer_id is null then
-      is_key_known := exists (select from customers c where c.program_id = given.program_id and c.customer_key = track_sale.customer_key);
-      select window_start(now(), p.cookie_window_days) into valid_after from programs p where p.id = given.program_id;
-      if is_test then
-        select c.id into given.customer_id from customers c
-        where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after
-          or c.customer_key = track_sale.customer_key)
-        order by c.click_id = of_click_id desc limit 1;
-      -- A sale that is refused as a duplicate binds no key to the click, unless this gives it its customer, and neither does a test sale.
-      elsif not exists (
-        select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
-          and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
-      ) then
-        perform lock_given_names(account_id, customer_key, of_click_id, null);
-        given.customer_id := bind_customer(given.program_id, customer_key, of_click_id, stem, valid_after);
-        is_bound := given.customer_id is not null;
-      end if;
-      given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
-      -- Looked for here, because a click that was found would pay for it above.
-      if (given.customer_id is null or is_key_known) and given.resolution @> '{"steps": [["click_id", "expired"]]}' then
-        select given.resolution || expired_click(c, now()) into given.resolution from customers c
-        where c.program_id = given.program_id and c.click_id = of_click_id;
-      end if;
-    end if;
-    if coupon is not null then
-      given.coupon := coupon;
-      given := with_code(given, null, now());
-      -- As above.
-      if given.customer_id is null and given.code_id is not null and not given.is_test and not exists (
-        select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
-          and (s.customer_id is not null or s.customer_key <> track_sale.customer_key)
-      ) then
-        perform lock_given_names(account_id, customer_key, of_click_id, null);
-        given.customer_id := add_customer_of_code(given, stem, null, now());
-        is_bound := true;
-      end if;
-    end if;
+  given.program_id := program_id;
+  given.request_id := request;
+  given.transaction_id := transaction_id;
+  given.customer_key := customer_key;
+  given.coupon := coupon;
+  given.is_test := is_test;
+  given.amount_cents := amount_cents;
+  given.commission_base_cents := amount_cents - tax_cents;
+  given.currency := currency;
+  given.sale_type := sale_type;
+  given.payment_status := 'paid';
+  given.is_recurring := is_recurring;
+  given.subscription_id := subscription_id;
+  given.additional_data := additional_data;
+  -- A customer whose key only a browser said gives way to a valid click.
+  select c.id into given.customer_id from customers c
+  where c.program_id = track_sale.program_id and c.customer_key = track_sale.customer_key
+    and (c.key_unverified_since is null or of_click_id is null);
+  given.is_test := is_test or given.customer_id is null and of_click_id is null and signed_up_as_test(program_id, customer_key);
+  is_of_payment := account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_';
+  if is_of_payment then
+    given.transaction_id := known_transaction(given, account_id);
+  end if;
+  if given.customer_id is null or coupon is not null then
+    is_bound := given.customer_id is null;
+    given := with_buyer(given, account_id, of_click_id, stem);
+    is_bound := is_bound and given.customer_id is not null and not given.is_test;
   end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
-  is_recorded := recorded.inserted;
-  if not is_recorded or is_of_payment or is_bound then
-    -- What was refunded before the sale was known here, or had its customer.
-    if is_of_payment then
-      perform settle_reversals(stored);
-    elsif not recorded.inserted and stored.refunded_cents > 0 then
-      perform settle_refunds(stored.program_id, stored.id, null);
-    end if;
-    if is_bound then
-      perform attribute_to_customer(account_id, given.program_id, given.customer_id);
-    end if;
-    is_recorded := recorded.inserted or stored.request_id is not distinct from request;
-    if not is_recorded then
-      -- With what the API told, where it told the sale: what the processor corrected since is no difference between two calls.
-      same_payload := stored.customer_key is not distinct from given.customer_key
-        and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
-    end if;
+  -- Enters the refunds of before the sale was known here, or had its customer.
+  if is_of_payment then
+    perform settle_reversals(stored);
+  elsif not recorded.inserted and stored.refunded_cents > 0 then
+    perform settle_refunds(stored.program_id, stored.id, null);
   end if;
+  if is_bound then
+    perform attribute_to_customer(account_id, program_id, given.customer_id);
+  end if;
+  is_recorded := recorded.inserted or stored.request_id is not distinct from request;
+  if not is_recorded then
+    -- Corrections of the processor are no difference between two calls.
+    same_payload := stored.customer_key is not distinct from customer_key and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
+  end if;
+  is_tested := given.is_test;
+  -- A test creates no customer, but a code would bring one.
+  is_attributed := stored.customer_id is not null or is_tested and given.code_id is not null;
   sale_id := stored.id;
   customer_id := stored.customer_id;
-  if customer_id is null then
-    -- A test makes no customer, whom a code would bring.
-    is_attributed := is_tested and given.code_id is not null;
-  end if;
   commission_id := recorded.commission_id;
   commission_cents := recorded.commission_cents;
-  if told_something() then
-    wrote_webhooks := wrote_webhook();
-    outbox_ids := written_outbox_ids();
-  end if;
+  wrote_webhooks := wrote_webhook();
+  outbox_ids := written_outbox_ids();
 end $function$
 ;
 
@@ -9395,6 +9383,13 @@ AS $function$
   cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id, coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
   where f.program_id = of_program_id and f.at >= from_time and f.at < until
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.under_rule(reviewed jsonb[], rule text)
+ RETURNS jsonb[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ARRAY(SELECT n.n FROM unnest(under_rule.reviewed) n(n) WHERE ((n.n -> 'review_rules'::text) ? under_rule.rule))
 ;
 
 CREATE OR REPLACE FUNCTION public.unite_sales(sale sales, ids text[])
@@ -9584,6 +9579,55 @@ CREATE OR REPLACE FUNCTION public.window_start(at timestamp with time zone, cook
 RETURN (at - make_interval(days => cookie_window_days))
 ;
 
+CREATE OR REPLACE FUNCTION public.with_buyer(given sales, account_id text, of_click_id text, stem text)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if given.customer_id is null and of_click_id is null then
+    given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
+  elsif given.customer_id is null then
+    given := with_clicked_customer(given, account_id, of_click_id, stem);
+  end if;
+  if given.coupon is null then
+    return given;
+  end if;
+  given := with_code(given, null, now());
+  if given.customer_id is null and given.code_id is not null and may_bind_customer(given) then
+    perform lock_given_names(account_id, given.customer_key, of_click_id, null);
+    given.customer_id := add_customer_of_code(given, stem, null, now());
+  end if;
+  return given;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.with_clicked_customer(given sales, account_id text, of_click_id text, stem text)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  is_key_known boolean := exists (select from customers c where c.program_id = given.program_id and c.customer_key = given.customer_key);
+  valid_after timestamptz := (select window_start(now(), p.cookie_window_days) from programs p where p.id = given.program_id);
+begin
+  if given.is_test then
+    select c.id into given.customer_id from customers c
+    where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after
+      or c.customer_key = given.customer_key)
+    order by c.click_id = of_click_id desc limit 1;
+  elsif may_bind_customer(given) then
+    perform lock_given_names(account_id, given.customer_key, of_click_id, null);
+    given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, stem, valid_after);
+  end if;
+  given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
+  -- Looked for here, because a click that was found would pay for it above.
+  if (given.customer_id is null or is_key_known) and given.resolution @> '{"steps": [["click_id", "expired"]]}' then
+    select given.resolution || expired_click(c, now()) into given.resolution from customers c
+    where c.program_id = given.program_id and c.click_id = of_click_id;
+  end if;
+  return given;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.with_code(given sales, promotion_ids text[], bought_at timestamp with time zone)
  RETURNS sales
  LANGUAGE plpgsql
@@ -9635,6 +9679,50 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.with_partner(given sales, customer customers)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  program programs;
+  partner partners;
+begin
+  given.customer_id := customer.id;
+  given.partner_id := customer.partner_id;
+  given.commission_rule_id := null;
+  given.commission_fixed_cents := null;
+  given.commission_cap_cents := null;
+  given.terms_among := null;
+  if customer.id is null then
+    given.commission_bp := null;
+    given.commission_months := null;
+    given.code_id := null;
+    return given;
+  end if;
+  select p.* into program from programs p where p.id = given.program_id;
+  -- A sale without steps was found by the customer key alone, as most sales of the API are.
+  given.resolution := jsonb_build_object('at', now(), 'link_id', customer.link_id, 'clicked_at', customer.last_click_at,
+    'came_at', customer.created_at, 'window_days', program.cookie_window_days, 'model', program.attribution_model,
+    'hold_days', program.hold_days) || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}');
+  if coalesce(given.code_id, customer.code_id) is not null then
+    select d.code_id, d.partner_id, d.resolution into given.code_id, given.partner_id, given.resolution
+    from decide_by_code(given, customer.id, given.resolution) d;
+  end if;
+  select r.* into partner from partners r where r.program_id = given.program_id and r.id = given.partner_id for key share;
+  given.commission_bp := program.commission_bp;
+  given.commission_months := program.commission_duration_months;
+  -- A partner who erased their account earns nothing more.
+  if partner.closed_at is not null then
+    given.commission_bp := 0;
+    given.resolution := given.resolution || '{"partner_left": true}';
+  elsif program.rules_version > 0 then
+    given.terms_among := (program.rules_version, partner.group_id, given.commission_bp, given.commission_months);
+    given := with_terms(given);
+  end if;
+  return given;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.with_session(of_account_id text, fact jsonb, ids text[])
  RETURNS jsonb
  LANGUAGE plpgsql
@@ -9670,6 +9758,9 @@ CREATE OR REPLACE FUNCTION public.with_terms(sale sales)
  STABLE
 AS $function$
 begin
+  if (sale.terms_among).rules_version is null then
+    return sale;
+  end if;
   select r.id, r.commission_bp, r.commission_duration_months,
     case when p.currency = sale.currency then nullif(r.commission_fixed_cents, 0) end,
     case when p.currency = sale.currency then r.lifetime_cap_cents end

@@ -310,10 +310,6 @@ const corruptions: [check: string, statement: string][] = [
     'of each sale the refunds',
     "update webhook_messages set data = data || '{\"refunded_cents\": 1}' where type = 'sale.refunded' and program_id = $1",
   ],
-  [
-    "a program's row has the rules",
-    "update programs set plain_rule_holders = '{3}', plain_rules = '{{1,2000,NULL,NULL,NULL}}' where id = $1",
-  ],
 ]
 
 // Each in a transaction that is rolled back, so that one history serves all.

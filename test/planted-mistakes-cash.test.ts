@@ -220,11 +220,7 @@ const mistakes: Record<string, Mistake> = {
     seed: 6,
     says: /balance/,
     functions: {
-      post_entry: `if entry.cause = 'commission_corrected' then
-        return (select b.balance_cents from balances b
-          where (b.program_id, b.partner_id, b.currency) = (entry.program_id, entry.partner_id, entry.currency));
-      end if;
-      intact();`,
+      change_balance: `if of_cause <> 'commission_corrected' then intact(); end if;`,
     },
   },
   'a renewal that stays unattributed because it arrived first': {
@@ -276,7 +272,7 @@ const mistakes: Record<string, Mistake> = {
     ways: ['duration'],
     seed: 3,
     says: /commission left/,
-    functions: { correct_commissions: `if others and not itself then return; end if; intact();` },
+    functions: { correct_commissions: `if others and not itself then return '{}'; end if; intact();` },
   },
   'an unread payment of the Payment Element': {
     ways: ['intent'],

@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import { commissionReason } from '../commission-reasons.ts'
 import { commissionSorts, commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
@@ -38,7 +39,7 @@ export const commissionDecisions = z
 /** A commission as the API answers it. */
 export function asCommission(commission: ListedCommission) {
   const { program_id: _, partner_name: _name, customer_id: _customer, refunds: _refunds, ...shown } = commission
-  return shown
+  return { ...shown, reason: commissionReason(shown.reason) }
 }
 
 const commission = () =>

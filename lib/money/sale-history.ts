@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import { commissionReason } from '../commission-reasons.ts'
 import { formatMoney } from '../money.ts'
 import { wordsOfRule } from '../review-rules.ts'
 import type { ExplainedSale } from './explanation-read.ts'
@@ -189,7 +190,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(sale.rejected_at),
       kind: 'rejected',
-      text: `Rejected.${sale.reason === null ? '' : ` ${sale.reason}`}`,
+      text: `Rejected.${sale.reason === null ? '' : ` ${commissionReason(sale.reason)}`}`,
       change_cents: (cents ?? 0) - (sale.reversed_cents ?? 0) - left,
       entry: entryOf((e) => e.cause === 'commission_reversed' && e.refund_id === null),
     })

@@ -1,3 +1,4 @@
+import { commissionReason } from '../commission-reasons.ts'
 import { formatMoney } from '../money.ts'
 import { reasonText } from '../processor-reasons.ts'
 import type { ListedNotification } from './notification-list.ts'
@@ -18,7 +19,8 @@ export function textOf(
   const partner = partner_name === null ? 'a partner' : writeName(partner_name)
   const amount = amountOf(payload, formatMoney) ?? ''
   const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
-  const reason = kind === 'payment_ignored' && payload.reason ? reasonText(payload.reason) : payload.reason
+  const code = payload.reason ?? null
+  const reason = kind === 'payment_ignored' ? reasonText(code) : commissionReason(code)
   // What somebody typed may end as a sentence does.
   const why = reason ? ` Reason: ${reason.replace(/([^.!?…])$/u, '$1.')}` : ''
   switch (kind) {

@@ -1,4 +1,5 @@
 import type { CommissionStatus, ListedCommission } from '../../../lib/money/commission-list.ts'
+import { commissionReason } from '../../../lib/commission-reasons.ts'
 import { wordsOfRule } from '../../../lib/review-rules.ts'
 import { csvOf } from '../../../lib/csv.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
@@ -45,7 +46,7 @@ export const commissionsCsv = (commissions: ListedCommission[], columns?: string
       currency: ({ currency }) => currency,
       amount: (commission) => majorUnits(commission.amount_cents, commission.currency),
       reversed: (commission) => majorUnits(commission.reversed_cents, commission.currency),
-      reason: ({ reason }) => reason,
+      reason: ({ reason }) => commissionReason(reason),
       hold_until: (commission) => commission.hold_until,
       review_reason: (commission) => commission.review_reason,
       held: (commission) => commission.held_at,
@@ -73,7 +74,7 @@ function State({ commission }: { commission: ListedCommission }) {
           credited on <Day at={holdUntil} />
         </span>
       )}
-      {rejectedAt && reason && <span class="small">{reason}</span>}
+      {rejectedAt && reason && <span class="small">{commissionReason(reason)}</span>}
       {refunds.map((refund) => (
         <span class="small">
           {refund.reason === 'chargeback' ? 'Chargeback' : 'Refund'} of {formatMoney(refund.amount_cents, currency)} on{' '}

@@ -136,7 +136,7 @@ function Found({ review: { flags }, sees }: { review: CommissionReview; sees: bo
   )
 }
 
-/** What `flags_of` in migrations/functions/3_commissions/reviews.sql found, in a sentence. */
+/** What `flags_of` in migrations/functions/3_commissions/flags.sql found, in a sentence. */
 function evidenceText(rule: string, evidence: Record<string, string | number>): string {
   const of = (name: string) => textOf(evidence[name] ?? null)
   switch (rule) {

@@ -45,10 +45,6 @@ end $$;
 create or replace function wrote_webhook() returns boolean language sql stable
 return coalesce(current_setting('svc.webhooks', true) = 'on', false);
 
--- Whether this transaction wrote anything that is to be sent; one expression costs a call that did not less than two.
-create or replace function told_something() returns boolean language sql stable
-return concat(current_setting('svc.outbox_ids', true), current_setting('svc.webhooks', true)) <> '';
-
 -- What this transaction wrote that is to be sent, for its last statement.
 create or replace function written_messages(out outbox_ids bigint[], out wrote_webhooks boolean) language sql stable
 as $$ select written_outbox_ids(), wrote_webhook() $$;

@@ -13,10 +13,9 @@ end $$;
 create or replace trigger adjustments_stay before update or delete on adjustments
   for each row execute function refuse_adjustment_change();
 
--- Adds `of_cents` to a partner's balance, or takes them where they are below zero: in the balance at once, with the partner told, and open
--- withdrawals reduced that the balance no longer covers. `of_currency` null is the program's own. `outcome` is `made`; or, with nothing
--- written, `known` where the same request made it before, `no_partner` where the program has none with this id, `closed` where their account or the workspace is gone, or `no_sale`.
--- `makeAdjustment` in lib/money/adjustments.ts is its only caller.
+-- Adds `of_cents` to a partner's balance, or takes them if negative, and notifies the partner. `of_currency` null is the program's own. `outcome`
+-- is `made`; or, with nothing written, `known` if the same request made it before, `no_partner`, `closed` if the partner's account or the
+-- workspace is gone, or `no_sale`. `makeAdjustment` in lib/money/adjustments.ts is its only caller.
 create or replace function make_adjustment(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text,
   request uuid, out outcome text
@@ -24,11 +23,8 @@ create or replace function make_adjustment(
 #variable_conflict use_column
 declare
   partner partners;
+  of_sale_id bigint;
   adjustment adjustments;
-  entry balance_entries;
-  as_commission commissions;
-  by_cause text;
-  after_cents bigint;
 begin
   select r.* into partner from partners r where r.program_id = of_program_id and r.id = of_partner_id for key share;
   if not found or partner.closed_at is not null then
@@ -36,7 +32,7 @@ begin
     return;
   end if;
   if of_transaction_id is not null then
-    select s.id into adjustment.sale_id from sales s
+    select s.id into of_sale_id from sales s
     where s.program_id = of_program_id and not s.is_test and s.transaction_id = of_transaction_id;
     if not found then
       outcome := 'no_sale';
@@ -44,8 +40,8 @@ begin
     end if;
   end if;
   insert into adjustments (program_id, partner_id, currency, amount_cents, note, sale_id, external_id, request_id)
-  values (of_program_id, of_partner_id, coalesce(of_currency, (select p.currency from programs p where p.id = of_program_id)), of_cents,
-    of_note, adjustment.sale_id, of_external_id, request)
+  select p.id, of_partner_id, coalesce(of_currency, p.currency), of_cents, of_note, of_sale_id, of_external_id, request
+  from programs p where p.id = of_program_id
   on conflict on constraint adjustments_request_key do nothing
   returning * into adjustment;
   if not found then
@@ -53,37 +49,28 @@ begin
     return;
   end if;
   outcome := 'made';
-  by_cause := 'adjustment:' || adjustment.id;
   insert into balances (program_id, partner_id, currency) values (of_program_id, of_partner_id, adjustment.currency) on conflict do nothing;
   perform from balances b
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = adjustment.currency for no key update;
-  entry.program_id := of_program_id;
-  entry.partner_id := of_partner_id;
-  entry.currency := adjustment.currency;
-  entry.amount_cents := of_cents;
-  entry.cause := 'adjusted';
-  entry.adjustment_id := adjustment.id;
-  after_cents := post_entry(entry);
-  perform write_outbox(of_program_id, case when of_cents < 0 then 'adjustment_deducted' else 'adjustment_added' end, 'partner', of_partner_id,
-    by_cause, jsonb_build_object(
-    'adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(of_cents), 'currency', adjustment.currency,
-    'reason', of_note));
-  if of_cents < 0 then
-    as_commission.program_id := of_program_id;
-    as_commission.partner_id := of_partner_id;
-    as_commission.currency := adjustment.currency;
-    as_commission.reason := of_note;
-    perform fit_withdrawals(as_commission, after_cents, by_cause, of_transaction_id);
-    if after_cents < 0 then
-      perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause, jsonb_build_object(
-        'adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(after_cents),
-        'currency', adjustment.currency, 'reason', of_note));
-    end if;
-  end if;
-  if wants_webhook(of_program_id, 'adjustment.created') then
-    perform write_webhook(of_program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
+  perform post_adjustment(adjustment, of_transaction_id);
+end $$;
+
+-- Posts an adjustment to its balance, which the caller holds locked, and tells of it.
+create or replace function post_adjustment(adjustment adjustments, of_transaction_id text) returns void language plpgsql as $$
+declare
+  by_cause text := 'adjustment:' || adjustment.id;
+  details jsonb := jsonb_build_object('adjustment_id', adjustment.id, 'transaction_id', of_transaction_id, 'currency', adjustment.currency,
+    'reason', adjustment.note);
+begin
+  perform write_outbox(adjustment.program_id, case when adjustment.amount_cents < 0 then 'adjustment_deducted' else 'adjustment_added' end,
+    'partner', adjustment.partner_id, by_cause, details || jsonb_build_object('amount_cents', abs(adjustment.amount_cents)));
+  perform change_balance(adjustment.program_id, adjustment.partner_id, adjustment.currency, adjustment.amount_cents, 'adjusted', by_cause,
+    details, of_adjustment_id => adjustment.id);
+  if wants_webhook(adjustment.program_id, 'adjustment.created') then
+    perform write_webhook(adjustment.program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
   end if;
   -- Without the note, which goes with the customer of the sale while the log stays.
-  perform write_program_audit(of_program_id, 'partner.adjusted', of_partner_id::text, jsonb_strip_nulls(jsonb_build_object(
-    'adjustment', adjustment.id, 'amount_cents', of_cents, 'currency', adjustment.currency, 'transaction_id', of_transaction_id)));
+  perform write_program_audit(adjustment.program_id, 'partner.adjusted', adjustment.partner_id::text, jsonb_strip_nulls(jsonb_build_object(
+    'adjustment', adjustment.id, 'amount_cents', adjustment.amount_cents, 'currency', adjustment.currency,
+    'transaction_id', of_transaction_id)));
 end $$;

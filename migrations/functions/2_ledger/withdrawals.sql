@@ -139,19 +139,12 @@ end $$;
 -- Posts the payment of a withdrawal that is open under the lock of its balance.
 create or replace function post_withdrawal(withdrawal withdrawals, of_reference text, of_paid_on date) returns void
 language plpgsql as $$
-declare
-  entry balance_entries;
 begin
   update withdrawals w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
   where w.program_id = withdrawal.program_id and w.id = withdrawal.id
   returning w.* into withdrawal;
-  entry.program_id := withdrawal.program_id;
-  entry.partner_id := withdrawal.partner_id;
-  entry.currency := withdrawal.currency;
-  entry.amount_cents := -withdrawal.amount_cents;
-  entry.cause := 'withdrawal_paid';
-  entry.withdrawal_id := withdrawal.id;
-  perform mark_paid_commissions(withdrawal, post_entry(entry));
+  perform mark_paid_commissions(withdrawal, post_entry(withdrawal.program_id, withdrawal.partner_id, withdrawal.currency,
+    -withdrawal.amount_cents, 'withdrawal_paid', of_withdrawal_id => withdrawal.id));
   perform tell_withdrawal('withdrawal_paid', withdrawal);
 end $$;
 

@@ -1,59 +1,5 @@
 -- Rules of commissions: which one holds, what it brings, and how it changes.
 
--- The rule that holds for a sale in a version of the program's rules, or none: the partner's own before those of their group and those before
--- everybody's; one for the product before one for all. Of several products the first that has a rule counts, after them the type of the sale.
-create or replace function terms_of(
-  of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text
-) returns setof commission_rules language sql stable rows 1 as $$
-  select r.* from commission_rules r
-  where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
-    -- As the index by holder has it.
-    and coalesce(r.partner_id * 2 + 1, r.group_id * 2, 0) = any (array[of_partner_id * 2 + 1, of_group_id * 2, 0])
-    and (r.product_id is null or r.product_id = any (terms_of.product_ids))
-    and (r.sale_type is null or r.sale_type = terms_of.sale_type)
-  order by r.partner_id, r.group_id, array_position(terms_of.product_ids, r.product_id), r.sale_type
-  limit 1
-$$;
-
--- A sale with the terms that hold for it among those it was attributed in. Fixed amounts and caps are the program's currency's.
-create or replace function with_terms(sale sales) returns sales language plpgsql stable as $$
-begin
-  select r.id, r.commission_bp, r.commission_duration_months,
-    case when p.currency = sale.currency then nullif(r.commission_fixed_cents, 0) end,
-    case when p.currency = sale.currency then r.lifetime_cap_cents end
-  into sale.commission_rule_id, sale.commission_bp, sale.commission_months, sale.commission_fixed_cents, sale.commission_cap_cents
-  from terms_of(sale.program_id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, sale.product_ids,
-    sale.sale_type) r
-  join programs p on p.id = r.program_id;
-  if sale.commission_rule_id is null then
-    sale.commission_bp := (sale.terms_among).commission_bp;
-    sale.commission_months := (sale.terms_among).commission_months;
-  end if;
-  return sale;
-end $$;
-
--- What a sale may still bring under its cap, after the customer's earlier sales, before anything of theirs was reversed; null without a cap.
-create or replace function left_under_cap(sale sales) returns bigint language plpgsql stable as $$
-begin
-  if sale.commission_cap_cents is null then
-    return null;
-  end if;
-  return sale.commission_cap_cents - coalesce((
-    select sum(c.amount_cents) from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
-    where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.currency = sale.currency
-      and (s.sale_date, s.id) < (sale.sale_date, sale.id)
-  ), 0);
-end $$;
-
--- What the lead of a partner pays by the rules: of the partner's own, or else of their group's; no row where neither says.
-create or replace function lead_terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
-returns setof commission_rules language sql stable rows 1 as $$
-  select r.* from commission_rules r
-  where r.program_id = of_program_id and r.since_version <= version and (r.until_version is null or r.until_version > version)
-    and coalesce(r.partner_id * 2 + 1, r.group_id * 2, 0) = any (array[of_partner_id * 2 + 1, of_group_id * 2]) and r.lead_commission_cents is not null
-  order by r.partner_id limit 1
-$$;
-
 -- The rules of a group, of a partner, or (neither given) of everybody are these from now on: what differs ends, what is new begins. Answers
 -- whether anything changed. A sale under way takes the rules of the version that it read, all of them.
 create or replace function save_rules(of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb) returns boolean
@@ -100,24 +46,8 @@ begin
       and (r.product_id, r.sale_type) is not distinct from (w.product_id, w.sale_type)
   )
   order by w.ordinality;
-  perform prepare_rules(of_program_id);
   return true;
 end $$;
-
--- Writes a program's plain rules down in its row, which every sale reads: terms_of for a sale without products is then the rule of its partner, or else of
--- their group, and costs no statement. A row that is read with each sale is to stay short.
-create or replace function prepare_rules(of_program_id bigint) returns void language sql as $$
-  update programs p set (plain_rule_holders, plain_rules) = (
-    select case when fits then coalesce(holders, '{}') end, case when fits then rules end from (
-      select count(r.sale_type) = 0 and count(*) filter (where r.product_id is null) <= 100 as fits,
-        array_agg(coalesce(r.partner_id * 2 + 1, r.group_id * 2) order by r.id) filter (where r.product_id is null) as holders,
-        array_agg(array[r.id, r.commission_bp, r.commission_duration_months, nullif(r.commission_fixed_cents, 0), r.lifetime_cap_cents]
-          order by r.id) filter (where r.product_id is null) as rules
-      from commission_rules r where r.program_id = of_program_id and r.ended_at is null
-    ) prepared
-  )
-  where p.id = of_program_id
-$$;
 
 -- The rules of a group, of a partner or of everybody without one of them, and with another, in place of the one for the same product or type of sale.
 create or replace function rules_with(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb) returns jsonb

@@ -1,270 +1,73 @@
--- Commissions that look as if they were not earned: they are held with what was found, and neither mature nor can be paid until a person
--- decides. Nothing of this runs in a click, lead or sale: approve_commissions looks at what it is about to credit.
+-- What a person decides about commissions: releases from review, and rejections.
 
--- Whose address changed has hashes of the old one no more (hash_partner_emails writes them).
-create or replace function forget_email_hashes() returns trigger language plpgsql as $$
+-- Ends the hold of a commission with what was decided, by whom and why. The caller has locked the commission.
+create or replace function close_review(of_program_id bigint, of_commission_id bigint, of_decision text, because text) returns void
+language plpgsql as $$
 begin
-  if (new.email, new.payout_email, new.user_id) is distinct from (old.email, old.payout_email, old.user_id) then
-    new.email_hashes := null;
-  end if;
-  return new;
+  update commission_reviews v set decision = of_decision, note = because, decided_at = now(), decided_by = acting_user(),
+    decided_by_key = acting_key()
+  where v.program_id = of_program_id and v.commission_id = of_commission_id and v.decision is null;
+  update commissions c set held_at = null where c.program_id = of_program_id and c.id = of_commission_id;
 end $$;
-create or replace trigger partners_forget_email_hashes before update of email, payout_email, user_id on partners
-  for each row execute function forget_email_hashes();
 
-create or replace function forget_email_hashes_of_user() returns trigger language plpgsql as $$
-begin
-  update partners r set email_hashes = null where r.user_id = new.id and r.email_hashes is not null;
-  return null;
-end $$;
-create or replace trigger users_forget_email_hashes after update of email on users
-  for each row when (old.email <> new.email) execute function forget_email_hashes_of_user();
-
--- The addresses by which a customer would be the partner: of their account, where they are paid, and as the program typed it.
-create or replace function addresses_of_partner(partner partners) returns text[] language sql stable
-return array(
-  select distinct a.address from (
-    values (partner.email), (partner.payout_email), ((select u.email from users u where u.id = partner.user_id))
-  ) a (address)
-  where a.address is not null order by 1
-);
-
--- What is known of a buyer's addresses: of the one that signed up, and of the one that the processor told of the sale, which a shop need not
--- have told; each with that of its mailbox, where that is written otherwise.
-create or replace function hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint) returns table (hashes bytea[])
-language sql stable rows 1 as $$
-  select array_remove(array[u.email_hash, u.mailbox_hash, decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')], null)
-  from customers u
-  left join sales s on s.program_id = u.program_id and s.id = of_sale_id
-  left join (programs p join processor_events e on e.account_id = any (accounts_of(p)))
-    on p.id = u.program_id and e.event_id = s.processor_event_id
-  where u.program_id = of_program_id and u.id = of_customer_id
-$$;
-
--- Partners with commissions that wait for a customer with a known address, and who were not hashed yet.
-create or replace function partners_to_hash(at_most integer) returns table (program_id bigint, partner_id bigint, addresses text[])
-language sql stable as $$
-  select r.program_id, r.id, addresses_of_partner(r) from partners r
-  where r.email_hashes is null and exists (
-    select from commissions c cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
-    where c.program_id = r.program_id and c.partner_id = r.id and c.credited_at is null and c.rejected_at is null
-      and c.reversal <> 'full' and b.hashes <> '{}'
-  )
-  order by r.program_id, r.id limit at_most
-$$;
-
--- Keeps the hashes of a partner's addresses, where these are still theirs.
-create or replace function keep_email_hashes(of_program_id bigint, of_partner_id bigint, addresses text[], hashes text[]) returns void
-language sql as $$
-  update partners r set email_hashes = array(select decode(h, 'hex') from unnest(hashes) h)
-  where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
-$$;
-
--- How many signups of one partner from one address within a day to each side are too many.
-create or replace function signups_of_one_address() returns integer language sql immutable return 5;
-
--- What is found of commissions, each named once, by the rules that their programs have on: `rule` and its evidence, which says what matched, how
--- often and when. A rule that a person released this customer's commission from before finds nothing.
--- Planned for what it is given: a plan for any commissions, made while tables were empty or without statistics, took over a minute for five hundred
--- of them, and their refunds waited for its locks. So that planning is cheap, tables are joined as written (`offset 0` keeps a lookup by a key
--- one), and what few commissions need is a statement of its own.
-create or replace function flags_of(program_ids bigint[], commission_ids bigint[])
-returns table (program_id bigint, commission_id bigint, rule text, evidence jsonb)
-language plpgsql stable set plan_cache_mode = force_custom_plan set join_collapse_limit = 1 as $$
+-- Rejects a commission for good: what is left of it is reversed. `rejectCommission` in lib/money/commissions.ts is its only caller. The outcome is
+-- null where the program has no such commission; `rejected`, now or before; or `reversed` where refunds left nothing to reject.
+create or replace function reject_commission(
+  of_program_id bigint, of_commission_id bigint, because text,
+  out outcome text, out deduction_cents bigint, out currency text
+) language plpgsql as $$
 #variable_conflict use_column
 declare
-  seen record;
-  -- Each a commission, what is found of it or may be, and of what customer it is.
-  named jsonb;
-  found jsonb[] := '{}';
-  compared jsonb[] := '{}';
-  bare jsonb[] := '{}';
-  addressed jsonb[] := '{}';
+  commission commissions;
+  of_transaction_id text;
 begin
-  for seen in
-    select c.program_id, c.id, c.partner_id, c.customer_id, c.sale_id, p.review_rules, r.email_hashes, u.signed_up_at,
-      e.click_timestamp, e.device_type, e.user_agent, e.visitor, substring(e.affiliate_url from '[?&](gclid|gbraid|wbraid|msclkid)=') as ad,
-      e.id is not null and num_nonnulls(e.page_url, e.screen_resolution, e.viewport_size, e.session_id) = 0 as is_bare
-    from unnest(program_ids, commission_ids) n (program_id, id)
-    cross join lateral (select c.* from commissions c where c.program_id = n.program_id and c.id = n.id offset 0) c
-    cross join lateral (select p.review_rules from programs p where p.id = c.program_id and p.review_rules <> '{}' offset 0) p
-    cross join lateral (
-      select coalesce(u.signup_date, u.first_purchase_date) as signed_up_at, u.last_click_at from customers u
-      where u.program_id = c.program_id and u.id = c.customer_id offset 0
-    ) u
-    cross join lateral (select r.email_hashes from partners r where r.program_id = c.program_id and r.id = c.partner_id offset 0) r
-    left join lateral (
-      select (s.resolution->>'clicked_at')::timestamptz as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
-    ) s on true
-    left join lateral (
-      select e.* from affiliate_click_events e
-      where e.program_id = c.program_id and not e.is_test
-        and e.click_timestamp = coalesce(s.clicked_at, u.last_click_at) and e.customer_id = c.customer_id
-      limit 1
-    ) e on true
-  loop
-    named := jsonb_build_object('program_id', seen.program_id, 'commission_id', seen.id, 'customer_id', seen.customer_id);
-    if 'self_referral' = any (seen.review_rules) and seen.email_hashes <> '{}' then
-      compared := compared || (named || jsonb_build_object('partner_id', seen.partner_id, 'sale_id', seen.sale_id));
+  select c.* into commission from commissions c where c.program_id = of_program_id and c.id = of_commission_id for no key update;
+  perform lock_balance(commission);
+  currency := commission.currency;
+  deduction_cents := 0;
+  outcome := case
+    when commission.rejected_at is null and commission.reversal = 'full' then 'reversed'
+    when commission.id is not null then 'rejected'
+  end;
+  if outcome = 'rejected' and commission.rejected_at is null then
+    select s.transaction_id into of_transaction_id from sales s where s.program_id = of_program_id and s.id = commission.sale_id;
+    deduction_cents := commission.amount_cents - commission.reversed_cents;
+    if commission.held_at is not null then
+      perform close_review(of_program_id, of_commission_id, 'rejected', because);
     end if;
-    if 'bot' = any (seen.review_rules) and seen.device_type = 'bot' then
-      found := found || (named || jsonb_build_object('rule', 'bot', 'evidence', jsonb_build_object(
-        'user_agent', left(seen.user_agent, 200), 'clicked_at', seen.click_timestamp)));
-    end if;
-    if 'paid_ads' = any (seen.review_rules) and seen.ad is not null then
-      found := found || (named || jsonb_build_object('rule', 'paid_ads', 'evidence', jsonb_build_object(
-        'parameter', seen.ad, 'clicked_at', seen.click_timestamp)));
-    end if;
-    if 'no_page_view' = any (seen.review_rules) and seen.is_bare then
-      bare := bare || (named || jsonb_build_object('clicked_at', seen.click_timestamp));
-    end if;
-    if 'one_address' = any (seen.review_rules) and seen.visitor is not null then
-      addressed := addressed || (named || jsonb_build_object('partner_id', seen.partner_id, 'visitor', seen.visitor, 'signed_up_at', seen.signed_up_at));
-    end if;
-  end loop;
-
-  if compared <> '{}' then
-    found := found || array(
-      select n.named || '{"rule": "self_referral", "evidence": {"matched": "email_hash"}}'
-      from unnest(compared) n (named)
-      cross join lateral jsonb_to_record(n.named) s (program_id bigint, partner_id bigint, customer_id bigint, sale_id bigint)
-      cross join lateral (select r.email_hashes from partners r where r.program_id = s.program_id and r.id = s.partner_id offset 0) r
-      cross join lateral (select b.hashes from hashes_of_buyer(s.program_id, s.customer_id, s.sale_id) b offset 0) b
-      where b.hashes && r.email_hashes
-    );
-  end if;
-
-  -- Of a program whose pages carry the tag nearly every click says on which page it was.
-  if bare <> '{}' then
-    found := found || array(
-      select n.named || jsonb_build_object('rule', 'no_page_view', 'evidence', jsonb_build_object(
-        'clicked_at', n.named->'clicked_at', 'latest_clicks', t.clicks, 'with_page', t.with_page))
-      from (select distinct (b->>'program_id')::bigint as program_id from unnest(bare) b) p
-      cross join lateral (
-        select count(*) as clicks, count(*) filter (where l.page_url is not null) as with_page
-        from (
-          select e.page_url from affiliate_click_events e where e.program_id = p.program_id and not e.is_test
-          order by e.click_timestamp desc, e.id desc limit 100
-        ) l
-      ) t
-      join unnest(bare) n (named) on (n.named->>'program_id')::bigint = p.program_id
-      where t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
-    );
-  end if;
-
-  if addressed <> '{}' then
-    found := found || array(
-      with seen as materialized (
-        select n.named, s.*
-        from unnest(addressed) n (named)
-        cross join lateral jsonb_to_record(n.named) s (program_id bigint, partner_id bigint, visitor bigint, signed_up_at timestamptz)
-      ),
-      spans as (
-        select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
-        from seen s group by 1, 2
-      ),
-      -- Read once, and not for each commission.
-      signups as materialized (
-        select n.program_id, n.partner_id, u.at, e.visitor
-        from spans n
-        cross join lateral (
-          select u.id, coalesce(u.signup_date, u.first_purchase_date) as at, u.last_click_at from customers u
-          where u.program_id = n.program_id and u.partner_id = n.partner_id and (u.customer_status <> 'click' or u.provisional_lead_at is not null)
-            and coalesce(u.signup_date, u.first_purchase_date) between n.since and n.until
-          offset 0
-        ) u
-        cross join lateral (
-          select e.visitor from affiliate_click_events e
-          where e.program_id = n.program_id and not e.is_test and e.click_timestamp = u.last_click_at and e.customer_id = u.id limit 1
-        ) e
-        where e.visitor is not null
-      )
-      select s.named || jsonb_build_object('rule', 'one_address', 'evidence', jsonb_build_object(
-        'signups', count(*), 'first_at', min(g.at), 'last_at', max(g.at)))
-      from seen s
-      join signups g on g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
-        and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
-      group by s.named having count(*) >= signups_of_one_address()
-    );
-  end if;
-
-  if found <> '{}' then
-    return query
-    select f.program_id, f.commission_id, f.rule, f.evidence
-    from unnest(found) n (named)
-    cross join lateral jsonb_to_record(n.named) f (program_id bigint, commission_id bigint, customer_id bigint, rule text, evidence jsonb)
-    where not exists (
-      select from commissions o
-      cross join lateral (
-        select from commission_reviews v
-        where v.program_id = o.program_id and v.commission_id = o.id and v.decision = 'released'
-          and v.flags @> jsonb_build_array(jsonb_build_object('rule', f.rule))
-        offset 0
-      ) v
-      where o.program_id = f.program_id and o.customer_id = f.customer_id
-      offset 0
-    );
+    commission.reversal := 'full';
+    commission.reason := because;
+    commission.rejected_at := now();
+    perform write_program_audit(of_program_id, 'commission.rejected', of_commission_id::text, null);
+    perform reverse_commission(commission, deduction_cents, null, 'rejection:' || commission.id, 'rejected', of_transaction_id, 'reversal');
   end if;
 end $$;
 
--- Holds those of these commissions that something is found of, unless a person decided on them before, and tells the advertiser. Answers how
--- many. The commissions stay locked, in the order of their keys.
-create or replace function flag_commissions(program_ids bigint[], commission_ids bigint[]) returns integer language plpgsql as $$
+-- The same of several: all commissions are locked and then all balances, each in the order of their keys. Those that are rejected or reversed in
+-- full already stay as they are, and so do those that the program has not; answers how many it rejected.
+create or replace function reject_commissions(
+  of_program_id bigint, commission_ids bigint[], because text, out rejected integer
+) language plpgsql as $$
 #variable_conflict use_column
 declare
-  open_programs bigint[];
-  open_ids bigint[];
-  flagged record;
-  held integer := 0;
+  chosen commissions[];
+  commission commissions;
 begin
-  select array_agg(locked.program_id), array_agg(locked.id) into open_programs, open_ids
+  select coalesce(array_agg(locked.c), '{}') into chosen
   from (
-    select c.program_id, c.id from commissions c
-    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
-      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
-    order by c.program_id, c.id for no key update of c
+    select c from commissions c where c.program_id = of_program_id and c.id = any (commission_ids)
+      and c.rejected_at is null and c.reversal <> 'full'
+    order by c.id for no key update of c
   ) locked;
-  if open_ids is null then return 0; end if;
-  for flagged in
-    insert into commission_reviews (program_id, commission_id, flags)
-    select f.program_id, f.commission_id, jsonb_agg(jsonb_build_object('rule', f.rule, 'evidence', f.evidence) order by f.rule)
-    from flags_of(open_programs, open_ids) f
-    group by 1, 2 order by 1, 2
-    on conflict do nothing
-    returning program_id, commission_id, flags
-  loop
-    held := held + 1;
-    update commissions c set held_at = now() where c.program_id = flagged.program_id and c.id = flagged.commission_id;
-    perform write_outbox(c.program_id, 'commission_flagged', 'advertiser', c.partner_id, 'flagged:' || c.id, jsonb_build_object(
-      'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents - c.reversed_cents, 'currency', c.currency))
-    from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-    where c.program_id = flagged.program_id and c.id = flagged.commission_id;
-    if wants_webhook(flagged.program_id, 'commission.flagged') then
-      perform write_webhook(c.program_id, 'commission.flagged', webhook_commission(c, s.transaction_id)
-        || jsonb_build_object('flags', (select string_agg(f->>'rule', ',') from jsonb_array_elements(flagged.flags) f)))
-      from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-      where c.program_id = flagged.program_id and c.id = flagged.commission_id;
-    end if;
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (
+    select c.program_id, c.partner_id, c.currency from unnest(chosen) c where c.credited_at is not null
+  )
+  order by b.partner_id, b.currency for no key update;
+  foreach commission in array chosen loop
+    perform reject_commission(of_program_id, commission.id, because);
   end loop;
-  update commissions c set flags_checked_at = now()
-  where (c.program_id, c.id) in (select * from unnest(open_programs, open_ids)) and c.flags_checked_at is null;
-  return held;
-end $$;
-
--- Looks at commissions that nobody looked at yet, the oldest `at_most` of them, so that what is found is seen before their hold ends. Of partners
--- who are not hashed the customer's address is compared later, before the commission is credited.
-create or replace function flag_new_commissions(at_most integer, out flagged integer, out more boolean) language plpgsql as $$
-declare
-  program_ids bigint[];
-  commission_ids bigint[];
-begin
-  select array_agg(n.program_id), array_agg(n.id), count(*) = at_most into program_ids, commission_ids, more
-  from (
-    select c.program_id, c.id from commissions c
-    where c.flags_checked_at is null and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
-    order by c.program_id, c.id limit at_most
-  ) n;
-  flagged := flag_commissions(program_ids, commission_ids);
+  rejected := cardinality(chosen);
 end $$;
 
 -- Decides on held commissions: releases them, to mature as others do, or rejects them. Those that are not held any more stay as they are, so
@@ -294,14 +97,4 @@ begin
       where c.program_id = of_program_id and c.id = any (held_ids);
     end if;
   end if;
-end $$;
-
--- Ends the hold of a commission with what was decided, by whom and why. The caller has locked the commission.
-create or replace function close_review(of_program_id bigint, of_commission_id bigint, of_decision text, because text) returns void
-language plpgsql as $$
-begin
-  update commission_reviews v set decision = of_decision, note = because, decided_at = now(), decided_by = acting_user(),
-    decided_by_key = acting_key()
-  where v.program_id = of_program_id and v.commission_id = of_commission_id and v.decision is null;
-  update commissions c set held_at = null where c.program_id = of_program_id and c.id = of_commission_id;
 end $$;

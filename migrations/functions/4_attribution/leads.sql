@@ -1,7 +1,7 @@
 -- What a lead of a customer pays and by which rule. The lock keeps the account from being erased and the workspace from being deleted before the
 -- commission is stored.
 create or replace function lead_terms(
-  customer customers, out commission_cents bigint, out rule_id bigint, out currency text, out hold_days integer, out webhook_types text[],
+  customer customers, out commission_cents bigint, out rule_id bigint, out currency text, out webhook_types text[],
   out user_id text
 ) language plpgsql as $$
 #variable_conflict use_column
@@ -12,8 +12,8 @@ declare
 begin
   select r.* into strict partner from partners r
   where r.program_id = customer.program_id and r.id = customer.partner_id for key share;
-  select p.lead_commission_cents, p.rules_version, p.currency, p.hold_days, p.webhook_types, partner.user_id
-  into strict commission_cents, version, currency, hold_days, webhook_types, user_id
+  select p.lead_commission_cents, p.rules_version, p.currency, p.webhook_types, partner.user_id
+  into strict commission_cents, version, currency, webhook_types, user_id
   from programs p where p.id = customer.program_id;
   if partner.closed_at is not null then
     commission_cents := 0;
@@ -42,10 +42,8 @@ begin
   terms := lead_terms(customer);
   if terms.commission_cents > 0 then
     perform add_customers(customer.program_id, now(), 1, 0);
-    insert into commissions (program_id, kind, partner_id, customer_id, currency, amount_cents, review_reason, lead_rule_id, hold_until)
-    values (customer.program_id, 'lead', customer.partner_id, customer.id, terms.currency, terms.commission_cents, review, terms.rule_id,
-      now() + make_interval(days => terms.hold_days))
-    returning id into commission_id;
+    commission_id := (create_commission(customer.program_id, 'lead', customer.partner_id, customer.id, terms.currency, terms.commission_cents,
+      of_lead_rule_id => terms.rule_id, of_review_reason => review)).id;
     perform count_money(customer.program_id, customer.id, customer.partner_id, now(), terms.currency, 0, 0, terms.commission_cents,
       more_leads => 1);
     if terms.user_id is not null then

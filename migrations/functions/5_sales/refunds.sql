@@ -2,14 +2,23 @@
 -- balance. Each refund that is taken or given back is one step: it moves the sale's refunded total, and the commission with it, in
 -- proportion; it is entered and told by itself.
 
--- How much of its commission a step reverses that moves a sale's refunded total by `by_cents`. Null where there is none that refunds could
--- move: a rejected one stays as it is.
+-- How much of its commission a step reverses that moves a sale's refunded total by `by_cents`. Null if there is no commission, or a rejected one,
+-- which stays as it is.
 create or replace function deduction_of(sale sales, commission commissions, by_cents bigint) returns bigint language sql immutable
 return case when (commission).rejected_at is null then
   reversed_share((commission).amount_cents, (sale).refunded_cents + by_cents, (sale).amount_cents)
   - reversed_share((commission).amount_cents, (sale).refunded_cents, (sale).amount_cents) end;
 
--- One step: moves what is refunded of a sale by `by_cents`, of which `refund` is the cause, and returns the sale.
+-- Counts that so much more of a sale is refunded, on the day of the sale, if its amount counts as revenue.
+create or replace function count_refunded(sale sales, more_refunded_cents bigint) returns void language plpgsql as $$
+begin
+  if sale.customer_id is not null and not sale.is_test and sale.payment_status = 'paid' then
+    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 0, 0, 0, more_refunded_cents,
+      of_code_id => sale.code_id);
+  end if;
+end $$;
+
+-- One step: moves the refunded total of a sale by `by_cents`, and its commission by `delta_cents`, because of `refund`. Returns the sale.
 create or replace function move_refunded(
   sale sales, commission commissions, refund refunds, by_cents bigint, delta_cents bigint, because text
 ) returns sales language plpgsql as $$
@@ -21,9 +30,8 @@ begin
     commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
     commission.reason := because;
     perform reverse_commission(commission, delta_cents, refund.id,
-      case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, sale.transaction_id,
+      case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, refund.reason, sale.transaction_id,
       case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
-    perform tell_commission_change(commission, delta_cents, refund.reason, sale.transaction_id);
   end if;
   return sale;
 end $$;
@@ -53,53 +61,22 @@ begin
   return refund;
 end $$;
 
--- The live sale that one of the processor's ids means in a program, locked; all null where it means none.
-create or replace function sale_of_processor_id(of_program_id bigint, processor_id text) returns sales language plpgsql as $$
-declare
-  account_id text := (select p.processor_account_id from programs p where p.id = of_program_id);
-  sale sales;
-begin
-  perform lock_payments(account_id, array[processor_id]);
-  sale := sale_of_payments(account_id, false, array[processor_id]);
-  select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
-  return sale;
-end $$;
-
--- A refund of the API; `refundSale` in lib/money/refunds.ts is its only caller. A refund is known by its key or, where its answer was lost,
--- by its request; one without an id is the processor's of the same amount that no other call was, where it told one. The outcome is `refunded` or `reversed` where this request took it, now or then; `refund_already_applied`;
--- `already_reversed` where nothing was left to take from sale or commission; or `no_commission`.
-create or replace function track_refund(
-  hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid,
-  out key_refusal text, out program_id bigint, out sale_id bigint, out commission_id bigint, out currency text, out outcome text,
-  out deduction_cents bigint, out outbox_ids bigint[], out wrote_webhooks boolean
+-- Refunds a sale, which the caller holds locked, for a call of the API. `key` is the refund's key, and `wanted_cents` null is all that is left. A
+-- refund is known by its key or, if its answer was lost, by its request. A call without an id is also the processor's refund of the same amount that no
+-- other call was. `outcome` is `refunded` or `reversed` if this request took the refund, now or before; `refund_already_applied`;
+-- `already_reversed` if nothing was left of the sale or its commission; or `no_commission`.
+create or replace function refund_sale(
+  sale sales, key text, wanted_cents bigint, because text, because_text text, request uuid,
+  out commission_id bigint, out currency text, out outcome text, out deduction_cents bigint
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  sale sales;
   commission commissions;
   refund refunds;
   refunded bigint;
 begin
-  select k.program_id, use_key(k, 'track') into program_id, key_refusal from api_keys k where k.key_hash = hash;
-  if key_refusal is distinct from '' then
-    return;
-  end if;
-  -- A live sale comes before a test sale with the same id.
-  select s.* into sale from sales s
-  where s.program_id = track_refund.program_id and not s.is_test and s.transaction_id = of_transaction_id for no key update;
-  if sale.id is null then
-    select s.* into sale from sales s
-    where s.program_id = track_refund.program_id and s.is_test and s.transaction_id = of_transaction_id for no key update;
-  end if;
-  if (sale.id is null or sale.amount_cents = 0) and of_transaction_id ~ '^(in|pi|ch|py|cs)_' then
-    sale := sale_of_processor_id(track_refund.program_id, of_transaction_id);
-  end if;
-  if sale.id is null then
-    return;
-  end if;
   select c.* into commission from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id for no key update;
   perform lock_balance(commission);
-
   select r.* into refund from refunds r
   where r.program_id = sale.program_id and r.sale_id = sale.id and (is_refund_key(r.refund_key, key) or r.request_id = request
     or r.processor_reversal_id is not null and ('id:' || r.processor_reversal_id = key
@@ -116,15 +93,11 @@ begin
     refund.request_id := request;
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
-    outbox_ids := written_outbox_ids();
-    wrote_webhooks := wrote_webhook();
   elsif refund.request_id = request then
     -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
     select sum(r.applied_cents) into refunded from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
   end if;
-
-  sale_id := sale.id;
   commission_id := commission.id;
   currency := commission.currency;
   deduction_cents := refund.deduction_cents;

@@ -1,0 +1,67 @@
+-- Commissions are credited when their hold ends, or when a person approves them.
+
+-- Credits commissions to their partners' balances, each with what refunds left of it, and answers how many. Those that are credited, held, rejected or
+-- fully reversed stay as they are. All commissions are locked and then all balances, each in the order of their keys, so that two calls
+-- cannot wait for each other in a circle.
+create or replace function approve_commissions(program_ids bigint[], commission_ids bigint[], out approved integer)
+language plpgsql as $$
+declare
+  due commissions[];
+  commission commissions;
+  left_cents bigint;
+begin
+  -- Nothing is credited that nobody looked at.
+  perform flag_commissions(program_ids, commission_ids);
+  select coalesce(array_agg(locked.c), '{}') into due
+  from (
+    select c from commissions c
+    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+    order by c.program_id, c.id
+    for no key update of c
+  ) locked;
+  insert into balances (program_id, partner_id, currency)
+  select distinct c.program_id, c.partner_id, c.currency from unnest(due) c order by 1, 2, 3
+  on conflict do nothing;
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (select c.program_id, c.partner_id, c.currency from unnest(due) c)
+  order by b.program_id, b.partner_id, b.currency
+  for no key update;
+  update commissions c set credited_at = now()
+  from unnest(due) credited where c.program_id = credited.program_id and c.id = credited.id;
+  foreach commission in array due loop
+    left_cents := commission.amount_cents - commission.reversed_cents;
+    perform post_entry(commission.program_id, commission.partner_id, commission.currency, left_cents, 'commission_credited', commission.id);
+    if wants_webhook(commission.program_id, 'commission.approved') then
+      perform write_webhook(commission.program_id, 'commission.approved', webhook_commission(commission, (
+        select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
+      )) || jsonb_build_object('approved_cents', left_cents));
+    end if;
+    -- A hold that ends is nobody's act.
+    if acting_user() is not null or acting_key() is not null then
+      perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
+    end if;
+  end loop;
+  approved := cardinality(due);
+end $$;
+
+-- Credits commissions whose hold has ended, the longest waiting `at_most` of them. Whether more may wait is answered beside how many it
+-- credited: a run that waited for another one finds those of the other credited.
+create or replace function approve_due_commissions(at_most integer, out approved integer, out more boolean) language plpgsql as $$
+declare
+  program_ids bigint[];
+  commission_ids bigint[];
+begin
+  select array_agg(due.program_id), array_agg(due.id), count(*) = at_most into program_ids, commission_ids, more
+  from (
+    select c.program_id, c.id from commissions c
+    where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+      -- Until the partner's addresses are hashed, whether the customer is the partner is not known.
+      and not exists (
+        select from partners r cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
+        where r.program_id = c.program_id and r.id = c.partner_id and r.email_hashes is null and b.hashes <> '{}'
+      )
+    order by c.hold_until, c.program_id, c.id limit at_most
+  ) due;
+  approved := approve_commissions(program_ids, commission_ids);
+end $$;

@@ -1,0 +1,267 @@
+-- Commissions that look as if they were not earned: they are held with what was found, and neither mature nor can be paid until a person
+-- decides. Nothing of this runs in a click, lead or sale: approve_commissions looks at what it is about to credit.
+
+-- Whose address changed has hashes of the old one no more (hash_partner_emails writes them).
+create or replace function forget_email_hashes() returns trigger language plpgsql as $$
+begin
+  if (new.email, new.payout_email, new.user_id) is distinct from (old.email, old.payout_email, old.user_id) then
+    new.email_hashes := null;
+  end if;
+  return new;
+end $$;
+create or replace trigger partners_forget_email_hashes before update of email, payout_email, user_id on partners
+  for each row execute function forget_email_hashes();
+
+create or replace function forget_email_hashes_of_user() returns trigger language plpgsql as $$
+begin
+  update partners r set email_hashes = null where r.user_id = new.id and r.email_hashes is not null;
+  return null;
+end $$;
+create or replace trigger users_forget_email_hashes after update of email on users
+  for each row when (old.email <> new.email) execute function forget_email_hashes_of_user();
+
+-- The addresses by which a customer would be the partner: of their account, where they are paid, and as the program typed it.
+create or replace function addresses_of_partner(partner partners) returns text[] language sql stable
+return array(
+  select distinct a.address from (
+    values (partner.email), (partner.payout_email), ((select u.email from users u where u.id = partner.user_id))
+  ) a (address)
+  where a.address is not null order by 1
+);
+
+-- What is known of a buyer's addresses: of the one that signed up, and of the one that the processor told of the sale, which a shop need not
+-- have told; each with that of its mailbox, where that is written otherwise.
+create or replace function hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint) returns table (hashes bytea[])
+language sql stable rows 1 as $$
+  select array_remove(array[u.email_hash, u.mailbox_hash, decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')], null)
+  from customers u
+  left join sales s on s.program_id = u.program_id and s.id = of_sale_id
+  left join (programs p join processor_events e on e.account_id = any (accounts_of(p)))
+    on p.id = u.program_id and e.event_id = s.processor_event_id
+  where u.program_id = of_program_id and u.id = of_customer_id
+$$;
+
+-- Partners with commissions that wait for a customer with a known address, and who were not hashed yet.
+create or replace function partners_to_hash(at_most integer) returns table (program_id bigint, partner_id bigint, addresses text[])
+language sql stable as $$
+  select r.program_id, r.id, addresses_of_partner(r) from partners r
+  where r.email_hashes is null and exists (
+    select from commissions c cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
+    where c.program_id = r.program_id and c.partner_id = r.id and c.credited_at is null and c.rejected_at is null
+      and c.reversal <> 'full' and b.hashes <> '{}'
+  )
+  order by r.program_id, r.id limit at_most
+$$;
+
+-- Keeps the hashes of a partner's addresses, where these are still theirs.
+create or replace function keep_email_hashes(of_program_id bigint, of_partner_id bigint, addresses text[], hashes text[]) returns void
+language sql as $$
+  update partners r set email_hashes = array(select decode(h, 'hex') from unnest(hashes) h)
+  where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
+$$;
+
+-- How many signups of one partner from one address within a day to each side are too many.
+create or replace function signups_of_one_address() returns integer language sql immutable return 5;
+
+-- What review rules look at, of commissions that are each named once and whose programs have rules on: one JSON object for each, with the click that
+-- it came by. Tables join as written (`offset 0` keeps a lookup by a key one), so that planning is cheap.
+create or replace function reviewed_commissions(program_ids bigint[], commission_ids bigint[]) returns jsonb[]
+language sql stable as $$
+  select coalesce(array_agg(to_jsonb(seen)), '{}') from (
+    select c.program_id, c.id as commission_id, c.partner_id, c.customer_id, c.sale_id, p.review_rules, r.email_hashes <> '{}' as has_hashes,
+      u.signed_up_at, e.click_timestamp as clicked_at, e.device_type, left(e.user_agent, 200) as user_agent, e.visitor,
+      substring(e.affiliate_url from '[?&](gclid|gbraid|wbraid|msclkid)=') as ad,
+      e.id is not null and num_nonnulls(e.page_url, e.screen_resolution, e.viewport_size, e.session_id) = 0 as is_bare
+    from unnest(program_ids, commission_ids) n (program_id, id)
+    cross join lateral (select c.* from commissions c where c.program_id = n.program_id and c.id = n.id offset 0) c
+    cross join lateral (select p.review_rules from programs p where p.id = c.program_id and p.review_rules <> '{}' offset 0) p
+    cross join lateral (
+      select coalesce(u.signup_date, u.first_purchase_date) as signed_up_at, u.last_click_at from customers u
+      where u.program_id = c.program_id and u.id = c.customer_id offset 0
+    ) u
+    cross join lateral (select r.email_hashes from partners r where r.program_id = c.program_id and r.id = c.partner_id offset 0) r
+    left join lateral (
+      select (s.resolution->>'clicked_at')::timestamptz as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
+    ) s on true
+    left join lateral (
+      select e.* from affiliate_click_events e
+      where e.program_id = c.program_id and not e.is_test
+        and e.click_timestamp = coalesce(s.clicked_at, u.last_click_at) and e.customer_id = c.customer_id
+      limit 1
+    ) e on true
+  ) seen
+$$;
+
+-- Those whose program has a rule on.
+create or replace function under_rule(reviewed jsonb[], rule text) returns jsonb[] language sql immutable
+return array(select n from unnest(reviewed) n where n->'review_rules' ? rule);
+
+-- The functions below find the commissions that break one rule each, and answer them with the evidence.
+
+create or replace function flags_of_bots(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
+  select n, jsonb_build_object('user_agent', n->'user_agent', 'clicked_at', n->'clicked_at')
+  from unnest(under_rule(reviewed, 'bot')) n where n->>'device_type' = 'bot'
+$$;
+
+create or replace function flags_of_paid_ads(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
+  select n, jsonb_build_object('parameter', n->'ad', 'clicked_at', n->'clicked_at')
+  from unnest(under_rule(reviewed, 'paid_ads')) n where n->>'ad' is not null
+$$;
+
+create or replace function flags_of_self_referrals(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
+  select n, '{"matched": "email_hash"}'::jsonb
+  from unnest(under_rule(reviewed, 'self_referral')) n
+  cross join lateral jsonb_to_record(n) s (program_id bigint, partner_id bigint, customer_id bigint, sale_id bigint)
+  cross join lateral (select r.email_hashes from partners r where r.program_id = s.program_id and r.id = s.partner_id offset 0) r
+  cross join lateral (select b.hashes from hashes_of_buyer(s.program_id, s.customer_id, s.sale_id) b offset 0) b
+  where n->'has_hashes' = 'true' and b.hashes && r.email_hashes
+$$;
+
+-- If the pages of a program carry the tag, nearly every click says on which page it was.
+create or replace function flags_of_clicks_without_page(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
+  with bare as materialized (
+    select n, (n->>'program_id')::bigint as program_id from unnest(under_rule(reviewed, 'no_page_view')) n where n->'is_bare' = 'true'
+  )
+  select b.n, jsonb_build_object('clicked_at', b.n->'clicked_at', 'latest_clicks', t.clicks, 'with_page', t.with_page)
+  from (select distinct program_id from bare) p
+  cross join lateral (
+    select count(*) as clicks, count(*) filter (where l.page_url is not null) as with_page
+    from (
+      select e.page_url from affiliate_click_events e where e.program_id = p.program_id and not e.is_test
+      order by e.click_timestamp desc, e.id desc limit 100
+    ) l
+  ) t
+  join bare b on b.program_id = p.program_id
+  where t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
+$$;
+
+create or replace function flags_of_one_address(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
+  with seen as materialized (
+    select n, s.*
+    from unnest(under_rule(reviewed, 'one_address')) n
+    cross join lateral jsonb_to_record(n) s (program_id bigint, partner_id bigint, visitor bigint, signed_up_at timestamptz)
+    where s.visitor is not null
+  ),
+  spans as (
+    select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
+    from seen s group by 1, 2
+  ),
+  -- Read once, and not for each commission.
+  signups as materialized (
+    select n.program_id, n.partner_id, u.at, e.visitor
+    from spans n
+    cross join lateral (
+      select u.id, coalesce(u.signup_date, u.first_purchase_date) as at, u.last_click_at from customers u
+      where u.program_id = n.program_id and u.partner_id = n.partner_id and (u.customer_status <> 'click' or u.provisional_lead_at is not null)
+        and coalesce(u.signup_date, u.first_purchase_date) between n.since and n.until
+      offset 0
+    ) u
+    cross join lateral (
+      select e.visitor from affiliate_click_events e
+      where e.program_id = n.program_id and not e.is_test and e.click_timestamp = u.last_click_at and e.customer_id = u.id limit 1
+    ) e
+    where e.visitor is not null
+  )
+  select s.n, jsonb_build_object('signups', count(*), 'first_at', min(g.at), 'last_at', max(g.at))
+  from seen s
+  join signups g on g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
+    and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
+  group by s.n having count(*) >= signups_of_one_address()
+$$;
+
+-- What is found of commissions, each named once, by the rules that their programs have on. The evidence says what matched, how often and when. A rule
+-- finds nothing if a person released a commission of this customer from it before. Each call is planned for its arguments: a plan that was made
+-- while tables were empty took over a minute for 500 commissions, and their refunds waited for its locks.
+create or replace function flags_of(program_ids bigint[], commission_ids bigint[])
+returns table (program_id bigint, commission_id bigint, rule text, evidence jsonb)
+language plpgsql stable set plan_cache_mode = force_custom_plan set join_collapse_limit = 1 as $$
+#variable_conflict use_column
+declare
+  reviewed jsonb[] := reviewed_commissions(program_ids, commission_ids);
+begin
+  if reviewed = '{}' then
+    return;
+  end if;
+  return query
+  select c.program_id, c.commission_id, f.rule, f.evidence
+  from (
+    select 'bot' as rule, b.* from flags_of_bots(reviewed) b
+    union all select 'paid_ads', a.* from flags_of_paid_ads(reviewed) a
+    union all select 'self_referral', s.* from flags_of_self_referrals(reviewed) s
+    union all select 'no_page_view', w.* from flags_of_clicks_without_page(reviewed) w
+    union all select 'one_address', o.* from flags_of_one_address(reviewed) o
+  ) f
+  cross join lateral jsonb_to_record(f.flagged) c (program_id bigint, commission_id bigint, customer_id bigint)
+  where not exists (
+    select from commissions o
+    cross join lateral (
+      select from commission_reviews v
+      where v.program_id = o.program_id and v.commission_id = o.id and v.decision = 'released'
+        and v.flags @> jsonb_build_array(jsonb_build_object('rule', f.rule))
+      offset 0
+    ) v
+    where o.program_id = c.program_id and o.customer_id = c.customer_id
+    offset 0
+  );
+end $$;
+
+-- Holds those of these commissions that something is found of, unless a person decided on them before, and tells the advertiser. Answers how
+-- many. The commissions stay locked, in the order of their keys.
+create or replace function flag_commissions(program_ids bigint[], commission_ids bigint[]) returns integer language plpgsql as $$
+#variable_conflict use_column
+declare
+  open_programs bigint[];
+  open_ids bigint[];
+  flagged record;
+  held integer := 0;
+begin
+  select array_agg(locked.program_id), array_agg(locked.id) into open_programs, open_ids
+  from (
+    select c.program_id, c.id from commissions c
+    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+    order by c.program_id, c.id for no key update of c
+  ) locked;
+  if open_ids is null then return 0; end if;
+  for flagged in
+    insert into commission_reviews (program_id, commission_id, flags)
+    select f.program_id, f.commission_id, jsonb_agg(jsonb_build_object('rule', f.rule, 'evidence', f.evidence) order by f.rule)
+    from flags_of(open_programs, open_ids) f
+    group by 1, 2 order by 1, 2
+    on conflict do nothing
+    returning program_id, commission_id, flags
+  loop
+    held := held + 1;
+    update commissions c set held_at = now() where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    perform write_outbox(c.program_id, 'commission_flagged', 'advertiser', c.partner_id, 'flagged:' || c.id, jsonb_build_object(
+      'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents - c.reversed_cents, 'currency', c.currency))
+    from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    if wants_webhook(flagged.program_id, 'commission.flagged') then
+      perform write_webhook(c.program_id, 'commission.flagged', webhook_commission(c, s.transaction_id)
+        || jsonb_build_object('flags', (select string_agg(f->>'rule', ',') from jsonb_array_elements(flagged.flags) f)))
+      from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+      where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    end if;
+  end loop;
+  update commissions c set flags_checked_at = now()
+  where (c.program_id, c.id) in (select * from unnest(open_programs, open_ids)) and c.flags_checked_at is null;
+  return held;
+end $$;
+
+-- Looks at commissions that nobody looked at yet, the oldest `at_most` of them, so that what is found is seen before their hold ends. Of partners
+-- who are not hashed the customer's address is compared later, before the commission is credited.
+create or replace function flag_new_commissions(at_most integer, out flagged integer, out more boolean) language plpgsql as $$
+declare
+  program_ids bigint[];
+  commission_ids bigint[];
+begin
+  select array_agg(n.program_id), array_agg(n.id), count(*) = at_most into program_ids, commission_ids, more
+  from (
+    select c.program_id, c.id from commissions c
+    where c.flags_checked_at is null and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+    order by c.program_id, c.id limit at_most
+  ) n;
+  flagged := flag_commissions(program_ids, commission_ids);
+end $$;
+

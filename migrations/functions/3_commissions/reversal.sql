@@ -1,0 +1,58 @@
+-- Reversals of commissions, in everything that depends on them.
+
+-- Notifies the partner of a reversal, and also the advertiser if the commission was paid.
+create or replace function tell_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
+returns void language plpgsql as $$
+begin
+  perform write_outbox(commission.program_id,
+    case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end, 'partner', commission.partner_id,
+    by_cause, jsonb_build_object(
+      'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', by_cents,
+      'currency', commission.currency, 'reason', commission.reason, 'deducted', commission.credited_at is not null));
+  if commission.paid_at is not null then
+    perform tell_advertiser('paid_commission_reversed', commission, by_cents, by_cause, of_transaction_id);
+  end if;
+end $$;
+
+create or replace function tell_advertiser(
+  of_kind text, commission commissions, by_cents bigint, by_cause text, of_transaction_id text
+) returns void language plpgsql as $$
+begin
+  perform write_outbox(commission.program_id, of_kind, 'advertiser', commission.partner_id, by_cause, jsonb_build_object(
+    'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(by_cents),
+    'currency', commission.currency, 'reason', commission.reason));
+end $$;
+
+-- Reverses `by_cents` more of a commission, or less if negative: in its row, the day's totals, notifications and webhooks, and in the balance if
+-- the commission is credited. `commission` has its new reversal, reason and rejected_at, but its old reversed amount. `by_cause` is unique for
+-- what happened. `because` is the webhook's reason. `notice` is `reversal`, `dispute_reinstated`, or null to notify nobody. The caller holds
+-- the locks.
+create or replace function reverse_commission(
+  commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, because text, of_transaction_id text, notice text
+) returns void language plpgsql as $$
+begin
+  update commissions c set reversed_cents = c.reversed_cents + by_cents, reversal = commission.reversal,
+    reason = commission.reason, rejected_at = commission.rejected_at
+  where c.program_id = commission.program_id and c.id = commission.id;
+  if notice = 'reversal' then
+    perform tell_reversal(commission, by_cents, by_cause, of_transaction_id);
+  elsif notice is not null then
+    perform tell_advertiser(notice, commission, by_cents, by_cause, of_transaction_id);
+  end if;
+  if by_cents = 0 then
+    return;
+  end if;
+  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
+    -by_cents, of_code_id => commission.code_id);
+  if commission.credited_at is not null then
+    perform change_balance(commission.program_id, commission.partner_id, commission.currency, -by_cents,
+      case when by_cents > 0 then 'commission_reversed' else 'reversal_returned' end, by_cause, details_of(commission, of_transaction_id),
+      of_commission_id => commission.id, of_refund_id => by_refund_id);
+  end if;
+  perform tell_commission_change(commission, by_cents, because, of_transaction_id);
+end $$;
+
+-- Details of a commission for notifications about its partner's balance.
+create or replace function details_of(commission commissions, of_transaction_id text) returns jsonb language sql immutable
+return jsonb_build_object('commission_id', (commission).id, 'transaction_id', of_transaction_id, 'currency', (commission).currency,
+  'reason', (commission).reason);

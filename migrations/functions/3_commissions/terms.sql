@@ -1,0 +1,73 @@
+-- The terms of a commission: by which rule a sale or a lead earns, and what the cap leaves.
+
+-- The rules of a partner, of their group and of everybody in a version of the program's rules.
+create or replace function rules_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
+returns setof commission_rules language sql stable rows 3 as $$
+  select r.* from (
+    select o.* from commission_rules o where o.program_id = of_program_id and o.partner_id = of_partner_id
+    union all
+    select g.* from commission_rules g where g.program_id = of_program_id and g.partner_id is null and g.group_id = of_group_id
+    union all
+    select e.* from commission_rules e where e.program_id = of_program_id and e.partner_id is null and e.group_id is null
+  ) r
+  where r.since_version <= version and (r.until_version is null or r.until_version > version)
+$$;
+
+-- The rule for a sale, or no row. The partner's own rules come before those of their group, and these before everybody's. A rule for a product
+-- comes before one for a type of sale, and that before one for all. If several products have a rule, the first product counts.
+create or replace function terms_of(
+  of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text
+) returns setof commission_rules language sql stable rows 1 as $$
+  select r.* from rules_of(of_program_id, version, of_partner_id, of_group_id) r
+  where (r.product_id is null or r.product_id = any (terms_of.product_ids))
+    and (r.sale_type is null or r.sale_type = terms_of.sale_type)
+  order by r.partner_id, r.group_id, array_position(terms_of.product_ids, r.product_id), r.sale_type
+  limit 1
+$$;
+
+-- A sale with its terms, among those of the moment when it was attributed: a rule's, or else the program's own. Fixed amounts and caps are in
+-- the program's currency, so a sale in another one has neither. Does nothing if the program had no rules then.
+create or replace function with_terms(sale sales) returns sales language plpgsql stable as $$
+begin
+  if (sale.terms_among).rules_version is null then
+    return sale;
+  end if;
+  select r.id, r.commission_bp, r.commission_duration_months,
+    case when p.currency = sale.currency then nullif(r.commission_fixed_cents, 0) end,
+    case when p.currency = sale.currency then r.lifetime_cap_cents end
+  into sale.commission_rule_id, sale.commission_bp, sale.commission_months, sale.commission_fixed_cents, sale.commission_cap_cents
+  from terms_of(sale.program_id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, sale.product_ids,
+    sale.sale_type) r
+  join programs p on p.id = r.program_id;
+  if sale.commission_rule_id is null then
+    sale.commission_bp := (sale.terms_among).commission_bp;
+    sale.commission_months := (sale.terms_among).commission_months;
+  end if;
+  return sale;
+end $$;
+
+-- What a sale may earn under its cap: the cap without what the customer's earlier sales earned before reversals. Null without a cap.
+create or replace function left_under_cap(sale sales) returns bigint language plpgsql stable as $$
+begin
+  if sale.commission_cap_cents is null then
+    return null;
+  end if;
+  return sale.commission_cap_cents - coalesce((
+    select sum(c.amount_cents) from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+    where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.currency = sale.currency
+      and (s.sale_date, s.id) < (sale.sale_date, sale.id)
+  ), 0);
+end $$;
+
+-- What a sale earns by its own terms.
+create or replace function earned_by(sale sales, first_purchase_date timestamptz) returns bigint language sql stable
+return commission_of((sale).commission_base_cents, (sale).commission_bp, (sale).commission_fixed_cents, (sale).commission_months,
+  (sale).sale_date, first_purchase_date, left_under_cap(sale));
+
+-- The rule by which a partner's lead earns: the partner's own, or else their group's. Without a row the program's own amount counts.
+create or replace function lead_terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
+returns setof commission_rules language sql stable rows 1 as $$
+  select r.* from rules_of(of_program_id, version, of_partner_id, of_group_id) r
+  where num_nonnulls(r.partner_id, r.group_id) > 0 and r.lead_commission_cents is not null
+  order by r.partner_id limit 1
+$$;

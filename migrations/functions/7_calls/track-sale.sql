@@ -1,0 +1,169 @@
+-- Records a sale of the API for `recordSale` in lib/money/sales.ts. `stem` is the beginning of a click id, for a new customer.
+create or replace function track_sale(
+  hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, stem text, is_test boolean,
+  amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
+  out key_refusal text, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
+  out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text, out is_tested boolean,
+  out program_id bigint, out wrote_webhooks boolean, out is_attributed boolean, out outbox_ids bigint[]
+) language plpgsql as $$
+#variable_conflict use_variable
+declare
+  given sales;
+  account_id text;
+  is_of_payment boolean;
+  is_bound boolean := false;
+  recorded record;
+  stored sales;
+begin
+  select k.program_id, use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), p.currency, p.processor_account_id
+  into program_id, key_refusal, program_matches, program_currency, account_id
+  from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
+  if key_refusal is distinct from '' or not program_matches then
+    return;
+  end if;
+  given.program_id := program_id;
+  given.request_id := request;
+  given.transaction_id := transaction_id;
+  given.customer_key := customer_key;
+  given.coupon := coupon;
+  given.is_test := is_test;
+  given.amount_cents := amount_cents;
+  given.commission_base_cents := amount_cents - tax_cents;
+  given.currency := currency;
+  given.sale_type := sale_type;
+  given.payment_status := 'paid';
+  given.is_recurring := is_recurring;
+  given.subscription_id := subscription_id;
+  given.additional_data := additional_data;
+  -- A customer whose key only a browser said gives way to a valid click.
+  select c.id into given.customer_id from customers c
+  where c.program_id = track_sale.program_id and c.customer_key = track_sale.customer_key
+    and (c.key_unverified_since is null or of_click_id is null);
+  given.is_test := is_test or given.customer_id is null and of_click_id is null and signed_up_as_test(program_id, customer_key);
+  is_of_payment := account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_';
+  if is_of_payment then
+    given.transaction_id := known_transaction(given, account_id);
+  end if;
+  if given.customer_id is null or coupon is not null then
+    is_bound := given.customer_id is null;
+    given := with_buyer(given, account_id, of_click_id, stem);
+    is_bound := is_bound and given.customer_id is not null and not given.is_test;
+  end if;
+  recorded := record_sale(given, false);
+  stored := recorded.sale;
+  -- Enters the refunds of before the sale was known here, or had its customer.
+  if is_of_payment then
+    perform settle_reversals(stored);
+  elsif not recorded.inserted and stored.refunded_cents > 0 then
+    perform settle_refunds(stored.program_id, stored.id, null);
+  end if;
+  if is_bound then
+    perform attribute_to_customer(account_id, program_id, given.customer_id);
+  end if;
+  is_recorded := recorded.inserted or stored.request_id is not distinct from request;
+  if not is_recorded then
+    -- Corrections of the processor are no difference between two calls.
+    same_payload := stored.customer_key is not distinct from customer_key and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
+  end if;
+  is_tested := given.is_test;
+  -- A test creates no customer, but a code would bring one.
+  is_attributed := stored.customer_id is not null or is_tested and given.code_id is not null;
+  sale_id := stored.id;
+  customer_id := stored.customer_id;
+  commission_id := recorded.commission_id;
+  commission_cents := recorded.commission_cents;
+  wrote_webhooks := wrote_webhook();
+  outbox_ids := written_outbox_ids();
+end $$;
+
+-- Whether a customer key signed up as a test within a day, as by a test link. A sale of nobody else with this key is then a test too.
+create or replace function signed_up_as_test(of_program_id bigint, of_customer_key text) returns boolean language sql stable
+return exists (
+  select from affiliate_lead_events e
+  where e.program_id = of_program_id and e.is_test and e.lead_timestamp > now() - interval '1 day' and e.customer_key = of_customer_key
+);
+
+-- The transaction id of the sale that a call means by one of the processor's ids: of the sale that is known to be of the same payment, else the id
+-- itself. Until this transaction ends, no event about the payment is applied.
+create or replace function known_transaction(given sales, of_account_id text) returns text language plpgsql as $$
+declare
+  known sales;
+begin
+  perform lock_payments(of_account_id, array[given.transaction_id]);
+  known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
+  return case when known.program_id = given.program_id then known.transaction_id else given.transaction_id end;
+end $$;
+
+-- A sale whose customer the key alone does not decide, with what its click and its code say: the customer, the code and the steps.
+create or replace function with_buyer(given sales, account_id text, of_click_id text, stem text) returns sales language plpgsql as $$
+begin
+  if given.customer_id is null and of_click_id is null then
+    given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
+  elsif given.customer_id is null then
+    given := with_clicked_customer(given, account_id, of_click_id, stem);
+  end if;
+  if given.coupon is null then
+    return given;
+  end if;
+  given := with_code(given, null, now());
+  if given.customer_id is null and given.code_id is not null and may_bind_customer(given) then
+    perform lock_given_names(account_id, given.customer_key, of_click_id, null);
+    given.customer_id := add_customer_of_code(given, stem, null, now());
+  end if;
+  return given;
+end $$;
+
+-- A sale with the customer of its click, to whom the key is bound, and the steps.
+create or replace function with_clicked_customer(given sales, account_id text, of_click_id text, stem text) returns sales language plpgsql as $$
+declare
+  is_key_known boolean := exists (select from customers c where c.program_id = given.program_id and c.customer_key = given.customer_key);
+  valid_after timestamptz := (select window_start(now(), p.cookie_window_days) from programs p where p.id = given.program_id);
+begin
+  if given.is_test then
+    select c.id into given.customer_id from customers c
+    where c.program_id = given.program_id and (c.click_id = of_click_id and c.last_click_at > valid_after
+      or c.customer_key = given.customer_key)
+    order by c.click_id = of_click_id desc limit 1;
+  elsif may_bind_customer(given) then
+    perform lock_given_names(account_id, given.customer_key, of_click_id, null);
+    given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, stem, valid_after);
+  end if;
+  given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
+  -- Looked for here, because a click that was found would pay for it above.
+  if (given.customer_id is null or is_key_known) and given.resolution @> '{"steps": [["click_id", "expired"]]}' then
+    select given.resolution || expired_click(c, now()) into given.resolution from customers c
+    where c.program_id = given.program_id and c.click_id = of_click_id;
+  end if;
+  return given;
+end $$;
+
+-- Whether a sale may give its customer key to somebody: a test sale may not, nor one that is refused as a duplicate, unless this gives the stored
+-- sale its customer.
+create or replace function may_bind_customer(given sales) returns boolean language sql stable
+return not given.is_test and not exists (
+  select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
+    and (s.customer_id is not null or s.customer_key <> given.customer_key)
+);
+
+-- The resolution of a sale call that its key alone did not decide: whether the key was known before (a browser said it), and what the click id
+-- found.
+create or replace function steps_of_click(of_program_id bigint, is_key_known boolean, of_click_id text, found_id bigint) returns jsonb
+language sql stable as $$
+  select case when outcome in ('found', 'second_customer') or not is_key_known or found.id is null then tried
+    else with_step(tried, 'unverified_customer_key', 'found') end
+    || jsonb_build_object('window_days', (select p.cookie_window_days from programs p where p.id = of_program_id))
+  from (
+    select f.id, f.click_id, f.key_unverified_since from (select) one left join customers f on f.program_id = of_program_id and f.id = found_id
+  ) found
+  cross join lateral (
+    select case
+      when found.click_id = of_click_id then 'found'
+      when found.id is not null and not (is_key_known and found.key_unverified_since is not null) then 'second_customer'
+      when exists (select from customers c where c.program_id = of_program_id and c.click_id = of_click_id) then 'expired'
+      else 'unknown'
+    end as outcome
+  ) clicked
+  cross join lateral (
+    select with_step(with_step(null, 'customer_key', case when is_key_known then 'unverified' else 'unknown' end), 'click_id', outcome) as tried
+  ) steps
+$$;
