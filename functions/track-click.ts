@@ -71,7 +71,7 @@ for (const path of ['/', '/api/v1/track/click']) {
           }),
         })
       }
-      click.visitor = await visitorHash(c.env.PROXY_SECRET, visitorAddress(c))
+      click.visitor = visitorHash(c.env.PROXY_SECRET, visitorAddress(c))
       const recorded = await recordClick(db, click, clickIdOrNull(body.existing_click_id))
       countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
       return c.json({ success: true, ...recorded })

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type IncomingMessage, request as send } from 'node:http'
@@ -10,6 +11,7 @@ import { freePort } from '../lib/serve/embedded-postgres.ts'
 import type { OutboxMessage } from '../lib/notifications/outbox.ts'
 import { openChannels } from '../lib/serve/channels.ts'
 import { fetchOutside } from '../lib/serve/outside.ts'
+import { hmac } from '../lib/hmac.ts'
 import { openGeoFile } from '../lib/serve/geo.ts'
 import { openPool } from '../lib/serve/postgres.ts'
 import { openRateLimits } from '../lib/serve/rate-limits.ts'
@@ -285,7 +287,7 @@ describe('requests and answers are as those of Node itself', async () => {
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
 
   test.each<[string, string, { body?: string | Buffer; headers?: Record<string, string | string[]> }, object]>([
-    ['POST', '/text', { body: 'täxt' }, { text: 'täxt', 'content-type': 'text/plain;charset=UTF-8' }],
+    ['POST', '/text', { body: 'täxt' }, { text: 'täxt', 'content-type': 'text/plain; charset=UTF-8' }],
     ['POST', '/text', { body: '\ufeffx' }, { text: 'x' }],
     ['POST', '/text', { body: Buffer.from([0x61, 0xff]) }, { text: 'a\ufffd' }],
     ['POST', '/text', { body: '' }, { text: '', 'content-length': '0' }],
@@ -336,22 +338,11 @@ describe('requests and answers are as those of Node itself', async () => {
   })
 })
 
-test.each(['SHA-1', 'SHA-256', 'SHA-384', 'SHA-512'])('an HMAC with %s is that of Node itself', async (hash) => {
-  const bytes = Buffer.from('--what is signed--').subarray(2, -2)
-  const algorithm = { name: 'HMAC', hash }
-  const keyFor = (usages: KeyUsage[]) => crypto.subtle.importKey('raw', Buffer.from('secret'), algorithm, false, usages)
-  const key = await keyFor(['sign', 'verify'])
-  for (const data of [
-    bytes,
-    new Uint8Array(bytes).buffer,
-    new DataView(bytes.buffer, bytes.byteOffset, bytes.length),
-  ]) {
-    const signature = await crypto.subtle.sign('HMAC', key, data)
-    expect(signature).toBeInstanceOf(ArrayBuffer)
-    expect(await crypto.subtle.verify('HMAC', key, signature, bytes)).toBe(true)
-    expect(await crypto.subtle.sign({ name: 'HMAC' }, key, data)).toEqual(signature)
-  }
-  await expect(crypto.subtle.sign('HMAC', await keyFor(['verify']), bytes)).rejects.toThrow('Unable to use this key')
+test.each([
+  ['secret', 'text'],
+  ['s'.repeat(100), 'ü€'],
+])('an HMAC with %s is that of Node itself', (secret, signed) => {
+  expect(Buffer.from(hmac(secret, signed))).toEqual(createHmac('sha256', secret).update(signed).digest())
 })
 
 test('what is to be told within a moment goes to the consumer in one call, which each caller hears of for its own', async () => {

@@ -24,7 +24,7 @@ export async function webhookSecret(
 ): Promise<string> {
   if (!WEBHOOK_SECRET) throw new Error('WEBHOOK_SECRET is not set. Deploy the function with it.')
   const name = `secret ${secret_number} of webhook endpoint ${endpoint_id} of program ${program_id}`
-  const bytes = new Uint8Array(await hmac(WEBHOOK_SECRET, name))
+  const bytes = hmac(WEBHOOK_SECRET, name)
   return `whsec_${btoa(String.fromCharCode(...bytes))}`
 }
 

@@ -3,7 +3,6 @@ import { secretsOf } from '../commands/deploy/plan.ts'
 import type { Postgres } from '../database.ts'
 import { type FunctionEntry, readFunctions } from '../commands/wrangler-file.ts'
 import { type OwnChannels, openChannels } from './channels.ts'
-import { ownRequest } from './messages.ts'
 import { fetchOutside } from './outside.ts'
 import type { RateLimits } from './rate-limits.ts'
 
@@ -80,7 +79,7 @@ export async function loadFunctions(options: {
       const { module, env } = find(name)
       const answer = module[entrypoints.parse(exported)]?.fetch
       if (!answer) throw new Error(`${name} has no entry point ${exported}.`)
-      return await answer(ownRequest(url, init), env, scheduledContext(name))
+      return await answer(new Request(url, init), env, scheduledContext(name))
     },
   })
   const scheduledContext = (name: string) => ({

@@ -1,19 +1,19 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo, BlockList } from 'node:net'
+import { getRequestListener } from '@hono/node-server'
 import { ApiError, errorResponse } from '../errors.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import type { Context, Service } from './functions.ts'
 import type { Place } from './geo.ts'
-import { LightHeaders, LightResponse, makeRequest, useLightMessages } from './messages.ts'
-import { signInOwnThread } from './signatures.ts'
 import { isTrusted, visitorAddress } from './visitor-address.ts'
 
 /** A byte more than any function takes, which is how it learns that there was more. */
 const mostBodyBytes = 1024 * 1024 + 1
 
-/** What only the edge may say, and what a proxy says to this process alone. */
-const notFromVisitors = /^(cf-|cloudfront-|x-forwarded-|x-geo-|x-real-ip$|forwarded$|true-client-ip$)/
+/** Headers that only the edge or a proxy may set, and those that tell how the body came, which is read here. */
+const notForFunctions =
+  /^(cf-|cloudfront-|x-forwarded-|x-geo-|x-real-ip$|forwarded$|true-client-ip$|content-length$|transfer-encoding$)/i
 
 export interface RunningServer {
   port: number
@@ -38,8 +38,6 @@ export async function startServer(options: {
   placeOf: (address: string) => Place
 }): Promise<RunningServer> {
   const { service, baseUrl, trusted, placeOf } = options
-  useLightMessages()
-  signInOwnThread()
   const background = new Set<Promise<unknown>>()
   const context: Context = {
     waitUntil(work) {
@@ -53,26 +51,31 @@ export async function startServer(options: {
   let stopping = false
   const open = new Set<IncomingMessage>()
 
-  async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const { request, isWhole } = await requestOf(incoming, { baseUrl, trusted, placeOf })
-    const response = request ? await service.answer(request, context) : badRequest()
-    // A connection with a body that nobody read is of no use, and one of a process that stops is not to be used again.
-    await write(response, outgoing, !isWhole || stopping)
-    if (!isWhole) incoming.destroy()
-  }
-
   const server = createServer((incoming, outgoing) => {
     open.add(incoming)
     incoming.on('error', () => {})
     outgoing.on('error', () => {})
-    answer(incoming, outgoing)
-      .catch((error: unknown) => {
-        if (incoming.errored || outgoing.destroyed) return
-        logFailure('request', error)
-        if (outgoing.headersSent) outgoing.destroy()
-        else outgoing.writeHead(500, { 'content-type': 'application/json' }).end(internalError)
-      })
-      .finally(() => open.delete(incoming))
+    const address = addressOf(incoming, baseUrl)
+    const answer = async (request: Request): Promise<Response> => {
+      if (address === undefined) return badRequest()
+      Object.assign(request, { cf: await prepare(incoming, { trusted, placeOf }) })
+      return await service.answer(request, context)
+    }
+    incoming.url = address ?? baseUrl
+    const listener = getRequestListener(
+      async (request) => {
+        const response = await answer(request).catch((error: unknown) => {
+          if (!incoming.errored && !outgoing.destroyed) logFailure('request', error)
+          return internalError()
+        })
+        // A client can't reuse a connection with an unread body, and must not reuse one of a process that stops.
+        if (stopping || !incoming.complete) outgoing.setHeader('connection', 'close')
+        if (!incoming.complete) outgoing.on('finish', () => incoming.destroy())
+        return response
+      },
+      { autoCleanupIncoming: false },
+    )
+    void listener(incoming, outgoing).finally(() => open.delete(incoming))
   })
   // Longer than proxies keep theirs, so that none sends into a connection that is just closed.
   server.keepAliveTimeout = 75_000
@@ -124,45 +127,47 @@ async function closeServer(server: Server): Promise<void> {
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
 
-const internalError = JSON.stringify({
-  success: false,
-  error: { code: 'internal_error', message: 'Something went wrong on our side.' },
-})
-
+const internalError = () => errorResponse(new ApiError('internal_error', 'Something went wrong on our side.'))
 const badRequest = () =>
   errorResponse(new ApiError('invalid_request', 'The address or method of this request cannot be read.'))
 
-/** The request as functions take it; undefined where it cannot be one. `isWhole` tells whether its body was read to the end. */
-async function requestOf(
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+
+/** Returns the request's URL at the service's own origin, or undefined if functions can't take the request. */
+function addressOf({ method = 'GET', url = '/' }: IncomingMessage, baseUrl: string): string | undefined {
+  const address = methods.has(method) && url.startsWith('/') ? URL.parse(baseUrl + url) : null
+  return address ? address.origin + address.pathname + address.search : undefined
+}
+
+/** Reads the body and replaces the headers that only the edge may set. Returns the visitor's place. */
+async function prepare(
   incoming: IncomingMessage,
-  { baseUrl, trusted, placeOf }: { baseUrl: string; trusted: BlockList; placeOf: (address: string) => Place },
-): Promise<{ request: Request | undefined; isWhole: boolean }> {
-  const { method, rawHeaders } = incoming
+  { trusted, placeOf }: { trusted: BlockList; placeOf: (address: string) => Place },
+): Promise<Place> {
+  const { headers, rawHeaders, method } = incoming
   const from = incoming.socket.remoteAddress ?? ''
-  const isFromProxy = isTrusted(from, trusted)
-  const address = visitorAddress(from, incoming.headers, trusted)
-  const { body, isWhole } =
-    method === 'GET' || method === 'HEAD' ? { body: null, isWhole: true } : await readBody(incoming)
-  const values = new Map<string, string>()
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = (rawHeaders[index] ?? '').toLowerCase()
-    if (notFromVisitors.test(name)) continue
-    const value = rawHeaders[index + 1] ?? ''
-    const before = values.get(name)
-    values.set(name, before === undefined ? value : `${before}${name === 'cookie' ? ';' : ','} ${value}`)
-  }
-  // Its body has been read, however it came.
-  values.delete('transfer-encoding')
-  if (body) values.set('content-length', String(body.length))
-  // An address of this machine is counted like any other: all visitors have it where the proxy is not told of.
+  const address = visitorAddress(from, headers, trusted)
+  // All visitors have an address of this machine if TRUST_PROXY lacks the proxy, so it is counted like any other.
   const isOfThisMachine = address === '::1' || address.startsWith('127.')
-  values.set('cf-connecting-ip', isOfThisMachine ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address)
-  const cf = isFromProxy ? { ...placeOf(address), ...toldPlace(incoming) } : placeOf(address)
-  return { request: makeRequest(incoming, baseUrl, { headers: new LightHeaders(values), body, cf }), isWhole }
+  const own: Record<string, string> = {
+    'cf-connecting-ip': isOfThisMachine ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address,
+  }
+  const place = isTrusted(from, trusted) ? { ...placeOf(address), ...toldPlace(headers) } : placeOf(address)
+  if (method !== 'GET' && method !== 'HEAD') {
+    const rawBody = await readBody(incoming)
+    own['content-length'] = String(rawBody.length)
+    Object.assign(incoming, { rawBody })
+  }
+  // The request that functions get reads some headers from the one and some from the other.
+  const kept = Object.entries(headers).filter(([name]) => !notForFunctions.test(name))
+  incoming.headers = { ...Object.fromEntries(kept), ...own }
+  incoming.rawHeaders = rawHeaders.filter((_, at) => !notForFunctions.test(rawHeaders[at - (at % 2)] ?? ''))
+  incoming.rawHeaders.push(...Object.entries(own).flat())
+  return place
 }
 
 /** Where the proxy says that the visitor is, in UTF-8. */
-function toldPlace({ headers }: IncomingMessage): Place {
+function toldPlace(headers: IncomingHttpHeaders): Place {
   const told = (['country', 'region', 'city'] as const).flatMap((name) => {
     const value = headers[`x-geo-${name}`]
     return typeof value === 'string' && value !== '' ? [[name, Buffer.from(value, 'latin1').toString('utf8')]] : []
@@ -170,47 +175,21 @@ function toldPlace({ headers }: IncomingMessage): Place {
   return Object.fromEntries(told)
 }
 
-function readBody(incoming: IncomingMessage): Promise<{ body: Buffer<ArrayBuffer>; isWhole: boolean }> {
-  const { promise, resolve, reject } = Promise.withResolvers<{ body: Buffer<ArrayBuffer>; isWhole: boolean }>()
-  const chunks: Buffer<ArrayBuffer>[] = []
+/** Reads a body up to one byte more than any function takes. */
+function readBody(incoming: IncomingMessage): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+  const chunks: Buffer[] = []
   let length = 0
-  const bodyOf = () => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks))
-  incoming.on('data', (chunk: Buffer<ArrayBuffer>) => {
-    if (length >= mostBodyBytes) return
+  incoming.on('data', (chunk: Buffer) => {
     chunks.push(chunk)
     length += chunk.length
     if (length < mostBodyBytes) return
     incoming.pause()
-    resolve({ body: bodyOf(), isWhole: false })
+    resolve(Buffer.concat(chunks))
   })
-  incoming.on('end', () => resolve({ body: bodyOf(), isWhole: true }))
+  incoming.on('end', () => resolve(Buffer.concat(chunks)))
   incoming.on('error', reject)
-  incoming.on('close', () => {
-    if (!incoming.complete) reject(new Error('The connection was closed before the body was there.'))
-  })
   return promise
-}
-
-async function write(response: Response, outgoing: ServerResponse, closes: boolean): Promise<void> {
-  const parts = LightResponse.partsOf(response)
-  if (parts) {
-    const { status, headers, body } = parts
-    if (closes) headers.push('connection', 'close')
-    outgoing.writeHead(status, headers).end(body ?? undefined)
-    return
-  }
-  if (closes) outgoing.setHeader('connection', 'close')
-  for (const [name, value] of response.headers) if (name !== 'set-cookie') outgoing.setHeader(name, value)
-  const cookies = response.headers.getSetCookie()
-  if (cookies.length > 0) outgoing.setHeader('set-cookie', cookies)
-  outgoing.writeHead(response.status)
-  if (response.body) {
-    for await (const chunk of response.body) {
-      if (!outgoing.write(chunk)) await Promise.race([once(outgoing, 'drain'), once(outgoing, 'close')])
-      if (outgoing.destroyed) return
-    }
-  }
-  outgoing.end()
 }
 
 /** The name and place of an error, never its message, which can quote a row. */

@@ -1,3 +1,4 @@
+import { bytesToHex } from '@noble/hashes/utils.js'
 import { retryOnce, violatedConstraint } from '../database.ts'
 import { hmac } from '../hmac.ts'
 
@@ -21,8 +22,7 @@ export async function retryBinding<Result>(attempt: () => Promise<Result>): Prom
  * lower case, NFKC), under the secret EMAIL_HASH_KEY.
  */
 export async function emailHash(secret: string, email: string): Promise<string> {
-  const digest = await hmac(secret, normalised(email))
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
+  return bytesToHex(hmac(secret, normalised(email)))
 }
 
 const normalised = (email: string) => email.trim().normalize('NFKC').toLowerCase()

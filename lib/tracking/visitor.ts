@@ -30,10 +30,10 @@ export function visitorLocation(request: Request & { cf?: EdgeLocation }, visito
  * What a click keeps of its visitor's address (counted as in a limit): 48 bits of a hash with a secret key, another each month, so that
  * many signups from one address are seen and no address can be read from it. Null where the address is not counted.
  */
-export async function visitorHash(secret: string | undefined, address: string | undefined): Promise<number | null> {
+export function visitorHash(secret: string | undefined, address: string | undefined): number | null {
   if (!secret || !address) return null
-  const bytes = new DataView(await hmac(secret, `visitor ${new Date().toISOString().slice(0, 7)} ${address}`))
-  return bytes.getUint16(0) * 2 ** 32 + bytes.getUint32(2)
+  const hash = hmac(secret, `visitor ${new Date().toISOString().slice(0, 7)} ${address}`)
+  return hash.subarray(0, 6).reduce((number, byte) => number * 256 + byte, 0)
 }
 
 interface Device {

@@ -40,7 +40,7 @@ export async function visit(
     partner_code: code,
     device_type: device,
     user_agent: device === 'bot' ? 'Examplebot/1.0' : 'Mozilla/5.0',
-    visitor: await visitorHash(hashSecret, address),
+    visitor: visitorHash(hashSecret, address),
   }
   const { click_id } = await recordClick(db, click, null)
   const keyHash = await apiKeyHash(`Bearer ${program.apiKey}`)
