@@ -1,7 +1,7 @@
--- Codes of partners: which one a sale names, and whose the sale is by it.
+-- Codes of partners: which one a sale names, and who gets the sale by it.
 
--- The code that counts for what was bought at `at`, by its text or else by the first of Stripe's promotion codes that does, and what was found of it: the
--- word for its step in a resolution.
+-- Finds the code that counts for a purchase at `bought_at`, by its text or else by the first valid one of Stripe's promotion codes. `outcome` is the
+-- word for this step in a resolution.
 create or replace function find_code(
   of_program_id bigint, named text, promotion_ids text[], bought_at timestamptz, out code_id bigint, out code text, out outcome text
 ) language plpgsql stable as $$
@@ -38,7 +38,7 @@ end $$;
 create or replace function knows_promotions(of_account_id text) returns boolean language sql stable
 return exists (select from partner_codes k where k.account_id = of_account_id and k.promotion_code_id is not null);
 
--- A sale that names a code, with the one that counts (or null) and the step about it in its resolution.
+-- Returns a sale that names a code with the code that counts, or null, and with the step about it in its resolution.
 create or replace function with_code(given sales, promotion_ids text[], bought_at timestamptz) returns sales language plpgsql stable as $$
 declare
   named record;
@@ -50,7 +50,7 @@ begin
   return given;
 end $$;
 
--- Makes the customer whom a code alone brought, with a click id that no click had, or answers the one who has this key meanwhile.
+-- Creates the customer whom a code alone brought, with a click id that no click had. Returns the customer who has this key meanwhile, if any.
 create or replace function add_customer_of_code(given sales, stem text, new_email_hash bytea, bought_at timestamptz) returns bigint
 language plpgsql as $$
 declare
@@ -67,8 +67,8 @@ begin
   return customer;
 end $$;
 
--- Whose a customer's sale is that names a code, or whose first purchase went by one: where a link of another partner brought them, the program's setting
--- decides. `code_id` is null where no code of the sale's partner was named. The caller has locked the customer.
+-- Decides who gets a sale that names a code, or whose customer first bought by one. If a link of another partner brought the customer, the
+-- program's setting decides. `code_id` is null if no code of the sale's partner was named. The caller has locked the customer.
 create or replace function decide_by_code(
   given sales, of_customer_id bigint, inout resolution jsonb, out code_id bigint, out partner_id bigint
 ) language plpgsql stable as $$
@@ -95,8 +95,7 @@ begin
   end if;
 end $$;
 
--- A code for a partner, or the one that they have already, valid again where it was revoked. `taken` says whose it is otherwise, or that the partner is
--- not there, with nothing done.
+-- Creates a code for a partner, or makes their own code valid again. `refusal` says why nothing was done, and `held_by` who has the code.
 create or replace function make_code(
   of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text,
   out code_id bigint, out refusal text, out held_by text
@@ -136,7 +135,7 @@ begin
   end if;
 end $$;
 
--- Revokes a code, once. Says whether the program has it.
+-- Revokes a code once. Returns whether the program has it.
 create or replace function revoke_code(of_program_id bigint, of_code_id bigint) returns boolean language plpgsql as $$
 begin
   update partner_codes k set revoked_at = coalesce(k.revoked_at, now()) where k.program_id = of_program_id and k.id = of_code_id;

@@ -44,8 +44,8 @@ begin
 end $$;
 create or replace trigger customers_sound after insert or update on customers for each row execute function refuse_unsound_customer();
 
--- Makes a second customer, with the link and partner of a click and a click id of its own, for a key that is not known, where the
--- click's customer carries another: two people on one computer. Does nothing where the last click was not after `valid_after`.
+-- Creates a second customer for an unknown key if the click's customer carries another key: two people on one computer. The second customer has
+-- the click's link and partner, and a click id of its own. Does nothing if the latest click was not after `valid_after`.
 create or replace function add_second_customer(
   of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamptz
 ) returns void language plpgsql as $$
@@ -58,8 +58,8 @@ begin
   on conflict (program_id, customer_key) where customer_key is not null do nothing;
 end $$;
 
--- Takes a key that a browser left at some customer away from there, for whoever calls with a valid click of somebody else: what a server says of
--- its own click outranks a browser.
+-- Takes an unverified key, which only a browser gave its customer, away for a call with a valid click of somebody else: a server's word about
+-- its own click outranks a browser's.
 create or replace function take_unverified_key(of_program_id bigint, of_key text, for_click_id text, valid_after timestamptz)
 returns void language plpgsql as $$
 begin
@@ -78,9 +78,8 @@ begin
     );
 end $$;
 
--- The customer that a key is of, or is to be: the one who has it, unless a browser left it there and the click is another's; else the one of a
--- click after `valid_after`, where they have no key; else, where they have another, a second customer, who is made with the key. Null where
--- there is none.
+-- Finds the customer for a key: the one who has it, unless the key is unverified and the click is another customer's; else the customer of a click
+-- after `valid_after` if they have no key; else a second customer, created with the key. Null if there is none.
 create or replace function find_customer(of_program_id bigint, of_key text, of_click_id text, stem text, valid_after timestamptz)
 returns bigint language plpgsql as $$
 declare
@@ -108,7 +107,7 @@ begin
   end loop;
 end $$;
 
--- Gives a key that is not known to the customer of a click, or to a second one, and returns the customer who has it.
+-- Gives an unknown key to the customer of a click, or to a second one, and returns the customer who has it.
 create or replace function bind_customer(of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamptz)
 returns bigint language plpgsql as $$
 declare

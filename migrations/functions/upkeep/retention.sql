@@ -113,11 +113,10 @@ begin
   delete from processor_payments p
   where p.created_at between now() - interval '120 days' and now() - interval '90 days'
     and not exists (
-      select from programs g
+      select from programs_of_account(p.account_id) g
       join sales s on s.program_id = g.id and s.transaction_id = any (ids_of_payment(p.account_id, array[p.payment_id]))
-      where p.account_id in (g.processor_account_id, g.processor_former_account_id)
     )
-    and exists (select from programs g where p.account_id in (g.processor_account_id, g.processor_former_account_id));
+    and exists (select from programs_of_account(p.account_id));
   get diagnostics deleted = row_count;
   return deleted;
 end $$;
