@@ -43,7 +43,7 @@ function nextFiles(): SqlFile[] {
 
 /**
  * Three callers that repeat a click, a lead, a sale, a partial refund and a read until `stop`. They repeat a call that is answered 503, as
- * the client library does. They keep what was acknowledged, and every other refusal.
+ * the client library does. They keep every acknowledged call and every other refusal.
  */
 function startLoad() {
   const { apiKey, partnerCode, programId, dashboardToken } = sandbox

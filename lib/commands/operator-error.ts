@@ -1,2 +1,2 @@
-/** An error whose message tells the operator what went wrong and what to do. It is shown without a stack trace. */
+/** An error with a message for the operator: the problem and its remedy. Commands show it without a stack trace. */
 export class OperatorError extends Error {}

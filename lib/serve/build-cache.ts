@@ -18,7 +18,7 @@ export const root = fileURLToPath(new URL('../../', import.meta.url))
 const packages = path.join(root, 'node_modules')
 /** As deep as this file, so that `../../` is the root for built files too. */
 const folder = path.join(packages, '.svc')
-/** The last one is where npm lists the installed packages. */
+/** Inputs of a build. The last one is npm's list of installed packages. */
 const sources = ['functions', 'lib', 'tracker/src', 'tracker/dist', 'wrangler.toml', 'node_modules/.package-lock.json']
 const cachedMilliseconds = 24 * 3_600_000
 

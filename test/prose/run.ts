@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { readOptions } from '../../lib/commands/command.ts'
 import { check } from './rules.ts'
 import { textsOf } from './texts.ts'
 
@@ -7,7 +8,8 @@ import { textsOf } from './texts.ts'
  * Checks the prose of documents, comments, pages, messages and commit subjects, and ends with 1 if a sentence breaks a rule.
  * `node test/prose/run.ts PATH…` checks these files or folders only.
  */
-const paths = process.argv.slice(2)
+const usage = 'npm run prose -- [PATH…]    checks the prose of these files or folders, or of all and of commit subjects'
+const { positionals: paths } = readOptions(usage, { allowPositionals: true })
 const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).split('\n').filter(Boolean)
 
 /** Files that a tool writes, data, and licenses of other projects. */
