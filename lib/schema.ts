@@ -45,6 +45,8 @@ export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
+export type TotalSpan = "day" | "month";
+
 export interface Accounts {
   access_token: string | null;
   access_token_expires_at: Timestamp | null;
@@ -323,38 +325,6 @@ export interface DailyTotals {
   slot: number;
 }
 
-export interface GroupedDays {
-  bot_clicks: Int8;
-  clicks: Int8;
-  commission_cents: Int8;
-  conversions: Int8;
-  currency: string;
-  day: Timestamp;
-  grouping_name: GroupingName;
-  leads: Int8;
-  program_id: Int8;
-  refunded_cents: Int8;
-  revenue_cents: Int8;
-  sales: Int8;
-  value: string;
-}
-
-export interface GroupedMonths {
-  bot_clicks: Int8;
-  clicks: Int8;
-  commission_cents: Int8;
-  conversions: Int8;
-  currency: string;
-  grouping_name: GroupingName;
-  leads: Int8;
-  month: Timestamp;
-  program_id: Int8;
-  refunded_cents: Int8;
-  revenue_cents: Int8;
-  sales: Int8;
-  value: string;
-}
-
 export interface GroupedQuarters {
   currency: string;
   day: Timestamp;
@@ -363,6 +333,23 @@ export interface GroupedQuarters {
   program_id: Int8;
   quarters: number[];
   sums: ArrayType<Int8>;
+  value: string;
+}
+
+export interface GroupedTotals {
+  bot_clicks: Int8;
+  clicks: Int8;
+  commission_cents: Int8;
+  conversions: Int8;
+  currency: string;
+  grouping_name: GroupingName;
+  leads: Int8;
+  program_id: Int8;
+  refunded_cents: Int8;
+  revenue_cents: Int8;
+  sales: Int8;
+  span: TotalSpan;
+  starts: Timestamp;
   value: string;
 }
 
@@ -1026,9 +1013,8 @@ export interface DB {
   customers_expired: CustomersExpired;
   daily_money: DailyMoney;
   daily_totals: DailyTotals;
-  grouped_days: GroupedDays;
-  grouped_months: GroupedMonths;
   grouped_quarters: GroupedQuarters;
+  grouped_totals: GroupedTotals;
   idempotency_keys: IdempotencyKeys;
   invitation_mails: InvitationMails;
   join_pages: JoinPages;
@@ -1301,7 +1287,7 @@ export interface DatabaseFunctions {
     row: { of_metric: string | null; breakdown: string | null; value: string | null; label: string | null; values: number | null; amount: number | null; clicks: number | null }
   }
   read_groups: {
-    arguments: { of_program_id: number | null; by_name: unknown | null; metrics: (unknown)[] | null; sort_by: string | null; is_ascending: boolean | null; max_groups: number | null; of_currency: string | null; first_day: string | null; last_day: string | null; every: string | null; zone: string | null }
+    arguments: { of_program_id: number | null; by_name: unknown | null; metrics: (unknown)[] | null; sort_metrics: (unknown)[] | null; is_ascending: boolean | null; max_groups: number | null; of_currency: string | null; first_day: string | null; last_day: string | null; every: string | null; zone: string | null }
     row: { place: number | null; value: string | null; label: string | null; starts: Date | null; starts_local: string | null; clicks: number | null; bot_clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
   }
   read_partner_campaigns: {
@@ -1313,8 +1299,8 @@ export interface DatabaseFunctions {
     row: { day: string | null; currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; partners: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
   }
   read_series: {
-    arguments: { of_program_id: number | null; filters: string | null; previous_from: Date | null; current_from: Date | null; until: Date | null; every: string | null; of_currency: string | null; moment: Date | null }
-    row: { starts: Date | null; is_before: boolean | null; clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
+    arguments: { of_program_id: number | null; filters: string | null; starts: (Date)[] | null; until: Date | null; days_before: number | null; of_currency: string | null; moment: Date | null }
+    row: { n: number | null; is_before: boolean | null; metric: string | null; amount: number | null; read_from: Date | null }
   }
   record_webhook_attempts: {
     arguments: { attempts: string | null }
@@ -1477,10 +1463,10 @@ export const functionCalls: {
   preview_rule: { text: 'select * from preview_rule($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added', 'from_time', 'until'] },
   preview_rules: { text: 'select * from preview_rules($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules', 'from_time', 'until'] },
   read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values'] },
-  read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_by', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },
+  read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_metrics', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },
   read_partner_campaigns: { text: 'select * from read_partner_campaigns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'filters', 'from_time', 'until', 'of_currency', 'max_values'] },
   read_performance: { text: 'select * from read_performance($1, $2, $3, $4, $5)', names: ['of_program_id', 'previous_from', 'current_from', 'until', 'at'] },
-  read_series: { text: 'select * from read_series($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'filters', 'previous_from', 'current_from', 'until', 'every', 'of_currency', 'moment'] },
+  read_series: { text: 'select * from read_series($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'starts', 'until', 'days_before', 'of_currency', 'moment'] },
   record_webhook_attempts: { text: 'select * from record_webhook_attempts($1)', names: ['attempts'] },
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
   refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },

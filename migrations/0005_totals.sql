@@ -41,22 +41,26 @@ create table daily_money (
 create index daily_totals_unfolded_idx on daily_totals (day) where slot > 0;
 create index daily_money_unfolded_idx on daily_money (day) where slot > 0;
 
--- Totals by what a click was: its link, its place, its device, where it came from, what its link named. They are kept by the counting, so
--- that no call writes them (functions/groupings.sql): a click's from uncounted_clicks, a lead's, sale's and commission's from
--- uncounted_figures. `all` is a program's whole, of which the part that a grouping does not list had no such value.
+-- Totals by the values of clicks: the link, the country, the device, the referring site, the campaign. No call writes them. The counting does
+-- (functions/reads/counting.sql), from uncounted_clicks and uncounted_figures. `all` is the whole of a program. A click without a value of a
+-- grouping counts for `all` alone, so readers subtract to find what had no value.
 create type grouping_name as enum (
   'all', 'partner', 'link', 'code', 'country', 'device', 'browser', 'referrer', 'page',
   'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'
 );
 create type grouped_metric as enum ('clicks', 'bot_clicks', 'leads', 'conversions', 'sales', 'revenue', 'commission', 'refunded');
 
--- A day (UTC) of one value. Counts stand with the currency that the program has; what has money in others has a row for each. Of a day the first
--- 200 values of a grouping after `device` have rows of their own, and what comes beyond has one whose value is empty. What was moved to
--- another day or link can leave less than nothing.
-create table grouped_days (
+create type total_span as enum ('day', 'month');
+
+-- One value in a day or a month (UTC). A month spares reads of long ranges the rows of its days. Counts have the program's currency, and
+-- money in another currency has a row of its own. Of each grouping after `device`, the first 200 values of a day have their own rows, and a row
+-- with an empty value holds all others. A correction can leave a negative figure.
+create table grouped_totals (
   program_id bigint not null,
   grouping_name grouping_name not null,
-  day date not null,
+  span total_span not null,
+  -- The first day.
+  starts date not null,
   value text not null,
   currency currency_code not null,
   clicks bigint not null,
@@ -67,39 +71,20 @@ create table grouped_days (
   revenue_cents bigint not null,
   commission_cents bigint not null,
   refunded_cents bigint not null,
-  primary key (program_id, grouping_name, day, value, currency)
+  primary key (program_id, grouping_name, span, starts, value, currency)
 ) with (fillfactor = 70);
 
--- All days of a link.
-create index grouped_days_link_idx on grouped_days (program_id, value) where grouping_name = 'link';
-create index grouped_days_code_idx on grouped_days (program_id, value) where grouping_name = 'code';
+-- The months of one link or code, for their figures in lists.
+create index grouped_totals_link_idx on grouped_totals (program_id, value) where grouping_name = 'link' and span = 'month';
+create index grouped_totals_code_idx on grouped_totals (program_id, value) where grouping_name = 'code' and span = 'month';
 
--- The same of whole months, so that what came first in three of them is not looked for among the rows of ninety days.
-create table grouped_months (
-  program_id bigint not null,
-  grouping_name grouping_name not null,
-  -- Its first day.
-  month date not null,
-  value text not null,
-  currency currency_code not null,
-  clicks bigint not null,
-  bot_clicks bigint not null,
-  leads bigint not null,
-  conversions bigint not null,
-  sales bigint not null,
-  revenue_cents bigint not null,
-  commission_cents bigint not null,
-  refunded_cents bigint not null,
-  primary key (program_id, grouping_name, month, value, currency)
-) with (fillfactor = 70);
-
--- The same of each metric by the quarters of an hour, for what begins or ends within a day: a quarter is the smallest step between time zones.
--- `quarters` are those in which something came, 0 to 95, in order, and `sums` what had come by the end of each.
+-- The days of each metric by quarters of an hour, for ranges that begin or end within a day. A quarter is the smallest step between time zones.
+-- `quarters` are the numbers (0 to 95, ascending) of quarters with any change, and `sums` are the running totals at their ends.
 create table grouped_quarters (
   program_id bigint not null,
   grouping_name grouping_name not null,
   metric grouped_metric not null,
-  -- Empty where it is no money.
+  -- Empty if the metric is a count.
   currency text not null,
   day date not null,
   value text not null,
@@ -108,7 +93,7 @@ create table grouped_quarters (
   primary key (program_id, grouping_name, metric, currency, day, value)
 ) with (fillfactor = 70);
 
--- What is added to them at once.
+-- One change of the totals.
 create type grouped_figure as (
   program_id bigint, grouping_name grouping_name, metric grouped_metric, currency text, day date, value text, quarter smallint, amount bigint
 );

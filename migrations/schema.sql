@@ -495,42 +495,6 @@ create table daily_totals (
 ) with (fillfactor=50);
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
-create table grouped_days (
-  program_id bigint not null,
-  grouping_name grouping_name not null,
-  day date not null,
-  value text not null,
-  currency currency_code not null,
-  clicks bigint not null,
-  bot_clicks bigint not null,
-  leads bigint not null,
-  conversions bigint not null,
-  sales bigint not null,
-  revenue_cents bigint not null,
-  commission_cents bigint not null,
-  refunded_cents bigint not null,
-  constraint grouped_days_pkey PRIMARY KEY (program_id, grouping_name, day, value, currency)
-) with (fillfactor=70);
-CREATE INDEX grouped_days_code_idx ON public.grouped_days USING btree (program_id, value) WHERE (grouping_name = 'code'::grouping_name);
-CREATE INDEX grouped_days_link_idx ON public.grouped_days USING btree (program_id, value) WHERE (grouping_name = 'link'::grouping_name);
-
-create table grouped_months (
-  program_id bigint not null,
-  grouping_name grouping_name not null,
-  month date not null,
-  value text not null,
-  currency currency_code not null,
-  clicks bigint not null,
-  bot_clicks bigint not null,
-  leads bigint not null,
-  conversions bigint not null,
-  sales bigint not null,
-  revenue_cents bigint not null,
-  commission_cents bigint not null,
-  refunded_cents bigint not null,
-  constraint grouped_months_pkey PRIMARY KEY (program_id, grouping_name, month, value, currency)
-) with (fillfactor=70);
-
 create table grouped_quarters (
   program_id bigint not null,
   grouping_name grouping_name not null,
@@ -542,6 +506,26 @@ create table grouped_quarters (
   sums bigint[] not null,
   constraint grouped_quarters_pkey PRIMARY KEY (program_id, grouping_name, metric, currency, day, value)
 ) with (fillfactor=70);
+
+create table grouped_totals (
+  program_id bigint not null,
+  grouping_name grouping_name not null,
+  span total_span not null,
+  starts date not null,
+  value text not null,
+  currency currency_code not null,
+  clicks bigint not null,
+  bot_clicks bigint not null,
+  leads bigint not null,
+  conversions bigint not null,
+  sales bigint not null,
+  revenue_cents bigint not null,
+  commission_cents bigint not null,
+  refunded_cents bigint not null,
+  constraint grouped_totals_pkey PRIMARY KEY (program_id, grouping_name, span, starts, value, currency)
+) with (fillfactor=70);
+CREATE INDEX grouped_totals_code_idx ON public.grouped_totals USING btree (program_id, value) WHERE ((grouping_name = 'code'::grouping_name) AND (span = 'month'::total_span));
+CREATE INDEX grouped_totals_link_idx ON public.grouped_totals USING btree (program_id, value) WHERE ((grouping_name = 'link'::grouping_name) AND (span = 'month'::total_span));
 
 create table idempotency_keys (
   program_id bigint not null,
@@ -1668,83 +1652,11 @@ CREATE OR REPLACE FUNCTION public.add_grouped(figures grouped_figure[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+  kept constant grouped_figure[] := limit_values(figures);
 begin
-  with counted as materialized (
-    select program_id, grouping_name, metric, currency, day, value, quarter, sum(amount)::bigint as amount from unnest(figures)
-    where amount <> 0 group by 1, 2, 3, 4, 5, 6, 7
-  ),
-  new as materialized (
-    select c.program_id, c.grouping_name, c.day, c.value, row_number() over (
-      partition by c.program_id, c.grouping_name, c.day order by sum(c.amount) desc, c.value
-    ) as place
-    from counted c
-    where c.grouping_name > 'device' and not exists (
-      select from grouped_days t where t.program_id = c.program_id and t.grouping_name = c.grouping_name and t.day = c.day
-        and t.value = c.value
-    )
-    group by c.program_id, c.grouping_name, c.day, c.value
-  ),
-  beyond as materialized (
-    select n.* from new n
-    join (
-      select d.*, (
-        select count(distinct t.value) from grouped_days t where t.program_id = d.program_id and t.grouping_name = d.grouping_name
-          and t.day = d.day and t.value <> ''
-      ) as known
-      from (select distinct program_id, grouping_name, day from new) d
-    ) of_day using (program_id, grouping_name, day)
-    where of_day.known + n.place > max_values_of_day()
-  ),
-  named as materialized (
-    select c.program_id, c.grouping_name, c.metric, c.currency, c.day, case when b.place is null then c.value else '' end as value,
-      c.quarter, c.amount
-    from counted c left join beyond b using (program_id, grouping_name, day, value)
-  ),
-  figures as materialized (
-    select n.program_id, n.grouping_name, n.day, n.value, coalesce(nullif(n.currency, ''), p.currency) as currency,
-      coalesce(sum(n.amount) filter (where n.metric = 'clicks'), 0) as clicks, coalesce(sum(n.amount) filter (where n.metric = 'bot_clicks'), 0) as bot_clicks,
-      coalesce(sum(n.amount) filter (where n.metric = 'leads'), 0) as leads, coalesce(sum(n.amount) filter (where n.metric = 'conversions'), 0) as conversions,
-      coalesce(sum(n.amount) filter (where n.metric = 'sales'), 0) as sales, coalesce(sum(n.amount) filter (where n.metric = 'revenue'), 0) as revenue_cents,
-      coalesce(sum(n.amount) filter (where n.metric = 'commission'), 0) as commission_cents,
-      coalesce(sum(n.amount) filter (where n.metric = 'refunded'), 0) as refunded_cents
-    from named n join programs p on p.id = n.program_id
-    group by 1, 2, 3, 4, 5
-  ),
-  days as (
-    insert into grouped_days as kept (program_id, grouping_name, day, value, currency, clicks, bot_clicks, leads, conversions, sales,
-      revenue_cents, commission_cents, refunded_cents)
-    select * from figures order by 1, 2, 3, 4, 5
-    on conflict (program_id, grouping_name, day, value, currency) do update set
-      clicks = kept.clicks + excluded.clicks, bot_clicks = kept.bot_clicks + excluded.bot_clicks, leads = kept.leads + excluded.leads,
-      conversions = kept.conversions + excluded.conversions, sales = kept.sales + excluded.sales,
-      revenue_cents = kept.revenue_cents + excluded.revenue_cents, commission_cents = kept.commission_cents + excluded.commission_cents,
-      refunded_cents = kept.refunded_cents + excluded.refunded_cents
-  ),
-  months as (
-    insert into grouped_months as kept (program_id, grouping_name, month, value, currency, clicks, bot_clicks, leads, conversions, sales,
-      revenue_cents, commission_cents, refunded_cents)
-    select f.program_id, f.grouping_name, date_trunc('month', f.day::timestamp)::date, f.value, f.currency, sum(f.clicks), sum(f.bot_clicks), sum(f.leads),
-      sum(f.conversions), sum(f.sales), sum(f.revenue_cents), sum(f.commission_cents), sum(f.refunded_cents)
-    from figures f group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
-    on conflict (program_id, grouping_name, month, value, currency) do update set
-      clicks = kept.clicks + excluded.clicks, bot_clicks = kept.bot_clicks + excluded.bot_clicks, leads = kept.leads + excluded.leads,
-      conversions = kept.conversions + excluded.conversions, sales = kept.sales + excluded.sales,
-      revenue_cents = kept.revenue_cents + excluded.revenue_cents, commission_cents = kept.commission_cents + excluded.commission_cents,
-      refunded_cents = kept.refunded_cents + excluded.refunded_cents
-  )
-  insert into grouped_quarters as kept (program_id, grouping_name, metric, currency, day, value, quarters, sums)
-  select program_id, grouping_name, metric, currency, day, value, array_agg(quarter order by quarter), array_agg(sum order by quarter)
-  from (
-    select n.program_id, n.grouping_name, n.metric, n.currency, n.day, n.value, n.quarter, (sum(sum(n.amount)) over (
-      partition by n.program_id, n.grouping_name, n.metric, n.currency, n.day, n.value order by n.quarter
-    ))::bigint as sum
-    from named n
-    group by n.program_id, n.grouping_name, n.metric, n.currency, n.day, n.value, n.quarter
-  ) summed
-  group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6
-  on conflict (program_id, grouping_name, metric, currency, day, value) do update set (quarters, sums) = (
-    select a.quarters, a.sums from add_quarters(kept.quarters, kept.sums, excluded.quarters, excluded.sums) a
-  );
+  perform add_totals(kept);
+  perform add_totals_of_quarters(kept);
 end $function$
 ;
 
@@ -1797,6 +1709,57 @@ begin
     and not exists (select from customers k where k.program_id = of_program_id and k.customer_key = new_key)
   on conflict (program_id, customer_key) where customer_key is not null do nothing;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.add_totals(figures grouped_figure[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  insert into grouped_totals as kept (program_id, grouping_name, span, starts, value, currency, clicks, bot_clicks, leads, conversions, sales,
+    revenue_cents, commission_cents, refunded_cents)
+  select d.program_id, d.grouping_name, s.span, s.starts, d.value, d.currency, sum(d.clicks), sum(d.bot_clicks), sum(d.leads), sum(d.conversions),
+    sum(d.sales), sum(d.revenue_cents), sum(d.commission_cents), sum(d.refunded_cents)
+  from (
+    select f.program_id, f.grouping_name, f.day, f.value, coalesce(nullif(f.currency, ''), p.currency) as currency,
+      coalesce(sum(f.amount) filter (where f.metric = 'clicks'), 0) as clicks,
+      coalesce(sum(f.amount) filter (where f.metric = 'bot_clicks'), 0) as bot_clicks,
+      coalesce(sum(f.amount) filter (where f.metric = 'leads'), 0) as leads,
+      coalesce(sum(f.amount) filter (where f.metric = 'conversions'), 0) as conversions,
+      coalesce(sum(f.amount) filter (where f.metric = 'sales'), 0) as sales,
+      coalesce(sum(f.amount) filter (where f.metric = 'revenue'), 0) as revenue_cents,
+      coalesce(sum(f.amount) filter (where f.metric = 'commission'), 0) as commission_cents,
+      coalesce(sum(f.amount) filter (where f.metric = 'refunded'), 0) as refunded_cents
+    from unnest(figures) f join programs p on p.id = f.program_id
+    group by 1, 2, 3, 4, 5
+  ) d
+  cross join lateral (values ('day'::total_span, d.day), ('month', date_trunc('month', d.day::timestamp)::date)) s (span, starts)
+  group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6
+  on conflict (program_id, grouping_name, span, starts, value, currency) do update set
+    clicks = kept.clicks + excluded.clicks, bot_clicks = kept.bot_clicks + excluded.bot_clicks, leads = kept.leads + excluded.leads,
+    conversions = kept.conversions + excluded.conversions, sales = kept.sales + excluded.sales,
+    revenue_cents = kept.revenue_cents + excluded.revenue_cents, commission_cents = kept.commission_cents + excluded.commission_cents,
+    refunded_cents = kept.refunded_cents + excluded.refunded_cents
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.add_totals_of_quarters(figures grouped_figure[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  insert into grouped_quarters as kept (program_id, grouping_name, metric, currency, day, value, quarters, sums)
+  select program_id, grouping_name, metric, currency, day, value, array_agg(quarter order by quarter), array_agg(sum order by quarter)
+  from (
+    select f.program_id, f.grouping_name, f.metric, f.currency, f.day, f.value, f.quarter, (sum(sum(f.amount)) over (
+      partition by f.program_id, f.grouping_name, f.metric, f.currency, f.day, f.value order by f.quarter
+    ))::bigint as sum
+    from unnest(figures) f
+    group by 1, 2, 3, 4, 5, 6, 7
+  ) summed
+  group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6
+  on conflict (program_id, grouping_name, metric, currency, day, value) do update set (quarters, sums) = (
+    select a.quarters, a.sums from add_quarters(kept.quarters, kept.sums, excluded.quarters, excluded.sums) a
+  )
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.addresses_of_partner(partner partners)
@@ -1868,6 +1831,67 @@ CREATE OR REPLACE FUNCTION public.amount_of_quarters(quarters smallint[], sums b
  LANGUAGE sql
  IMMUTABLE
 RETURN (CASE last WHEN 95 THEN (sums)[cardinality(sums)] ELSE COALESCE((sums)[width_bucket(last, quarters)], (0)::bigint) END - CASE before WHEN '-1'::integer THEN (0)::bigint ELSE COALESCE((sums)[width_bucket(before, quarters)], (0)::bigint) END)
+;
+
+CREATE OR REPLACE FUNCTION public.amounts_of_values(of_program_id bigint, names grouping_name[], wanted text[], metrics grouped_metric[], money text, is_overview boolean, starts timestamp with time zone[], until timestamp with time zone)
+ RETURNS TABLE(n integer, name grouping_name, value text, metric grouped_metric, amount bigint)
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_custom_plan'
+AS $function$
+#variable_conflict use_column
+begin
+  return query
+  with part as materialized (
+    select * from parts_of_intervals(amounts_of_values.starts, amounts_of_values.until)
+  ),
+  cell as (
+    select p.n, k.name, t.value, t.metric, p.sign * t.amount as amount
+    from unnest(names) k (name) cross join part p
+    -- Each grouping and part is an index scan of its own.
+    cross join lateral (
+      select t.value, m.metric, figure_of(t, m.metric, money, is_overview) as amount
+      from grouped_totals t cross join unnest(metrics) m (metric)
+      where t.program_id = of_program_id and t.grouping_name = k.name and t.span = p.span and t.starts = p.starts
+        and (wanted is null or t.value = any (wanted))
+      offset 0
+    ) t
+    union all
+    select p.n, k.name, q.value, q.metric, amount_of_quarters(q.quarters, q.sums, p.before, p.last)
+    from unnest(names) k (name) cross join (select distinct p.starts from part p where p.span is null) cut
+    cross join lateral (
+      select * from grouped_quarters q
+      where q.program_id = of_program_id and q.grouping_name = k.name and q.metric = any (metrics) and q.day = cut.starts
+        and (q.currency = '' or q.currency = money or is_overview and q.metric = 'sales') and (wanted is null or q.value = any (wanted))
+      offset 0
+    ) q
+    join part p on p.starts = cut.starts and p.span is null
+    union all
+    select width_bucket(u.at, amounts_of_values.starts), u.grouping_name, u.value, u.metric, u.amount
+    from uncounted_amounts(of_program_id, amounts_of_values.starts[1], amounts_of_values.until) u
+    where is_overview and u.grouping_name = any (names) and u.metric = any (metrics) and (wanted is null or u.value = any (wanted))
+      and (u.currency = '' or u.currency = money or u.metric = 'sales')
+  )
+  select c.n, c.name, c.value, c.metric, total(c.amount) from cell c where c.amount <> 0 group by 1, 2, 3, 4;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.amounts_with_rest(of_program_id bigint, names grouping_name[], metrics grouped_metric[], money text, is_overview boolean, starts timestamp with time zone[], until timestamp with time zone)
+ RETURNS TABLE(n integer, name grouping_name, value text, metric grouped_metric, amount bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with amount as materialized (
+    select * from amounts_of_values(of_program_id, names || 'all'::grouping_name, null, metrics, money, is_overview, amounts_with_rest.starts,
+      amounts_with_rest.until)
+  )
+  select * from amount
+  union all
+  select s.n, k.name, null, s.metric, total(case s.name when 'all' then s.amount else -s.amount end)
+  from (select a.n, a.name, a.metric, total(a.amount) as amount from amount a group by 1, 2, 3) s
+  join unnest(names) k (name) on s.name in ('all', k.name)
+  group by 1, 2, 4 having total(case s.name when 'all' then s.amount else -s.amount end) <> 0
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.api_payload_of(sale sales)
@@ -2890,6 +2914,24 @@ CREATE OR REPLACE FUNCTION public.campaign_groupings()
 RETURN ARRAY['utm_source'::text, 'utm_medium'::text, 'utm_campaign'::text, 'utm_term'::text, 'utm_content'::text, 'sub1'::text, 'sub2'::text, 'sub3'::text]
 ;
 
+CREATE OR REPLACE FUNCTION public.campaign_unwanted(filters jsonb)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select coalesce(array_agg(f.key), '{}') from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value = 'null'
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.campaign_wanted(filters jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value <> 'null'
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.cancel_withdrawal(of_program_id bigint, of_partner_id bigint, of_withdrawal_id bigint, OUT status text)
  RETURNS text
  LANGUAGE plpgsql
@@ -3192,6 +3234,54 @@ CREATE OR REPLACE FUNCTION public.click_id_made_at(click_id text)
  LANGUAGE sql
  IMMUTABLE
 RETURN CASE WHEN (click_id ~ '^cust_\d{13}_'::text) THEN to_timestamp(((((substr(click_id, 6, 13))::bigint)::numeric / 1000.0))::double precision) ELSE NULL::timestamp with time zone END
+;
+
+CREATE OR REPLACE FUNCTION public.clicks_by_quarter(of_program_id bigint, from_day date, until_day date, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS TABLE(begins timestamp with time zone, clicks bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select w.begins, sum(w.clicks)::bigint from (
+    select t.day::timestamp at time zone 'UTC' + u.quarter * interval '15 minutes' as begins, u.sum - coalesce(t.sums[u.n - 1], 0) as clicks
+    from grouped_quarters t cross join lateral unnest(t.quarters, t.sums) with ordinality u (quarter, sum, n)
+    where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric = any ('{clicks,bot_clicks}') and t.currency = ''
+      and t.day between from_day and until_day
+    union all
+    select date_bin('15 minutes', u.clicked_at, 'epoch'), 1 from uncounted_clicks u
+    where u.program_id = of_program_id and u.clicked_at >= from_time and u.clicked_at < until
+  ) w group by w.begins
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.clicks_read(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, OUT read_from timestamp with time zone, OUT quarters timestamp with time zone[])
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_custom_plan'
+AS $function$
+declare
+  until_day constant date := utc_day(until - interval '1 millisecond');
+  from_day constant date := first_day_of_clicks(of_program_id, filters, utc_day(from_time), until_day);
+  fits_all constant boolean := not exists (select from jsonb_each_text(filters) f where f.value is not null);
+begin
+  with placed as (
+    select s.*, sum(s.fits) over (order by s.begins desc) as read
+    from (
+      select w.begins, w.clicks, w.clicks * (fits_all or f.begins is not null)::integer as fits
+      from clicks_by_quarter(of_program_id, from_day, until_day, from_time, until) w
+      left join fitting_quarters(of_program_id, filters, from_day, until_day, from_time, until) f (begins) on f.begins = w.begins
+    ) s
+  ),
+  kept as (
+    select p.* from placed p where p.read <= greatest(max_rows_read(filters), (select min(first.read) from placed first where first.fits > 0))
+  )
+  select greatest(from_time, case when from_day > utc_day(from_time) or exists (
+      select from placed p where p.fits > 0 and p.begins < (select min(k.begins) from kept k)
+    ) then coalesce(min(k.begins), from_day::timestamp at time zone 'UTC') end),
+    case when sum(k.clicks) > 2 * sum(k.fits) then array_agg(k.begins order by k.begins) filter (where k.fits > 0) end
+  into read_from, quarters
+  from kept k;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.close_partners(program_ids bigint[], partner_ids bigint[], by_whom text)
@@ -3677,7 +3767,7 @@ begin
       cross join lateral (
         select values_of_click(e) as origin from affiliate_click_events e
         where e.program_id = t.program_id and not e.is_test and e.click_timestamp = t.clicked_at and e.id = t.event_id
-        -- So that each click is looked up by its key.
+        -- Forces an index lookup of each click.
         offset 0
       ) e
       cross join lateral values_grouped_by(l.partner_id, t.link_id, null, e.origin) v
@@ -3730,17 +3820,12 @@ begin
   order by f.program_id, f.customer_id
   on conflict (program_id, customer_id) do nothing;
   perform add_grouped((
-    select array_agg(row(f.program_id, v.grouping_name, m.metric, case when m.is_money then f.currency else '' end, utc_day(f.at), v.value,
-      quarter_of_day(f.at), m.amount)::grouped_figure)
+    select array_agg(row(f.program_id, v.grouping_name, m.metric, m.currency, utc_day(f.at), v.value, quarter_of_day(f.at), m.amount)::grouped_figure)
     from unnest(taken) f
     join customers c on c.program_id = f.program_id and c.id = f.customer_id
     join customer_origins o on o.program_id = f.program_id and o.customer_id = f.customer_id
     cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id, o.origin) v
-    cross join lateral (values
-      ('leads'::grouped_metric, f.leads, false), ('conversions', f.conversions, false), ('sales', f.sales, true),
-      ('revenue', f.revenue_cents, true), ('commission', f.commission_cents, true), ('refunded', f.refunded_cents, true)
-    ) m (metric, amount, is_money)
-    where m.amount <> 0
+    cross join lateral figures_of(f) m
   ));
   return cardinality(taken);
 end $function$
@@ -3954,6 +4039,41 @@ AS $function$
     from generate_series(0, utc_day(i.ends - interval '1 second') - utc_day(i.starts)) d
   ) d
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.days_read(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, OUT read_from timestamp with time zone, OUT days date[])
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_custom_plan'
+AS $function$
+declare
+  listed constant bigint := (select count(*) from jsonb_each_text(filters) f where f.value is not null);
+begin
+  with whole as (
+    select t.starts as day, sum(t.leads + t.conversions + 2 * t.sales) as rows from grouped_totals t
+    where t.program_id = of_program_id and t.grouping_name = 'all' and t.span = 'day'
+      and t.starts between utc_day(from_time) and utc_day(until - interval '1 millisecond') group by t.starts
+    union all
+    select utc_day(u.at), 0 from uncounted_figures u where u.program_id = of_program_id and u.at >= from_time and u.at < until
+  ),
+  placed as (
+    select w.day, sum(sum(w.rows)) over (order by w.day desc) as read
+    from whole w
+    where w.rows = 0 or listed = (
+      select count(distinct f.key) from jsonb_each_text(filters) f
+      join grouped_totals t on t.program_id = of_program_id and t.grouping_name = f.key::grouping_name and t.span = 'day' and t.starts = w.day
+        and t.value = any (array[f.value, ''])
+      where f.value is not null and (t.leads <> 0 or t.conversions <> 0 or t.sales <> 0 or t.revenue_cents <> 0 or t.commission_cents <> 0)
+    )
+    group by w.day
+  ),
+  kept as (select p.day from placed p where p.read <= greatest(max_rows_read(filters) / 2, (select min(first.read) from placed first)))
+  select coalesce(array_agg(k.day), '{}'),
+    greatest(from_time, case when exists (select from placed p where p.day < (select min(k.day) from kept k)) then min(k.day)::timestamp at time zone 'UTC' end)
+  into days, read_from
+  from kept k;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.decide_by_code(given sales, of_customer_id bigint, INOUT resolution jsonb, OUT code_id bigint, OUT partner_id bigint)
@@ -4520,8 +4640,93 @@ CREATE OR REPLACE FUNCTION public.expired_click(customer customers, at timestamp
 RETURN jsonb_build_object('expired_click', jsonb_build_object('clicked_at', (customer).last_click_at, 'came_at', (customer).created_at, 'at', at))
 ;
 
-CREATE OR REPLACE FUNCTION public.filtered_facts(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, quarters timestamp with time zone[], days date[], of_currency text, wanted text, with_click_values boolean)
- RETURNS TABLE(at timestamp with time zone, partner text, link text, code text, country text, device text, referrer text, page text, campaign jsonb, clicks integer, leads integer, conversions integer, sales integer, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
+CREATE OR REPLACE FUNCTION public.facts_by_value(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, quarters timestamp with time zone[], days date[], of_currency text, metrics grouped_metric[], links_only boolean)
+ RETURNS TABLE(name text, value text, metric grouped_metric, amount bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with fact as materialized (
+    select f.* from filtered_facts(of_program_id, filters, from_time, until, quarters, days, of_currency, metrics, 'clicks' = any (metrics)) f
+    where f.amount <> 0 and (f.link is not null or not links_only)
+  ),
+  campaign as materialized (
+    select v.key as name, v.value, f.metric, total(f.amount) as amount
+    from fact f cross join lateral jsonb_each_text(f.campaign) v
+    where f.campaign is not null and v.key = any (campaign_groupings())
+    group by 1, 2, 3
+  )
+  select case
+      when grouping(f.partner) = 0 then 'partner' when grouping(f.link) = 0 then 'link' when grouping(f.code) = 0 then 'code'
+      when grouping(f.country) = 0 then 'country' when grouping(f.device) = 0 then 'device' when grouping(f.referrer) = 0 then 'referrer' else 'page'
+    end, coalesce(f.partner, f.link, f.code, f.country, f.device, f.referrer, f.page), f.metric, total(f.amount)
+  from fact f
+  group by f.metric, grouping sets ((f.partner), (f.link), (f.code), (f.country), (f.device), (f.referrer), (f.page))
+  union all
+  select c.name, c.value, c.metric, c.amount from campaign c
+  union all
+  select n.name, null, f.metric, f.amount - coalesce(c.amount, 0)
+  from unnest(campaign_groupings()) n (name)
+  cross join (select f.metric, total(f.amount) as amount from fact f group by f.metric) f
+  left join (select c.name, c.metric, total(c.amount) as amount from campaign c group by 1, 2) c on c.name = n.name and c.metric = f.metric
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.figure_of(t grouped_totals, metric grouped_metric, money text, with_all_sales boolean)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE metric WHEN 'clicks'::grouped_metric THEN (t).clicks WHEN 'bot_clicks'::grouped_metric THEN (t).bot_clicks WHEN 'leads'::grouped_metric THEN (t).leads WHEN 'conversions'::grouped_metric THEN (t).conversions WHEN 'sales'::grouped_metric THEN CASE WHEN (with_all_sales OR (((t).currency)::text = money)) THEN (t).sales ELSE (0)::bigint END ELSE CASE WHEN (((t).currency)::text = money) THEN CASE metric WHEN 'revenue'::grouped_metric THEN (t).revenue_cents WHEN 'commission'::grouped_metric THEN (t).commission_cents ELSE (t).refunded_cents END ELSE (0)::bigint END END
+;
+
+CREATE OR REPLACE FUNCTION public.figures_of(f uncounted_figures)
+ RETURNS TABLE(metric grouped_metric, currency text, amount bigint)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select m.metric, case when m.is_money then (f).currency::text else '' end, m.amount
+  from (values
+    ('leads'::grouped_metric, (f).leads, false), ('conversions', (f).conversions, false), ('sales', (f).sales, true),
+    ('revenue', (f).revenue_cents, true), ('commission', (f).commission_cents, true), ('refunded', (f).refunded_cents, true)
+  ) m (metric, amount, is_money)
+  where m.amount <> 0
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.figures_of_days(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone, days date[], of_currency text, metrics grouped_metric[])
+ RETURNS TABLE(at timestamp with time zone, customer_id bigint, partner_id bigint, code_id bigint, metric grouped_metric, amount bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select f.* from (
+    select greatest(d::timestamp at time zone 'UTC', from_time) as begins, least((d + 1)::timestamp at time zone 'UTC', until) as ends from unnest(days) d
+  ) part
+  cross join lateral (
+    select c.signup_date, c.id, c.partner_id, null::bigint, 'leads'::grouped_metric, 1::bigint from customers c
+    where c.program_id = of_program_id and c.signup_date >= part.begins and c.signup_date < part.ends and 'leads' = any (metrics)
+    union all
+    select c.first_purchase_date, c.id, coalesce((
+        select k.partner_id from partner_codes k where k.program_id = c.program_id and k.id = c.code_id
+      ), c.partner_id), c.code_id, 'conversions', 1 from customers c
+    where c.program_id = of_program_id and c.first_purchase_date >= part.begins and c.first_purchase_date < part.ends and 'conversions' = any (metrics)
+    union all
+    select s.sale_date, s.customer_id, s.partner_id, s.code_id, m.metric, m.amount
+    from sales s
+    cross join lateral (values
+      ('sales'::grouped_metric, 1), ('revenue', case s.currency when of_currency then s.amount_cents else 0 end),
+      ('refunded', case s.currency when of_currency then s.refunded_cents else 0 end)
+    ) m (metric, amount)
+    where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.payment_status = 'paid'
+      and s.sale_date >= part.begins and s.sale_date < part.ends and metrics && '{sales,revenue,refunded}' and m.metric = any (metrics)
+    union all
+    select m.created_at, m.customer_id, m.partner_id, m.code_id, 'commission', m.amount_cents - m.reversed_cents from commissions m
+    where m.program_id = of_program_id and m.created_at >= part.begins and m.created_at < part.ends and m.currency = of_currency
+      and 'commission' = any (metrics)
+  ) f (at, customer_id, partner_id, code_id, metric, amount)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.filtered_clicks(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, quarters timestamp with time zone[], with_pages boolean)
+ RETURNS TABLE(at timestamp with time zone, partner text, link text, country text, device text, referrer text, page text, campaign jsonb)
  LANGUAGE plpgsql
  STABLE
  SET plan_cache_mode TO 'force_custom_plan'
@@ -4531,70 +4736,65 @@ CREATE OR REPLACE FUNCTION public.filtered_facts(of_program_id bigint, filters j
 AS $function$
 #variable_conflict use_column
 declare
-  -- What a link has to have named, and what it must not have.
-  named constant jsonb := (
-    select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value <> 'null'
-  );
-  unnamed constant text[] := array(select f.key from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value = 'null');
+  wanted constant jsonb := campaign_wanted(filters);
+  unwanted constant text[] := campaign_unwanted(filters);
 begin
-  if wanted is null or wanted = any ('{clicks,conversion}') then
-    return query
-    select e.click_timestamp, k.partner_id::text, e.link_id::text, null::text, left(nullif(e.geo_country, ''), 200), e.device_type,
-      case when with_click_values then host_of_referrer(e.referrer_url) end,
-      case when with_click_values then page_of_click(e.page_url, e.affiliate_url) end,
-      e.campaign, 1, 0, 0, 0, 0::bigint, 0::bigint, 0::bigint
-    from (
-      select from_time as begins, until as ends where quarters is null
-      union all
-      select greatest(q, from_time), least(q + interval '15 minutes', until) from unnest(quarters) q
-    ) part
-    cross join lateral (
-      select * from affiliate_click_events e
-      where e.program_id = of_program_id and not e.is_test and e.click_timestamp >= part.begins and e.click_timestamp < part.ends
-      offset 0
-    ) e
-    join referral_links k on k.program_id = e.program_id and k.id = e.link_id
-    where e.device_type is distinct from 'bot'
-      and (not filters ? 'partner' or k.partner_id = (filters->>'partner')::bigint)
-      and (not filters ? 'link' or e.link_id = (filters->>'link')::bigint)
-      and filters->>'code' is null
-      and (not filters ? 'country' or left(nullif(e.geo_country, ''), 200) is not distinct from filters->>'country')
-      and (not filters ? 'device' or e.device_type is not distinct from filters->>'device')
-      and (named = '{}' or e.campaign @> named) and not coalesce(e.campaign ?| unnamed, false)
-      and (not filters ? 'referrer' or host_of_referrer(e.referrer_url) is not distinct from filters->>'referrer')
-      and (not filters ? 'page' or page_of_click(e.page_url, e.affiliate_url) is not distinct from filters->>'page');
-  end if;
-  if wanted = 'clicks' then
-    return;
-  end if;
   return query
-  select f.at, f.partner_id::text, link_that_brought(c, f.partner_id)::text, f.code_id::text, o.origin->>'country', o.origin->>'device', o.origin->>'referrer', o.origin->>'page',
-    o.origin, 0, f.leads, f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
+  select e.click_timestamp, k.partner_id::text, e.link_id::text, left(nullif(e.geo_country, ''), 200), e.device_type,
+    case when with_pages then host_of_referrer(e.referrer_url) end, case when with_pages then page_of_click(e.page_url, e.affiliate_url) end, e.campaign
   from (
-    select greatest(d::timestamp at time zone 'UTC', from_time) as begins, least((d + 1)::timestamp at time zone 'UTC', until) as ends from unnest(days) d
+    select from_time as begins, until as ends where quarters is null
+    union all
+    select greatest(q, from_time), least(q + interval '15 minutes', until) from unnest(quarters) q
   ) part
   cross join lateral (
-    select c.signup_date as at, c.id as customer_id, c.partner_id, null::bigint as code_id, 1 as leads, 0 as conversions, 0 as sales, 0::bigint as revenue_cents,
-      0::bigint as commission_cents, 0::bigint as refunded_cents
-    from customers c
-    where c.program_id = of_program_id and c.signup_date >= part.begins and c.signup_date < part.ends and (wanted is null or wanted = 'leads')
-    union all
-    select c.first_purchase_date, c.id, coalesce((
-        select k.partner_id from partner_codes k where k.program_id = c.program_id and k.id = c.code_id
-      ), c.partner_id), c.code_id, 0, 1, 0, 0, 0, 0 from customers c
-    where c.program_id = of_program_id and c.first_purchase_date >= part.begins and c.first_purchase_date < part.ends
-      and (wanted is null or wanted = 'conversion')
-    union all
-    select s.sale_date, s.customer_id, s.partner_id, s.code_id, 0, 0, 1, case s.currency when of_currency then s.amount_cents::bigint else 0 end, 0,
-      case s.currency when of_currency then s.refunded_cents::bigint else 0 end
-    from sales s
-    where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.payment_status = 'paid'
-      and s.sale_date >= part.begins and s.sale_date < part.ends and (wanted is null or wanted = any ('{sales,revenue}'))
-    union all
-    select m.created_at, m.customer_id, m.partner_id, m.code_id, 0, 0, 0, 0, m.amount_cents - m.reversed_cents, 0 from commissions m
-    where m.program_id = of_program_id and m.created_at >= part.begins and m.created_at < part.ends and m.currency = of_currency
-      and (wanted is null or wanted = 'commission')
-  ) f
+    select * from affiliate_click_events e
+    where e.program_id = of_program_id and not e.is_test and e.click_timestamp >= part.begins and e.click_timestamp < part.ends
+    offset 0
+  ) e
+  join referral_links k on k.program_id = e.program_id and k.id = e.link_id
+  where e.device_type is distinct from 'bot'
+    and (not filters ? 'partner' or k.partner_id = (filters->>'partner')::bigint)
+    and (not filters ? 'link' or e.link_id = (filters->>'link')::bigint)
+    and filters->>'code' is null
+    and (not filters ? 'country' or left(nullif(e.geo_country, ''), 200) is not distinct from filters->>'country')
+    and (not filters ? 'device' or e.device_type is not distinct from filters->>'device')
+    and (wanted = '{}' or e.campaign @> wanted) and not coalesce(e.campaign ?| unwanted, false)
+    and (not filters ? 'referrer' or host_of_referrer(e.referrer_url) is not distinct from filters->>'referrer')
+    and (not filters ? 'page' or page_of_click(e.page_url, e.affiliate_url) is not distinct from filters->>'page');
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.filtered_facts(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, quarters timestamp with time zone[], days date[], of_currency text, metrics grouped_metric[], with_pages boolean)
+ RETURNS TABLE(at timestamp with time zone, partner text, link text, code text, country text, device text, referrer text, page text, campaign jsonb, metric grouped_metric, amount bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select e.at, e.partner, e.link, null, e.country, e.device, e.referrer, e.page, e.campaign, 'clicks', 1
+  from filtered_clicks(of_program_id, filters, from_time, until, quarters, with_pages) e where 'clicks' = any (metrics)
+  union all
+  select * from filtered_figures(of_program_id, filters, from_time, until, days, of_currency, metrics)
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.filtered_figures(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, days date[], of_currency text, metrics grouped_metric[])
+ RETURNS TABLE(at timestamp with time zone, partner text, link text, code text, country text, device text, referrer text, page text, campaign jsonb, metric grouped_metric, amount bigint)
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_custom_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+  wanted constant jsonb := campaign_wanted(filters);
+  unwanted constant text[] := campaign_unwanted(filters);
+begin
+  return query
+  select f.at, f.partner_id::text, link_that_brought(c, f.partner_id)::text, f.code_id::text, o.origin->>'country', o.origin->>'device',
+    o.origin->>'referrer', o.origin->>'page', o.origin, f.metric, f.amount
+  from figures_of_days(of_program_id, from_time, until, days, of_currency, metrics) f
   join customers c on c.program_id = of_program_id and c.id = f.customer_id
   left join customer_origins known on known.program_id = of_program_id and known.customer_id = f.customer_id
   cross join lateral (select coalesce(known.origin, origin_of_customer(c, c.last_click_at)) as origin) o
@@ -4603,7 +4803,7 @@ begin
     and (not filters ? 'code' or f.code_id is not distinct from (filters->>'code')::bigint)
     and (not filters ? 'country' or o.origin->>'country' is not distinct from filters->>'country')
     and (not filters ? 'device' or o.origin->>'device' is not distinct from filters->>'device')
-    and (named = '{}' or o.origin @> named) and not o.origin ?| unnamed
+    and (wanted = '{}' or o.origin @> wanted) and not o.origin ?| unwanted
     and (not filters ? 'referrer' or o.origin->>'referrer' is not distinct from filters->>'referrer')
     and (not filters ? 'page' or o.origin->>'page' is not distinct from filters->>'page');
 end $function$
@@ -4726,12 +4926,55 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.first_day_of_clicks(of_program_id bigint, filters jsonb, from_day date, until_day date)
+ RETURNS date
+ LANGUAGE sql
+ STABLE
+ SET plan_cache_mode TO 'force_custom_plan'
+AS $function$
+  select coalesce(max(e.day), from_day) from (
+    select t.day, sum(t.sums[cardinality(t.sums)] * coalesce((
+      select min(coalesce(v.quarters, 0)::numeric / cardinality(t.quarters)) from jsonb_each_text(filters) f
+      left join lateral (
+        select sum(cardinality(v.quarters)) as quarters from grouped_quarters v
+        where v.program_id = of_program_id and v.grouping_name = f.key::grouping_name and v.metric = 'clicks' and v.currency = '' and v.day = t.day
+          and v.value = any (array[f.value, ''])
+      ) v on true
+      where f.value is not null
+    ), 1)) over (order by t.day desc) as read
+    from grouped_quarters t
+    where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric = 'clicks' and t.currency = '' and t.day between from_day and until_day
+  ) e where e.read > 2 * max_rows_read(filters)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.first_delivery(of_url text)
  RETURNS TABLE(status text, next_try_at timestamp with time zone)
  LANGUAGE sql
  STABLE ROWS 1
 AS $function$
   select case when of_url is null then 'to_fetch' else 'pending' end, case when of_url is not null then now() end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.first_values(of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_metrics grouped_metric[], is_ascending boolean, max_groups integer, money text, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select array_agg(v.value order by v.place) from (
+    select s.value, row_number() over (
+      order by case when is_ascending then 1 else -1 end * coalesce(s.sorted / case when sort_metrics[2] is null then 1 else nullif(s.divisor, 0) end, 0),
+        s.value
+    ) as place
+    from (
+      select a.value, total(a.amount) filter (where a.metric = sort_metrics[1])::numeric as sorted,
+        total(a.amount) filter (where a.metric = sort_metrics[2]) as divisor
+      from amounts_with_rest(of_program_id, array[by_name], metrics, money, false, array[from_time], until) a
+      where a.name = by_name group by a.value
+    ) s
+    order by place limit max_groups
+  ) v
 $function$
 ;
 
@@ -4797,6 +5040,30 @@ begin
         'reduced_by_cents', cut_cents));
   end loop;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.fitting_quarters(of_program_id bigint, filters jsonb, from_day date, until_day date, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS SETOF timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select f.begins from (
+    select distinct f.key, t.day::timestamp at time zone 'UTC' + q.quarter * interval '15 minutes' as begins
+    from jsonb_each_text(filters) f
+    cross join generate_series(from_day, until_day, '1 day') d (day)
+    cross join lateral (
+      select t.day, t.quarters from grouped_quarters t
+      where t.program_id = of_program_id and t.grouping_name = f.key::grouping_name and t.metric = 'clicks' and t.currency = '' and t.day = d.day::date
+        and t.value = any (array[f.value, ''])
+      offset 0
+    ) t
+    cross join lateral unnest(t.quarters) q (quarter)
+    where f.value is not null
+  ) f group by f.begins having count(*) = (select count(*) from jsonb_each_text(filters) f where f.value is not null)
+  union
+  select date_bin('15 minutes', u.clicked_at, 'epoch') from uncounted_clicks u
+  where u.program_id = of_program_id and u.clicked_at >= from_time and u.clicked_at < until
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.flag_commissions(program_ids bigint[], commission_ids bigint[])
@@ -5307,6 +5574,23 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.intervals_of_days(first_day timestamp without time zone, last_day timestamp without time zone, every text, zone text)
+ RETURNS TABLE(at timestamp with time zone, local timestamp without time zone)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select day_begins(first_day, zone), first_day where every is null
+  union all
+  select day_begins(local, zone), local
+  from generate_series(date_trunc(every, first_day), last_day, case when every <> 'hour' then ('1 ' || every)::interval end) local
+  union all
+  select at, at at time zone zone
+  from (select day_begins(first_day, zone) as begins, day_begins(last_day + interval '1 day', zone) as ends) range
+  cross join generate_series(range.begins, range.ends - interval '1 second', interval '15 minutes') at
+  where every = 'hour' and (extract(minute from at at time zone zone) = 0 or at = range.begins)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.is_decided(n notifications)
  RETURNS boolean
  LANGUAGE sql
@@ -5682,6 +5966,43 @@ begin
       and (s.sale_date, s.id) < (sale.sale_date, sale.id)
   ), 0);
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.limit_values(figures grouped_figure[])
+ RETURNS grouped_figure[]
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with summed as materialized (
+    select program_id, grouping_name, metric, currency, day, value, quarter, sum(amount)::bigint as amount from unnest(figures)
+    where amount <> 0 group by 1, 2, 3, 4, 5, 6, 7
+  ),
+  new as materialized (
+    select s.program_id, s.grouping_name, s.day, s.value, row_number() over (
+      partition by s.program_id, s.grouping_name, s.day order by sum(s.amount) desc, s.value
+    ) as place
+    from summed s
+    where s.grouping_name > 'device' and not exists (
+      select from grouped_totals t where t.program_id = s.program_id and t.grouping_name = s.grouping_name and t.span = 'day' and t.starts = s.day
+        and t.value = s.value
+    )
+    group by s.program_id, s.grouping_name, s.day, s.value
+  ),
+  beyond as materialized (
+    select n.* from new n
+    join (
+      select d.*, (
+        select count(distinct t.value) from grouped_totals t where t.program_id = d.program_id and t.grouping_name = d.grouping_name
+          and t.span = 'day' and t.starts = d.day and t.value <> ''
+      ) as existing
+      from (select distinct program_id, grouping_name, day from new) d
+    ) of_day using (program_id, grouping_name, day)
+    where of_day.existing + n.place > max_values_of_day()
+  )
+  select array_agg(row(s.program_id, s.grouping_name, s.metric, s.currency, s.day, case when b.place is null then s.value else '' end, s.quarter,
+    s.amount)::grouped_figure)
+  from summed s left join beyond b using (program_id, grouping_name, day, value)
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.link_that_brought(c customers, of_partner_id bigint)
@@ -6540,103 +6861,28 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.parts_read(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, with_clicks boolean, with_others boolean, OUT read_from timestamp with time zone, OUT quarters timestamp with time zone[], OUT days date[])
- RETURNS record
- LANGUAGE plpgsql
- STABLE
- SET plan_cache_mode TO 'force_custom_plan'
+CREATE OR REPLACE FUNCTION public.parts_of_intervals(starts timestamp with time zone[], until timestamp with time zone)
+ RETURNS TABLE(n integer, sign integer, span total_span, starts date, before smallint, last smallint)
+ LANGUAGE sql
+ STABLE ROWS 100
 AS $function$
-declare
-  from_day date := utc_day(from_time);
-  until_day constant date := utc_day(until - interval '1 millisecond');
-  -- What had no value is in no total.
-  listed constant bigint := (select count(*) from jsonb_each_text(filters) f where f.value is not null);
-begin
-  read_from := from_time;
-  if with_clicks then
-    -- By how many quarters of each day the rarest value of the filters has, twice of what is read are in the days after this one; quarters are taken apart of
-    -- these days alone.
-    select coalesce(max(e.day), from_day) into from_day from (
-      select t.day, sum(t.sums[cardinality(t.sums)] * coalesce((
-        select min(coalesce(v.quarters, 0)::numeric / cardinality(t.quarters)) from jsonb_each_text(filters) f
-        left join lateral (
-          select sum(cardinality(v.quarters)) as quarters from grouped_quarters v
-          where v.program_id = of_program_id and v.grouping_name = f.key::grouping_name and v.metric = 'clicks' and v.currency = '' and v.day = t.day
-            and v.value = any (array[f.value, ''])
-        ) v on true
-        where f.value is not null
-      ), 1)) over (order by t.day desc) as read
-      from grouped_quarters t
-      where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric = 'clicks' and t.currency = '' and t.day between from_day and until_day
-    ) e where e.read > 2 * max_rows_read(filters);
-    with whole as (
-      select t.day::timestamp at time zone 'UTC' + u.quarter * interval '15 minutes' as begins, u.sum - coalesce(t.sums[u.n - 1], 0) as clicks
-      from grouped_quarters t cross join lateral unnest(t.quarters, t.sums) with ordinality u (quarter, sum, n)
-      where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric = any ('{clicks,bot_clicks}') and t.currency = ''
-        and t.day between from_day and until_day
-      union all
-      select date_bin('15 minutes', u.clicked_at, 'epoch'), 1 from uncounted_clicks u
-      where u.program_id = of_program_id and u.clicked_at >= from_time and u.clicked_at < until
-    ),
-    fitting as (
-      select f.begins from (
-        select distinct f.key, t.day::timestamp at time zone 'UTC' + q.quarter * interval '15 minutes' as begins
-        from jsonb_each_text(filters) f
-        cross join generate_series(from_day, until_day, '1 day') d (day)
-        cross join lateral (
-          select t.day, t.quarters from grouped_quarters t
-          where t.program_id = of_program_id and t.grouping_name = f.key::grouping_name and t.metric = 'clicks' and t.currency = '' and t.day = d.day::date
-            and t.value = any (array[f.value, ''])
-          offset 0
-        ) t
-        cross join lateral unnest(t.quarters) q (quarter)
-        where f.value is not null
-      ) f group by f.begins having count(*) = listed
-      union
-      select date_bin('15 minutes', u.clicked_at, 'epoch') from uncounted_clicks u
-      where u.program_id = of_program_id and u.clicked_at >= from_time and u.clicked_at < until
-    ),
-    summed as (
-      select w.begins, w.clicks, w.clicks * (listed = 0 or f.begins is not null)::integer as fits
-      from (select w.begins, sum(w.clicks) as clicks from whole w group by w.begins) w left join fitting f on f.begins = w.begins
-    ),
-    placed as (
-      select s.*, sum(s.fits) over (order by s.begins desc) as read from summed s
-    ),
-    kept as (select p.* from placed p where p.read <= greatest(max_rows_read(filters), (select min(first.read) from placed first where first.fits > 0)))
-    select greatest(from_time, case when from_day > utc_day(from_time) or exists (
-        select from placed p where p.fits > 0 and p.begins < (select min(k.begins) from kept k)
-      ) then coalesce(min(k.begins), from_day::timestamp at time zone 'UTC') end),
-      case when sum(k.clicks) > 2 * sum(k.fits) then array_agg(k.begins order by k.begins) filter (where k.fits > 0) end
-    into read_from, quarters
-    from kept k;
-    read_from := coalesce(read_from, from_time);
-  end if;
-  if with_others then
-    with whole as (
-      select t.day, sum(t.leads + t.conversions + 2 * t.sales) as rows from grouped_days t
-      where t.program_id = of_program_id and t.grouping_name = 'all' and t.day between utc_day(read_from) and until_day group by t.day
-      union all
-      select utc_day(u.at), 0 from uncounted_figures u where u.program_id = of_program_id and u.at >= read_from and u.at < until
-    ),
-    placed as (
-      select w.day, sum(sum(w.rows)) over (order by w.day desc) as read
-      from whole w
-      where w.rows = 0 or listed = (
-        select count(distinct f.key) from jsonb_each_text(filters) f
-        join grouped_days t on t.program_id = of_program_id and t.grouping_name = f.key::grouping_name and t.day = w.day
-          and t.value = any (array[f.value, ''])
-        where f.value is not null and (t.leads <> 0 or t.conversions <> 0 or t.sales <> 0 or t.revenue_cents <> 0 or t.commission_cents <> 0)
-      )
-      group by w.day
-    ),
-    kept as (select p.day from placed p where p.read <= greatest(max_rows_read(filters) / 2, (select min(first.read) from placed first)))
-    select coalesce(array_agg(k.day), '{}'),
-      greatest(read_from, case when exists (select from placed p where p.day < (select min(k.day) from kept k)) then min(k.day)::timestamp at time zone 'UTC' end)
-    into days, read_from
-    from kept k;
-  end if;
-end $function$
+  with day as materialized (
+    select d.*, d.before = -1 and d.last = 95 as is_whole, date_trunc('month', d.day::timestamp)::date as month
+    from days_of_intervals(parts_of_intervals.starts, parts_of_intervals.until) d
+  ),
+  month as materialized (
+    select d.n, d.month, (d.month + interval '1 month')::date as next from day d where d.is_whole group by d.n, d.month
+    having 2 * count(*) >= least((d.month + interval '1 month')::date, utc_day(now()) + 1) - d.month
+  )
+  select m.n, 1, 'month'::total_span, m.month, null::smallint, null::smallint from month m
+  union all
+  select m.n, -1, 'day', m.month + o, null, null
+  from month m cross join generate_series(0, m.next - m.month - 1) o
+  where not exists (select from day d where d.n = m.n and d.day = m.month + o and d.is_whole)
+  union all
+  select d.n, 1, case when d.is_whole then 'day'::total_span end, d.day, d.before, d.last from day d
+  where not d.is_whole or not exists (select from month m where m.n = d.n and m.month = d.month)
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.pay_by_hand(of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date, request uuid, OUT withdrawal_id bigint, OUT payable_cents bigint)
@@ -6922,356 +7168,98 @@ AS $function$
 #variable_conflict use_column
 declare
   names constant grouping_name[] := '{partner,link,code,country,device,referrer,page}' || campaign_groupings()::grouping_name[];
-  from_day constant date := utc_day(from_time);
-  until_day constant date := utc_day(until - interval '1 millisecond');
   chosen constant text := coalesce(asked_metric, (
-    select 'revenue' from daily_money m where m.program_id = of_program_id and m.currency = of_currency and m.day between from_day and until_day
+    select 'revenue' from daily_money m
+    where m.program_id = of_program_id and m.currency = of_currency and m.day between utc_day(from_time) and utc_day(until - interval '1 millisecond')
     having sum(m.revenue_cents) > 0
   ), 'clicks');
-  main constant grouped_metric := case chosen when 'conversion' then 'conversions' else chosen end;
-  with_clicks constant boolean := chosen = any ('{clicks,conversion}');
-  -- Then the chart is of these rows too.
+  metrics constant grouped_metric[] := case chosen when 'conversion' then '{conversions,clicks}' else array[chosen::grouped_metric] end;
+  -- Two filters make the chart of rows too, and both read the same ones.
   is_crossed constant boolean := (select count(*) > 1 from jsonb_object_keys(filters));
   part record;
 begin
+  part := rows_read(of_program_id, filters, from_time, until, filters <> '{}' and ('clicks' = any (metrics) or is_crossed),
+    filters <> '{}' and (chosen <> 'clicks' or is_crossed));
   return query
-  select chosen, 'label', f.key, l.label, 0::bigint, 0::bigint, 0::bigint
-  from jsonb_each_text(filters) f cross join lateral label_of_group(of_program_id, f.key, f.value) l (label)
-  where l.label is not null;
-  if filters <> '{}' then
-    part := parts_read(of_program_id, filters, from_time, until, with_clicks or is_crossed, chosen <> 'clicks' or is_crossed);
-    return query
-    with fact as materialized (
-      select f.*, (case main when 'clicks' then f.clicks when 'leads' then f.leads when 'conversions' then f.conversions when 'sales' then f.sales
-        when 'revenue' then f.revenue_cents else f.commission_cents end)::bigint as amount
-      from filtered_facts(of_program_id, filters, part.read_from, until, part.quarters, part.days, of_currency, chosen, with_clicks) f
-    ),
-    campaign as materialized (
-      select v.key as name, v.value, sum(f.amount)::bigint as amount, sum(f.clicks)::bigint as clicks
-      from fact f cross join lateral jsonb_each_text(f.campaign) v
-      where f.campaign is not null and v.key = any (campaign_groupings()) and (f.amount <> 0 or f.clicks <> 0)
-      group by 1, 2
-    ),
-    listed as (
-      select case
-          when grouping(f.partner) = 0 then 'partner' when grouping(f.link) = 0 then 'link' when grouping(f.code) = 0 then 'code' when grouping(f.country) = 0 then 'country'
-          when grouping(f.device) = 0 then 'device' when grouping(f.referrer) = 0 then 'referrer' else 'page'
-        end as breakdown, coalesce(f.partner, f.link, f.code, f.country, f.device, f.referrer, f.page) as value,
-        sum(f.amount)::bigint as amount, sum(f.clicks)::bigint as clicks
-      from fact f where f.amount <> 0 or chosen = 'conversion' and f.clicks <> 0
-      group by grouping sets ((f.partner), (f.link), (f.code), (f.country), (f.device), (f.referrer), (f.page))
-      union all
-      select c.name, c.value, c.amount, c.clicks from campaign c
-      union all
-      -- What named nothing is what there is more in all.
-      select n.name, null, w.amount - coalesce(c.amount, 0), w.clicks - coalesce(c.clicks, 0)
-      from unnest(campaign_groupings()) n (name)
-      cross join (select coalesce(sum(f.amount), 0)::bigint as amount, coalesce(sum(f.clicks), 0)::bigint as clicks from fact f) w
-      left join (select c.name, sum(c.amount)::bigint as amount, sum(c.clicks)::bigint as clicks from campaign c group by c.name) c on c.name = n.name
-    ),
-    ranked as (
-      select l.*, row_number() over (partition by l.breakdown order by l.amount desc, l.clicks desc, l.value) as place,
-        count(*) over (partition by l.breakdown) as "values"
-      from listed l where l.amount <> 0 or l.clicks <> 0
-    )
-    select chosen, 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null, 0::bigint, 0::bigint, 0::bigint
+  with amount as (
+    select a.name::text, a.value, a.metric, a.amount
+    from amounts_with_rest(of_program_id, names, metrics, of_currency, true, array[from_time], until) a where filters = '{}' and a.name <> 'all'
     union all
-    (select chosen, r.breakdown, r.value, label_of_group(of_program_id, r.breakdown, r.value), r."values", r.amount, r.clicks
-    from ranked r where r.place <= max_values order by r.breakdown, r.place);
-    return;
-  end if;
-  return query
-  -- A month that is in the range by half or more counts with its total, less the days that are not in it.
-  with month as (
-    select m.first::date as first, (m.first + interval '1 month')::date as next from generate_series(date_trunc('month', from_day::timestamp), until_day, '1 month') m (first)
-  ),
-  share as materialized (
-    select m.first, m.next, greatest(m.first, from_day) as begins, least(m.next - 1, until_day) as ends,
-      2 * (least(m.next - 1, until_day) - greatest(m.first, from_day) + 1) >= least(m.next, utc_day(now()) + 1) - m.first as is_whole
-    from month m
-  ),
-  days as materialized (
-    select 1 as sign, s.begins as first, s.ends as last from share s where not s.is_whole
-    union all
-    select -1, s.first, s.begins - 1 from share s where s.is_whole and s.begins > s.first
-    union all
-    select -1, s.ends + 1, s.next - 1 from share s where s.is_whole and s.ends < s.next - 1
-  ),
-  -- Index scans of one grouping and some days each.
-  counted as (
-    select n.name, t.*, 1 as sign
-    from unnest(names || 'all'::grouping_name) n (name) cross join share s
-    cross join lateral (
-      select t.value, t.currency, t.clicks, t.leads, t.conversions, t.sales, t.revenue_cents, t.commission_cents from grouped_months t
-      where t.program_id = of_program_id and t.grouping_name = n.name and t.month = s.first
-      offset 0
-    ) t
-    where s.is_whole
-    union all
-    select n.name, t.*, d.sign
-    from unnest(names || 'all'::grouping_name) n (name) cross join days d
-    cross join lateral (
-      select t.value, t.currency, t.clicks, t.leads, t.conversions, t.sales, t.revenue_cents, t.commission_cents from grouped_days t
-      where t.program_id = of_program_id and t.grouping_name = n.name and t.day between d.first and d.last
-      offset 0
-    ) t
-    union all
-    select u.grouping_name, u.value, u.currency::currency_code, u.clicks, u.leads, u.conversions, u.sales, u.revenue_cents, u.commission_cents, 1
-    from uncounted_groups(of_program_id, from_time, until) u where u.grouping_name = any (names || 'all'::grouping_name)
-  ),
-  summed as materialized (
-    select c.name, c.value, total(c.sign * m.amount) as amount, total(c.sign * m.clicks) as clicks
-    from counted c
-    cross join lateral (
-      select case main when 'clicks' then c.clicks when 'leads' then c.leads when 'conversions' then c.conversions when 'sales' then c.sales
-        when 'revenue' then case c.currency when of_currency then c.revenue_cents else 0 end
-        else case c.currency when of_currency then c.commission_cents else 0 end end as amount, case when with_clicks then c.clicks else 0 end as clicks
-    ) m
-    where m.amount <> 0 or m.clicks <> 0 group by 1, 2
-  ),
-  totals as materialized (
-    select s.name, total(s.amount) as amount, total(s.clicks) as clicks, count(*) filter (where s.amount <> 0 or s.clicks <> 0) as "values"
-    from summed s group by s.name
-  ),
-  -- Null is what a grouping does not list: what the whole has more.
-  rest as materialized (
-    select n.name, coalesce(w.amount, 0) - coalesce(t.amount, 0) as amount, coalesce(w.clicks, 0) - coalesce(t.clicks, 0) as clicks,
-      coalesce(t."values", 0) as "values"
-    from unnest(names) n (name) left join totals t on t.name = n.name left join totals w on w.name = 'all'
-  )
-  select chosen, r.name::text, l.value, label_of_group(of_program_id, r.name::text, l.value), r."values" + (r.amount <> 0 or r.clicks <> 0)::integer, l.amount, l.clicks
-  from rest r
-  cross join lateral (
-    select s.value, s.amount, s.clicks from summed s where s.name = r.name and (s.amount <> 0 or s.clicks <> 0)
-    union all
-    select null, r.amount, r.clicks where r.amount <> 0 or r.clicks <> 0
-    order by 2 desc, 3 desc, 1 limit max_values
-  ) l
-  order by 2, 6 desc, 7 desc, 3;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.read_first_groups(of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_by text, is_ascending boolean, max_groups integer, money text, from_time timestamp with time zone, until timestamp with time zone)
- RETURNS TABLE(place integer, value text, label text, clicks bigint, bot_clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
- LANGUAGE plpgsql
- STABLE
- SET plan_cache_mode TO 'force_generic_plan'
-AS $function$
-#variable_conflict use_column
-declare
-  from_day constant date := utc_day(from_time);
-  until_day constant date := utc_day(until);
-  cut_days constant date[] := array(
-    select d.day from days_of_intervals(array[from_time], until) d where d.before > -1 or d.last < 95
-  );
-  with_clicks constant boolean := 'clicks' = any (metrics);
-  with_bot_clicks constant boolean := 'bot_clicks' = any (metrics);
-  with_leads constant boolean := 'leads' = any (metrics);
-  with_conversions constant boolean := 'conversions' = any (metrics);
-  with_sales constant boolean := 'sales' = any (metrics);
-  with_revenue constant boolean := 'revenue' = any (metrics);
-  with_commission constant boolean := 'commission' = any (metrics);
-  with_refunded constant boolean := 'refunded' = any (metrics);
-begin
-  return query
-  -- A day that is whole has its row of totals; of one that is cut the quarters say what belongs to the range. Rows that have nothing of what is
-  -- asked for are left out, and what is not asked for means nothing in the others.
-  with cell as (
-    select t.grouping_name, t.value, t.clicks, t.bot_clicks, t.leads, t.conversions, m.sales, m.revenue_cents, m.commission_cents, m.refunded_cents
-    from grouped_days t
-    cross join lateral (
-      select case t.currency when money then t.sales else 0 end as sales,
-        case t.currency when money then t.revenue_cents else 0 end as revenue_cents,
-        case t.currency when money then t.commission_cents else 0 end as commission_cents,
-        case t.currency when money then t.refunded_cents else 0 end as refunded_cents
-    ) m
-    where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.day >= from_day and t.day < until_day
-      and t.day <> all (cut_days) and (
-        with_clicks and t.clicks <> 0 or with_bot_clicks and t.bot_clicks <> 0 or with_leads and t.leads <> 0
-        or with_conversions and t.conversions <> 0 or with_sales and m.sales <> 0 or with_revenue and m.revenue_cents <> 0
-        or with_commission and m.commission_cents <> 0 or with_refunded and m.refunded_cents <> 0
-      )
-    union all
-    select q.grouping_name, q.value,
-      case q.metric when 'clicks' then a.amount else 0 end, case q.metric when 'bot_clicks' then a.amount else 0 end,
-      case q.metric when 'leads' then a.amount else 0 end, case q.metric when 'conversions' then a.amount else 0 end,
-      case q.metric when 'sales' then a.amount else 0 end, case q.metric when 'revenue' then a.amount else 0 end,
-      case q.metric when 'commission' then a.amount else 0 end, case q.metric when 'refunded' then a.amount else 0 end
-    from grouped_quarters q
-    join days_of_intervals(array[from_time], until) d on d.day = q.day
-    cross join lateral (select amount_of_quarters(q.quarters, q.sums, d.before, d.last) as amount) a
-    where q.program_id = of_program_id and q.grouping_name = any (array[by_name, 'all']) and q.metric = any (metrics)
-      and q.currency = any (array['', money]) and q.day = any (cut_days) and a.amount <> 0
-  ),
-  summed as materialized (
-    select c.grouping_name, c.value, sum(c.clicks) as clicks, sum(c.bot_clicks) as bot_clicks, sum(c.leads) as leads,
-      sum(c.conversions) as conversions, sum(c.sales) as sales, sum(c.revenue_cents) as revenue_cents,
-      sum(c.commission_cents) as commission_cents, sum(c.refunded_cents) as refunded_cents
-    from cell c group by c.grouping_name, c.value
+    select f.* from facts_by_value(of_program_id, filters, part.read_from, until, part.quarters, part.days, of_currency, metrics, false) f
+    where filters <> '{}'
   ),
   listed as (
-    select s.value, s.clicks, s.bot_clicks, s.leads, s.conversions, s.sales, s.revenue_cents, s.commission_cents, s.refunded_cents
-    from summed s where s.grouping_name = by_name and by_name <> 'all'
-    union all
-    select null, r.* from (
-      select w.clicks - l.clicks as clicks, w.bot_clicks - l.bot_clicks as bot_clicks, w.leads - l.leads as leads,
-        w.conversions - l.conversions as conversions, w.sales - l.sales as sales, w.revenue_cents - l.revenue_cents as revenue_cents,
-        w.commission_cents - l.commission_cents as commission_cents, w.refunded_cents - l.refunded_cents as refunded_cents
-      from summed w
-      cross join (
-        select coalesce(sum(s.clicks), 0) as clicks, coalesce(sum(s.bot_clicks), 0) as bot_clicks, coalesce(sum(s.leads), 0) as leads,
-          coalesce(sum(s.conversions), 0) as conversions, coalesce(sum(s.sales), 0) as sales,
-          coalesce(sum(s.revenue_cents), 0) as revenue_cents, coalesce(sum(s.commission_cents), 0) as commission_cents,
-          coalesce(sum(s.refunded_cents), 0) as refunded_cents
-        from summed s where s.grouping_name <> 'all'
-      ) l
-      where w.grouping_name = 'all' and by_name <> 'all'
-    ) r
-    where with_clicks and r.clicks <> 0 or with_bot_clicks and r.bot_clicks <> 0 or with_leads and r.leads <> 0
-      or with_conversions and r.conversions <> 0 or with_sales and r.sales <> 0 or with_revenue and r.revenue_cents <> 0
-      or with_commission and r.commission_cents <> 0 or with_refunded and r.refunded_cents <> 0
+    select a.name, a.value, total(a.amount) filter (where a.metric = metrics[1]) as amount,
+      total(a.amount) filter (where a.metric = 'clicks') as clicks
+    from amount a where a.amount <> 0 group by 1, 2
+  ),
+  ranked as (
+    select l.*, row_number() over (partition by l.name order by l.amount desc, l.clicks desc, l.value) as place,
+      count(*) over (partition by l.name) as "values"
+    from listed l
   )
-  select f.place::integer, f.value, label_of_group(of_program_id, by_name::text, f.value), f.clicks::bigint, f.bot_clicks::bigint, f.leads::bigint, f.conversions::bigint, f.sales::bigint, f.revenue_cents::bigint,
-    f.commission_cents::bigint, f.refunded_cents::bigint
-  from (
-    select row_number() over (order by coalesce(case sort_by
-        when 'clicks' then l.clicks
-        when 'bot_clicks' then l.bot_clicks
-        when 'leads' then l.leads
-        when 'conversions' then l.conversions
-        when 'sales' then l.sales
-        when 'revenue_cents' then l.revenue_cents
-        when 'commission_cents' then l.commission_cents
-        when 'refunded_cents' then l.refunded_cents
-        when 'conversion_rate' then l.conversions / nullif(l.clicks, 0)
-        when 'average_order_cents' then l.revenue_cents / nullif(l.conversions, 0)
-      end, 0) * case when is_ascending then 1 else -1 end, l.value) as place, l.*
-    from listed l order by place limit max_groups
-  ) f
+  select chosen, 'label', f.key, l.label, 0::bigint, 0::bigint, 0::bigint
+  from jsonb_each_text(filters) f cross join lateral label_of_group(of_program_id, f.key, f.value) l (label)
+  where l.label is not null
   union all
-  select 0, null, null, coalesce(sum(s.clicks), 0)::bigint, coalesce(sum(s.bot_clicks), 0)::bigint, coalesce(sum(s.leads), 0)::bigint,
-    coalesce(sum(s.conversions), 0)::bigint, coalesce(sum(s.sales), 0)::bigint, coalesce(sum(s.revenue_cents), 0)::bigint,
-    coalesce(sum(s.commission_cents), 0)::bigint, coalesce(sum(s.refunded_cents), 0)::bigint
-  from summed s where s.grouping_name = 'all'
-  order by 1;
+  select chosen, 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null, 0, 0, 0
+  union all
+  (select chosen, r.name, r.value, label_of_group(of_program_id, r.name, r.value), r."values", r.amount, r.clicks
+  from ranked r where r.place <= max_values order by r.name, r.place);
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.read_groups(of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_by text, is_ascending boolean, max_groups integer, of_currency text, first_day text, last_day text, every text, zone text)
+CREATE OR REPLACE FUNCTION public.read_groups(of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_metrics grouped_metric[], is_ascending boolean, max_groups integer, of_currency text, first_day text, last_day text, every text, zone text)
  RETURNS TABLE(place integer, value text, label text, starts timestamp with time zone, starts_local text, clicks bigint, bot_clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
  LANGUAGE plpgsql
  STABLE
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_nestloop TO 'off'
+ SET plan_cache_mode TO 'force_custom_plan'
 AS $function$
 #variable_conflict use_column
 declare
   from_time constant timestamptz := day_begins(first_day::timestamp, zone);
   until constant timestamptz := day_begins(last_day::timestamp + interval '1 day', zone);
   money constant text := coalesce(of_currency, (select p.currency from programs p where p.id = of_program_id));
-  first_values text[];
-  first_labels text[];
-  -- Those whose intervals are read.
-  read_values text[];
+  names constant grouping_name[] := case by_name when 'all' then '{all}' else array[by_name, 'all'] end;
+  grouped constant text[] := case when by_name = 'all' then '{}' else coalesce(
+    first_values(of_program_id, by_name, metrics, sort_metrics, is_ascending, max_groups, money, from_time, until), '{}') end;
+  -- All of them if the rest is among them.
+  wanted constant text[] := case when array_position(grouped, null) is null then array_append(grouped, '') end;
   interval_starts timestamptz[];
   interval_locals timestamp[];
-  part_numbers integer[];
-  part_days date[];
-  part_befores smallint[];
-  part_lasts smallint[];
+  read_starts timestamptz[];
 begin
-  if every is null then
-    return query
-    select f.place, f.value, f.label, from_time, to_char(first_day::timestamp, 'YYYY-MM-DD"T"HH24:MI:SS'), f.clicks, f.bot_clicks, f.leads,
-      f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
-    from read_first_groups(of_program_id, by_name, metrics, sort_by, is_ascending, max_groups, money, from_time, until) f;
-    return;
-  end if;
-  if by_name <> 'all' then
-    select array_agg(f.value order by f.place), array_agg(f.label order by f.place) into first_values, first_labels
-    from read_first_groups(of_program_id, by_name, metrics, sort_by, is_ascending, max_groups, money, from_time, until) f where f.place > 0;
-  end if;
-  read_values := array_append(first_values, '');
-  -- What the grouping does not list is what the whole has more than all of its values.
-  if array_position(first_values, null) is not null then
-    read_values := array(
-      select distinct t.value from grouped_days t
-      where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.day between utc_day(from_time) and utc_day(until)
-    );
-  end if;
-  select array_agg(b.at order by b.at), array_agg(b.local order by b.at) into interval_starts, interval_locals
-  from (
-    select day_begins(local, zone) as at, local
-    from generate_series(date_trunc(every, first_day::timestamp), last_day::timestamp, ('1 ' || every)::interval) local
-    where every <> 'hour'
-    union all
-    select at, at at time zone zone from generate_series(from_time, until - interval '1 second', interval '15 minutes') at
-    where every = 'hour' and (extract(minute from at at time zone zone) = 0 or at = from_time)
-  ) b;
-  select array_agg(d.n), array_agg(d.day), array_agg(d.before), array_agg(d.last) into part_numbers, part_days, part_befores, part_lasts
-  from days_of_intervals(greatest(interval_starts[1], from_time) || interval_starts[2:], until) d;
+  select array_agg(i.at order by i.at), array_agg(i.local order by i.at) into interval_starts, interval_locals
+  from intervals_of_days(first_day::timestamp, last_day::timestamp, every, zone) i;
+  read_starts := greatest(interval_starts[1], from_time) || interval_starts[2:];
   return query
-  with part as materialized (
-    select * from unnest(part_numbers, part_days, part_befores, part_lasts) p (n, day, before, last)
+  with amount as (
+    select a.* from amounts_of_values(of_program_id, names, wanted, metrics, money, false, read_starts, until) a
+    where wanted is not null
+    union all
+    select a.* from amounts_with_rest(of_program_id, array[by_name], metrics, money, false, read_starts, until) a where wanted is null
+    union all
+    select n, 'all', '', 'clicks', 0 from generate_subscripts(interval_starts, 1) n
   ),
-  figure as materialized (
-    select c.is_whole, c.value, c.n, sum(c.clicks)::bigint as clicks, sum(c.bot_clicks)::bigint as bot_clicks, sum(c.leads)::bigint as leads,
-      sum(c.conversions)::bigint as conversions, sum(c.sales)::bigint as sales, sum(c.revenue_cents)::bigint as revenue_cents,
-      sum(c.commission_cents)::bigint as commission_cents, sum(c.refunded_cents)::bigint as refunded_cents
-    from (
-      select t.grouping_name = 'all' as is_whole, t.value, p.n, t.clicks, t.bot_clicks, t.leads, t.conversions,
-        case t.currency when money then t.sales else 0 end as sales,
-        case t.currency when money then t.revenue_cents else 0 end as revenue_cents,
-        case t.currency when money then t.commission_cents else 0 end as commission_cents,
-        case t.currency when money then t.refunded_cents else 0 end as refunded_cents
-      from grouped_days t join part p on p.day = t.day and p.before = -1 and p.last = 95
-      where t.program_id = of_program_id and t.grouping_name = any (array[by_name, 'all']) and t.value = any (read_values)
-        and t.day = any (array(select p.day from part p where p.before = -1 and p.last = 95))
-      union all
-      select q.grouping_name = 'all', q.value, p.n,
-        case q.metric when 'clicks' then a.amount else 0 end, case q.metric when 'bot_clicks' then a.amount else 0 end,
-        case q.metric when 'leads' then a.amount else 0 end, case q.metric when 'conversions' then a.amount else 0 end,
-        case q.metric when 'sales' then a.amount else 0 end, case q.metric when 'revenue' then a.amount else 0 end,
-        case q.metric when 'commission' then a.amount else 0 end, case q.metric when 'refunded' then a.amount else 0 end
-      from grouped_quarters q
-      join part p on p.day = q.day and (p.before > -1 or p.last < 95)
-      cross join lateral (select amount_of_quarters(q.quarters, q.sums, p.before, p.last) as amount) a
-      where q.program_id = of_program_id and q.grouping_name = any (array[by_name, 'all']) and q.metric = any (metrics)
-        and q.currency = any (array['', money]) and q.value = any (read_values)
-        and q.day = any (array(select distinct p.day from part p where p.before > -1 or p.last < 95)) and a.amount <> 0
-    ) c
-    group by c.is_whole, c.value, c.n
-  ),
-  first as materialized (
-    select f.place, f.value, f.label from unnest(first_values, first_labels) with ordinality f (value, label, place)
+  figure as (
+    select case a.name when 'all' then 0 else array_position(grouped, a.value) end as place, a.n,
+      total(a.amount) filter (where a.metric = 'clicks') as clicks,
+      total(a.amount) filter (where a.metric = 'bot_clicks') as bot_clicks,
+      total(a.amount) filter (where a.metric = 'leads') as leads,
+      total(a.amount) filter (where a.metric = 'conversions') as conversions,
+      total(a.amount) filter (where a.metric = 'sales') as sales,
+      total(a.amount) filter (where a.metric = 'revenue') as revenue_cents,
+      total(a.amount) filter (where a.metric = 'commission') as commission_cents,
+      total(a.amount) filter (where a.metric = 'refunded') as refunded_cents
+    from amount a group by 1, 2
   )
-  select f.place::integer, f.value, f.label, interval_starts[f.n], to_char(interval_locals[f.n], 'YYYY-MM-DD"T"HH24:MI:SS'), f.clicks::bigint,
-    f.bot_clicks::bigint, f.leads::bigint, f.conversions::bigint, f.sales::bigint, f.revenue_cents::bigint, f.commission_cents::bigint,
-    f.refunded_cents::bigint
-  from (
-    select t.place, t.value, t.label, v.n, v.clicks, v.bot_clicks, v.leads, v.conversions, v.sales, v.revenue_cents, v.commission_cents,
-      v.refunded_cents
-    from first t join figure v on v.value = t.value and not v.is_whole
-    union all
-    select t.place, null, null, w.n, w.clicks - coalesce(l.clicks, 0), w.bot_clicks - coalesce(l.bot_clicks, 0),
-      w.leads - coalesce(l.leads, 0), w.conversions - coalesce(l.conversions, 0), w.sales - coalesce(l.sales, 0),
-      w.revenue_cents - coalesce(l.revenue_cents, 0), w.commission_cents - coalesce(l.commission_cents, 0),
-      w.refunded_cents - coalesce(l.refunded_cents, 0)
-    from figure w
-    left join (
-      select v.n, sum(v.clicks) as clicks, sum(v.bot_clicks) as bot_clicks, sum(v.leads) as leads, sum(v.conversions) as conversions,
-        sum(v.sales) as sales, sum(v.revenue_cents) as revenue_cents, sum(v.commission_cents) as commission_cents,
-        sum(v.refunded_cents) as refunded_cents
-      from figure v where not v.is_whole group by v.n
-    ) l on l.n = w.n
-    cross join (select place from first where value is null) t
-    where w.is_whole
-    union all
-    select 0, null, null, i.n, coalesce(w.clicks, 0), coalesce(w.bot_clicks, 0), coalesce(w.leads, 0), coalesce(w.conversions, 0),
-      coalesce(w.sales, 0), coalesce(w.revenue_cents, 0), coalesce(w.commission_cents, 0), coalesce(w.refunded_cents, 0)
-    from generate_subscripts(interval_starts, 1) i (n) left join figure w on w.n = i.n and w.is_whole
-  ) f
+  select f.place, g.value, g.label, interval_starts[f.n], to_char(interval_locals[f.n], 'YYYY-MM-DD"T"HH24:MI:SS'), f.clicks, f.bot_clicks, f.leads,
+    f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
+  from figure f
+  left join (
+    select g.place, g.value, label_of_group(of_program_id, by_name::text, g.value) as label from unnest(grouped) with ordinality g (value, place)
+  ) g on g.place = f.place
+  where f.place is not null
   order by f.place, f.n;
 end $function$
 ;
@@ -7285,40 +7273,26 @@ AS $function$
 #variable_conflict use_column
 declare
   of_theirs constant jsonb := filters || jsonb_build_object('partner', of_partner_id::text);
-  part constant record := parts_read(of_program_id, of_theirs, from_time, until, true, true);
+  part constant record := rows_read(of_program_id, of_theirs, from_time, until, true, true);
 begin
   return query
-  with fact as materialized (
-    select f.* from filtered_facts(of_program_id, of_theirs, part.read_from, until, part.quarters, part.days, of_currency, null, false) f
-    where f.link is not null
+  with amount as materialized (
+    select f.* from facts_by_value(of_program_id, of_theirs, part.read_from, until, part.quarters, part.days, of_currency,
+      '{clicks,leads,sales,commission}', true) f
+    where f.name = any ('{partner,link}' || campaign_groupings()) and f.amount <> 0
   ),
   listed as (
-    select v.name, v.value, sum(f.clicks)::bigint as clicks, sum(f.leads)::bigint as leads, sum(f.sales)::bigint as sales,
-      sum(f.commission_cents)::bigint as commission_cents
-    from fact f
-    cross join lateral (
-      select 'all' as name, '' as value
-      union all select 'link', f.link
-      union all select c.key, c.value from jsonb_each_text(f.campaign) c where c.key = any (campaign_groupings())
-    ) v
-    group by 1, 2
-  ),
-  -- What named nothing is what there is more in all.
-  with_rest as (
-    select * from listed
-    union all
-    select n.name, null, w.clicks - n.clicks, w.leads - n.leads, w.sales - n.sales, w.commission_cents - n.commission_cents
-    from (
-      select l.name, sum(l.clicks)::bigint as clicks, sum(l.leads)::bigint as leads, sum(l.sales)::bigint as sales,
-        sum(l.commission_cents)::bigint as commission_cents
-      from listed l where l.name = any (campaign_groupings()) group by l.name
-    ) n
-    join listed w on w.name = 'all' and (w.clicks, w.leads, w.sales, w.commission_cents) <> (n.clicks, n.leads, n.sales, n.commission_cents)
+    select case a.name when 'partner' then 'all' else a.name end as name, a.value,
+      total(a.amount) filter (where a.metric = 'clicks') as clicks, total(a.amount) filter (where a.metric = 'leads') as leads,
+      total(a.amount) filter (where a.metric = 'sales') as sales, total(a.amount) filter (where a.metric = 'commission') as commission_cents
+    from amount a group by 1, 2
   ),
   ranked as (
     select l.*, row_number() over (partition by l.name order by l.commission_cents desc, l.clicks desc, l.value) as place,
       count(*) over (partition by l.name) as "values"
-    from with_rest l
+    from listed l
+    -- A parameter that no click has is left out.
+    where exists (select from listed named where named.name = l.name and named.value is not null)
   )
   select 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint,
     0::bigint
@@ -7434,99 +7408,48 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.read_series(of_program_id bigint, filters jsonb, previous_from timestamp with time zone, current_from timestamp with time zone, until timestamp with time zone, every text, of_currency text, moment timestamp with time zone)
- RETURNS TABLE(starts timestamp with time zone, is_before boolean, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
+CREATE OR REPLACE FUNCTION public.read_series(of_program_id bigint, filters jsonb, starts timestamp with time zone[], until timestamp with time zone, days_before integer, of_currency text, moment timestamp with time zone)
+ RETURNS TABLE(n integer, is_before boolean, metric text, amount bigint, read_from timestamp with time zone)
  LANGUAGE plpgsql
  STABLE
- SET plan_cache_mode TO 'force_custom_plan'
 AS $function$
 #variable_conflict use_column
 declare
-  between_ranges constant interval := make_interval(secs => extract(epoch from current_from - previous_from)::double precision);
-  from_day constant date := utc_day(previous_from);
-  until_day constant date := utc_day(until - interval '1 millisecond');
-  -- The day that is cut where as much of the time before is over as of the range.
-  cut_day constant date := utc_day(moment - between_ranges);
-  names constant text[] := array(select jsonb_object_keys(filters));
-  name constant grouping_name := coalesce(names[1], 'all');
-  wanted constant text := filters->>name::text;
-  -- What had no value of a grouping is what the whole has more than all its values.
-  is_rest constant boolean := cardinality(names) = 1 and wanted is null;
-  added_name constant grouping_name := case when is_rest then 'all' else name end;
-  added_value constant text := coalesce(wanted, '');
-  is_compared boolean;
-  part record;
-  before record;
+  metrics constant grouped_metric[] := '{clicks,leads,conversions,sales,revenue,commission,refunded}';
+  current_starts constant timestamptz[] := read_series.starts;
+  shift constant interval := make_interval(hours => 24 * days_before);
+  previous_starts constant timestamptz[] := array(select s - shift from unnest(current_starts) s order by s);
+  previous_until constant timestamptz := least(current_starts[1], date_bin('15 minutes', moment - shift, 'epoch') + interval '15 minutes');
+  current_rows record;
+  previous_rows record;
+  is_compared boolean := days_before > 0;
 begin
-  if cardinality(names) > 1 then
-    part := parts_read(of_program_id, filters, current_from, until, true, true);
-    before := parts_read(of_program_id, filters, previous_from, current_from, true, true);
-    is_compared := previous_from < current_from and part.read_from = current_from and before.read_from = previous_from;
+  if (select count(*) < 2 from jsonb_object_keys(filters)) then
     return query
-    select case when is_compared then previous_from else part.read_from end, null::boolean, null::bigint, null::bigint, null::bigint, null::bigint,
-      null::bigint, null::bigint, null::bigint
+    select s.n, false, s.metric::text, s.amount, null::timestamptz from series_of_totals(of_program_id, filters, current_starts, read_series.until, of_currency) s
     union all
-    select date_trunc(every, f.at + case when f.is_before then between_ranges else interval '0' end, 'UTC'), f.is_before, sum(f.clicks), sum(f.leads),
-      sum(f.conversions), sum(f.sales), sum(f.revenue_cents)::bigint, sum(f.commission_cents)::bigint, sum(f.refunded_cents)::bigint
-    from (
-      select false as is_before, f.*
-      from filtered_facts(of_program_id, filters, part.read_from, until, part.quarters, part.days, of_currency, null, false) f
-      union all
-      select true, f.*
-      from filtered_facts(of_program_id, filters, previous_from, least(current_from, moment - between_ranges), before.quarters, before.days, of_currency,
-        null, false) f
-      where is_compared
-    ) f
-    group by 1, 2;
+    select s.n, true, s.metric::text, s.amount, null
+    from series_of_totals(of_program_id, filters, array(select s from unnest(previous_starts) s where s < previous_until order by s), previous_until,
+      of_currency) s
+    where is_compared;
     return;
   end if;
+  current_rows := rows_read(of_program_id, filters, current_starts[1], read_series.until, true, true);
+  previous_rows := rows_read(of_program_id, filters, previous_starts[1], current_starts[1], true, true);
+  is_compared := is_compared and current_rows.read_from = current_starts[1] and previous_rows.read_from = previous_starts[1];
   return query
-  with day as (
-    select distinct t.day from grouped_days t
-    where t.program_id = of_program_id and t.grouping_name = 'all' and t.day between from_day and until_day
-  )
-  select date_trunc(every, h.at + case when h.at < current_from then between_ranges else interval '0' end, 'UTC'), h.at < current_from,
-    sum(h.sign * h.clicks)::bigint, sum(h.sign * h.leads)::bigint, sum(h.sign * h.conversions)::bigint, sum(h.sign * h.sales)::bigint,
-    sum(case when h.currency = of_currency then h.sign * h.revenue_cents else 0 end)::bigint,
-    sum(case when h.currency = of_currency then h.sign * h.commission_cents else 0 end)::bigint,
-    sum(case when h.currency = of_currency then h.sign * h.refunded_cents else 0 end)::bigint
-  from (
-    select t.day::timestamp at time zone 'UTC' as at, t.sign, t.currency::text, t.clicks, t.leads, t.conversions, t.sales, t.revenue_cents,
-      t.commission_cents, t.refunded_cents
-    from day d
-    cross join lateral (
-      select 1 as sign, t.* from grouped_days t
-      where t.program_id = of_program_id and t.grouping_name = added_name and t.day = d.day and t.value = added_value
-      union all
-      select -1, t.* from grouped_days t where t.program_id = of_program_id and t.grouping_name = name and t.day = d.day and is_rest
-      offset 0
-    ) t
-    where every <> 'hour' and d.day <> cut_day
-    union all
-    select (t.day::timestamp at time zone 'UTC') + u.quarter * interval '15 minutes', t.sign, t.currency,
-      case t.metric when 'clicks' then a.amount else 0 end, case t.metric when 'leads' then a.amount else 0 end,
-      case t.metric when 'conversions' then a.amount else 0 end, case t.metric when 'sales' then a.amount else 0 end,
-      case t.metric when 'revenue' then a.amount else 0 end, case t.metric when 'commission' then a.amount else 0 end,
-      case t.metric when 'refunded' then a.amount else 0 end
-    from day d
-    cross join lateral (
-      select 1 as sign, t.* from grouped_quarters t
-      where t.program_id = of_program_id and t.grouping_name = added_name and t.day = d.day and t.value = added_value
-      union all
-      select -1, t.* from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.day = d.day and is_rest
-      offset 0
-    ) t
-    cross join lateral unnest(t.quarters, t.sums) with ordinality u (quarter, sum, n)
-    cross join lateral (select u.sum - coalesce(t.sums[u.n - 1], 0) as amount) a
-    where every = 'hour' or d.day = cut_day
-    union all
-    select u.at, case when u.grouping_name = added_name and u.value = added_value then 1 else -1 end, u.currency, u.clicks, u.leads, u.conversions,
-      u.sales, u.revenue_cents, u.commission_cents, u.refunded_cents
-    from uncounted_groups(of_program_id, previous_from, until) u
-    where u.grouping_name = added_name and u.value = added_value or is_rest and u.grouping_name = name
-  ) h
-  where h.at >= current_from or h.at + between_ranges <= moment
-  group by 1, 2;
+  select null::integer, null::boolean, null::text, null::bigint, case when is_compared then previous_starts[1] else current_rows.read_from end
+  union all
+  select width_bucket(f.at, current_starts), false, f.metric::text, total(f.amount), null
+  from filtered_facts(of_program_id, filters, current_rows.read_from, read_series.until, current_rows.quarters, current_rows.days, of_currency, metrics,
+    false) f
+  group by 1, 3
+  union all
+  select width_bucket(f.at, previous_starts), true, f.metric::text, total(f.amount), null
+  from filtered_facts(of_program_id, filters, previous_starts[1], least(current_starts[1], moment - shift), previous_rows.quarters, previous_rows.days,
+    of_currency, metrics, false) f
+  where is_compared
+  group by 1, 3;
 end $function$
 ;
 
@@ -8276,6 +8199,22 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.rows_read(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, with_clicks boolean, with_others boolean, OUT read_from timestamp with time zone, OUT quarters timestamp with time zone[], OUT days date[])
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  read_from := from_time;
+  if with_clicks then
+    select c.read_from, c.quarters into read_from, quarters from clicks_read(of_program_id, filters, from_time, until) c;
+  end if;
+  if with_others then
+    select d.read_from, d.days into read_from, days from days_read(of_program_id, filters, read_from, until) d;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.rules_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
  RETURNS SETOF commission_rules
  LANGUAGE sql
@@ -8468,6 +8407,28 @@ begin
   )
   order by w.ordinality;
   return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.series_of_totals(of_program_id bigint, filters jsonb, starts timestamp with time zone[], until timestamp with time zone, of_currency text)
+ RETURNS TABLE(n integer, metric grouped_metric, amount bigint)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+declare
+  metrics constant grouped_metric[] := '{clicks,leads,conversions,sales,revenue,commission,refunded}';
+  name constant grouping_name := coalesce((select jsonb_object_keys(filters)), 'all');
+  wanted constant text := case name when 'all' then '' else filters->>name::text end;
+begin
+  if wanted is null then
+    return query select a.n, a.metric, a.amount
+    from amounts_with_rest(of_program_id, array[name], metrics, of_currency, true, series_of_totals.starts, series_of_totals.until) a
+    where a.value is null;
+  else
+    return query select a.n, a.metric, a.amount
+    from amounts_of_values(of_program_id, array[name], array[wanted], metrics, of_currency, true, series_of_totals.starts, series_of_totals.until) a;
+  end if;
 end $function$
 ;
 
@@ -9359,12 +9320,12 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.uncounted_groups(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
- RETURNS TABLE(at timestamp with time zone, grouping_name grouping_name, value text, currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
+CREATE OR REPLACE FUNCTION public.uncounted_amounts(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS TABLE(at timestamp with time zone, grouping_name grouping_name, value text, metric grouped_metric, currency text, amount bigint)
  LANGUAGE sql
  STABLE
 AS $function$
-  select u.clicked_at, v.grouping_name, v.value, null::text, 1::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint
+  select u.clicked_at, v.grouping_name, v.value, 'clicks'::grouped_metric, '', 1::bigint
   from uncounted_clicks u
   join referral_links l on l.program_id = u.program_id and l.id = u.link_id
   cross join lateral (
@@ -9375,11 +9336,13 @@ AS $function$
   cross join lateral values_grouped_by(l.partner_id, u.link_id, null, e.origin) v
   where u.program_id = of_program_id and not u.is_bot and u.clicked_at >= from_time and u.clicked_at < until
   union all
-  select f.at, v.grouping_name, v.value, f.currency::text, 0, f.leads, f.conversions, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
+  select f.at, v.grouping_name, v.value, m.metric, m.currency, m.amount
   from uncounted_figures f
   join customers c on c.program_id = f.program_id and c.id = f.customer_id
   left join customer_origins known on known.program_id = f.program_id and known.customer_id = f.customer_id
-  cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id, coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
+  cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id,
+    coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
+  cross join lateral figures_of(f) m
   where f.program_id = of_program_id and f.at >= from_time and f.at < until
 $function$
 ;

@@ -216,14 +216,20 @@ const corruptions: [check: string, statement: string][] = [
   ],
   [
     'the days of grouped totals',
-    "update grouped_days set clicks = clicks + 1 where grouping_name = 'device' and program_id = $1",
+    "update grouped_totals set clicks = clicks + 1 where grouping_name = 'device' and span = 'day' and program_id = $1",
   ],
-  ['the days of grouped totals', "delete from grouped_days where grouping_name = 'all' and program_id = $1"],
+  [
+    'the days of grouped totals',
+    "delete from grouped_totals where grouping_name = 'all' and span = 'day' and program_id = $1",
+  ],
   [
     'the months of grouped totals',
-    "update grouped_months set leads = leads + 1 where grouping_name = 'partner' and program_id = $1",
+    "update grouped_totals set leads = leads + 1 where grouping_name = 'partner' and span = 'month' and program_id = $1",
   ],
-  ['the months of grouped totals', "delete from grouped_months where grouping_name = 'all' and program_id = $1"],
+  [
+    'the months of grouped totals',
+    "delete from grouped_totals where grouping_name = 'all' and span = 'month' and program_id = $1",
+  ],
   ["a day's clicks, leads", 'delete from daily_totals where program_id = $1'],
   [
     "a day's clicks, leads",

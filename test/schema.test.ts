@@ -22,8 +22,6 @@ test('what is planned once for any arguments are reads, which no lock waits for:
   expect(rows.map(({ proname }) => proname)).toEqual([
     'count_rows',
     'origin_of_customer',
-    'read_first_groups',
-    'read_groups',
     'read_performance',
     'sum_hours',
   ])

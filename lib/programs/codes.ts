@@ -70,8 +70,8 @@ const figures = [totalOf('sales').as('sales'), totalOf('commission_cents').as('c
 function totalOf(metric: 'sales' | 'commission_cents') {
   const currency = sql` and t.currency = (select p.currency from programs p where p.id = k.program_id)`
   return sql<number>`(
-    select coalesce(sum(t.${sql.ref(metric)}), 0)::bigint from grouped_days t
-    where t.program_id = k.program_id and t.grouping_name = 'code' and t.value = k.id::text${metric === 'sales' ? sql`` : currency}
+    select coalesce(sum(t.${sql.ref(metric)}), 0)::bigint from grouped_totals t
+    where t.program_id = k.program_id and t.grouping_name = 'code' and t.span = 'month' and t.value = k.id::text${metric === 'sales' ? sql`` : currency}
   )`
 }
 

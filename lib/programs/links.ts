@@ -293,8 +293,8 @@ const ownCurrency = sql<string>`(select g.currency from programs g where g.id = 
 /** Of the link `l` a total of all days; of money what is in this currency. */
 function totalOf(metric: 'leads' | 'sales' | 'commission_cents', currency?: Expression<string>) {
   return sql<number>`(
-    select coalesce(sum(t.${sql.ref(metric)}), 0)::bigint from grouped_days t
-    where t.program_id = l.program_id and t.grouping_name = 'link' and t.value = l.id::text${currency ? sql` and t.currency = ${currency}` : sql``}
+    select coalesce(sum(t.${sql.ref(metric)}), 0)::bigint from grouped_totals t
+    where t.program_id = l.program_id and t.grouping_name = 'link' and t.span = 'month' and t.value = l.id::text${currency ? sql` and t.currency = ${currency}` : sql``}
   )`
 }
 

@@ -105,7 +105,7 @@ export function groupsStatement(programId: number, query: GroupsQuery) {
     of_program_id: programId,
     by_name: query.groupBy ?? 'all',
     metrics: [...new Set(query.metrics.flatMap((metric): readonly GroupedMetric[] => totalsOf[metric]))],
-    sort_by: query.sort,
+    sort_metrics: [...totalsOf[query.sort]],
     is_ascending: query.order === 'asc',
     max_groups: query.limit,
     of_currency: query.currency ?? null,

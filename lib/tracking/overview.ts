@@ -123,10 +123,9 @@ export function overviewStatements(program: { id: number; createdAt: Date }, que
     call('read_series', {
       of_program_id: program.id,
       filters,
-      previous_from: new Date(isCompared ? from - days * dayMs : from),
-      current_from: new Date(from),
+      starts: startsOf(intervalOf(query, days), from, until).map((start) => new Date(Math.max(start, from))),
       until: new Date(until),
-      every: intervalOf(query, days),
+      days_before: isCompared ? days : 0,
       of_currency: query.currency,
       moment: new Date(now),
     }),
@@ -154,7 +153,7 @@ export function asOverview(
   const { from, until, days, isCompared: isAsked } = daysOf(query, program.createdAt, now)
   const read = Date.parse(groups.find(({ breakdown }) => breakdown === 'read_from')?.value ?? '')
   const readFrom = read > from ? read : undefined
-  const seriesFrom = series.find((row) => row.is_before === null)?.starts?.getTime()
+  const seriesFrom = series.find((row) => row.n === null)?.read_from?.getTime()
   const isCompared = isAsked && (seriesFrom === undefined || seriesFrom < from)
   const isFiltered = Object.keys(query.filters).length > 0
   const isClicksLeftOut = isFiltered && clicksKept && from < clicksKept.getTime() && program.createdAt < clicksKept
@@ -163,19 +162,20 @@ export function asOverview(
   const metric =
     query.metric ??
     chartMetrics.find((name) => name === known) ??
-    (series.some(({ revenue_cents: cents }) => (cents ?? 0) > 0) ? 'revenue' : 'clicks')
+    (series.some((row) => row.metric === 'revenue' && (row.amount ?? 0) > 0) ? 'revenue' : 'clicks')
   const current = new Map<number, Figures>()
   const previous = new Map<number, Figures>()
   const total = noFigures()
   const before = noFigures()
-  for (const row of series) {
-    if (row.is_before === null) continue
-    const at = row.starts?.getTime() ?? 0
-    const side = row.is_before ? previous : current
-    const figures = side.get(at) ?? noFigures()
-    side.set(at, figures)
-    add(figures, row)
-    add(row.is_before ? before : total, row)
+  for (const { n, is_before, metric: name, amount } of series) {
+    const figure = figureOf.get(name ?? '')
+    if (n === null || !figure) continue
+    const side = is_before ? previous : current
+    const figures = side.get(n) ?? noFigures()
+    side.set(n, figures)
+    figures[figure] += amount ?? 0
+    const sum = is_before ? before : total
+    sum[figure] += amount ?? 0
   }
   const begins = Math.max(from, seriesFrom ?? from)
   const points = startsOf(interval, from, until).flatMap((start, index, starts): Point[] => {
@@ -185,8 +185,8 @@ export function asOverview(
       {
         start: new Date(Math.max(start, from)),
         isOpen: ends > now,
-        value: valueOf(metric, current.get(start)),
-        before: isCompared ? valueOf(metric, previous.get(start)) : undefined,
+        value: valueOf(metric, current.get(index + 1)),
+        before: isCompared ? valueOf(metric, previous.get(index + 1)) : undefined,
       },
     ]
   })
@@ -275,12 +275,12 @@ const noFigures = (): Figures => ({
   refunded_cents: 0,
 })
 
-function add(sum: Figures, row: { [Name in keyof Figures]: number | null }): void {
-  sum.clicks += row.clicks ?? 0
-  sum.leads += row.leads ?? 0
-  sum.conversions += row.conversions ?? 0
-  sum.sales += row.sales ?? 0
-  sum.revenue_cents += row.revenue_cents ?? 0
-  sum.commission_cents += row.commission_cents ?? 0
-  sum.refunded_cents += row.refunded_cents ?? 0
-}
+const figureOf = new Map<string, keyof Figures>([
+  ['clicks', 'clicks'],
+  ['leads', 'leads'],
+  ['conversions', 'conversions'],
+  ['sales', 'sales'],
+  ['revenue', 'revenue_cents'],
+  ['commission', 'commission_cents'],
+  ['refunded', 'refunded_cents'],
+])

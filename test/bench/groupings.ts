@@ -137,7 +137,7 @@ async function rowsOfQuarters(
   const { rows } = await database.sql.query<{ count: string }>(
     `select count(*) from grouped_quarters q
     where q.program_id = $1 and (q.grouping_name = 'all' or q.grouping_name = $2::grouping_name and q.value in (
-      select value from grouped_days where program_id = $1 and grouping_name = $2::grouping_name group by value
+      select value from grouped_totals where program_id = $1 and grouping_name = $2::grouping_name and span = 'day' group by value
       order by sum(clicks) desc, value limit $3
     ))`,
     [programId, groupBy, wholeQuery().limit],
@@ -203,11 +203,12 @@ async function seedProgram(events: number) {
     }
   }
   await sql.query(
-    `insert into grouped_days (program_id, grouping_name, day, value, currency, clicks, bot_clicks, leads, conversions, sales, revenue_cents,
+    `insert into grouped_totals (program_id, grouping_name, span, starts, value, currency, clicks, bot_clicks, leads, conversions, sales, revenue_cents,
       commission_cents, refunded_cents)
-    select program_id, grouping_name, day, value, 'usd', ${dayColumns.join(', ')} from (
+    select program_id, grouping_name, span, starts, value, 'usd', ${dayColumns.join(', ')} from (
       select *, sums[cardinality(sums)] as amount from grouped_quarters where program_id = $1
-    ) q group by program_id, grouping_name, day, value`,
+    ) q cross join lateral (values ('day'::total_span, day), ('month', date_trunc('month', day::timestamp)::date)) s (span, starts)
+    group by program_id, grouping_name, span, starts, value`,
     [programId],
   )
   await sql.query('vacuum analyze')
