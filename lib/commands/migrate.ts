@@ -14,7 +14,7 @@ const advisoryLockKey = '7350163984021'
 const oldestPostgres = 18
 
 export interface SqlFile {
-  /** `0001_identity.sql`, or `functions/4_attribution/clicks.sql`. */
+  /** `0001_identity.sql`, or `functions/4_attribution/leads.sql`. */
   name: string
   sql: string
   checksum: string

@@ -141,7 +141,7 @@ function readAnswer(answer: JsonValue | undefined): RecordedClick {
 
 /**
  * Moves clicks that no counter has yet, at most `limit`, into the counters of their links, of their programs' hours and of what they were
- * (migrations/functions/reads/groupings.sql), and returns how many. It may run twice at once. `link_click_counts` and the performance read add
+ * (migrations/functions/reads/counting.sql), and returns how many. It may run twice at once. `link_click_counts` and the performance read add
  * what is not moved yet; the groupings do not.
  */
 export async function countClicks(db: Database, limit: number): Promise<number> {

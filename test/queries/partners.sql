@@ -254,16 +254,16 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
   from (
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks", (
       select coalesce(sum(t."leads"), 0)::bigint
-      from grouped_days t
-      where t.program_id = l.program_id and t.grouping_name = 'link' and t.value = l.id::text
+      from grouped_totals t
+      where t.program_id = l.program_id and t.grouping_name = 'link' and t.span = 'month' and t.value = l.id::text
   ) as "leads", (
       select coalesce(sum(t."sales"), 0)::bigint
-      from grouped_days t
-      where t.program_id = l.program_id and t.grouping_name = 'link' and t.value = l.id::text
+      from grouped_totals t
+      where t.program_id = l.program_id and t.grouping_name = 'link' and t.span = 'month' and t.value = l.id::text
   ) as "sales", (
       select coalesce(sum(t."commission_cents"), 0)::bigint
-      from grouped_days t
-      where t.program_id = l.program_id and t.grouping_name = 'link' and t.value = l.id::text and t.currency = (
+      from grouped_totals t
+      where t.program_id = l.program_id and t.grouping_name = 'link' and t.span = 'month' and t.value = l.id::text and t.currency = (
         select g.currency
         from programs g
         where g.id = l.program_id)
@@ -280,12 +280,12 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
   from (
     select "k"."id", "k"."code", (
       select coalesce(sum(t."sales"), 0)::bigint
-      from grouped_days t
-      where t.program_id = k.program_id and t.grouping_name = 'code' and t.value = k.id::text
+      from grouped_totals t
+      where t.program_id = k.program_id and t.grouping_name = 'code' and t.span = 'month' and t.value = k.id::text
   ) as "sales", (
       select coalesce(sum(t."commission_cents"), 0)::bigint
-      from grouped_days t
-      where t.program_id = k.program_id and t.grouping_name = 'code' and t.value = k.id::text and t.currency = (
+      from grouped_totals t
+      where t.program_id = k.program_id and t.grouping_name = 'code' and t.span = 'month' and t.value = k.id::text and t.currency = (
         select p.currency
         from programs p
         where p.id = k.program_id)

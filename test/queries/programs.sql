@@ -12,7 +12,7 @@ where "id" = $1;
 select *
 from read_performance($1, $2, $3, $4, $5);
 select *
-from read_series($1, $2, $3, $4, $5, $6, $7, $8);
+from read_series($1, $2, $3, $4, $5, $6, $7);
 select *
 from read_breakdowns($1, $2, $3, $4, $5, $6, $7);
 select (
