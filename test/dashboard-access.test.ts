@@ -19,48 +19,20 @@ await stack.sql.query("update sessions set expires_at = now() - interval '1 seco
 
 const programPaths = [
   '',
-  '/performance.csv',
-  '/events',
-  '/events.csv',
-  '/test',
-  '/test/events',
-  '/test/events.csv',
-  '/test/deliveries',
-  '/test/deliveries.csv',
-  '/partners',
-  '/partners.csv',
-  '/partners/1/rules',
-  '/groups',
-  '/groups/everybody',
-  '/groups/everybody/preview',
-  '/commissions',
-  '/commissions.csv',
-  '/sales/secret-transaction',
-  '/customers/1',
-  '/withdrawals',
-  '/withdrawals.csv',
-  '/payouts',
-  '/notices',
-  '/notices.csv',
-  '/deliveries',
-  '/deliveries.csv',
-  '/deliveries/notifications',
-  '/deliveries/notifications.csv',
-  '/webhooks',
-  '/webhooks/deliveries',
-  '/webhooks/deliveries.csv',
-  '/settings',
-  '/check',
+  ...`
+    /performance.csv /events /events.csv /test /test/events /test/events.csv /test/deliveries
+    /test/deliveries.csv /partners /partners.csv /partners/1/rules /groups /groups/everybody
+    /groups/everybody/preview /commissions /commissions.csv /sales/secret-transaction /customers/1
+    /withdrawals /withdrawals.csv /payouts /notices /notices.csv /deliveries /deliveries.csv
+    /deliveries/notifications /deliveries/notifications.csv /webhooks /webhooks/deliveries
+    /webhooks/deliveries.csv /settings /check
+  `
+    .trim()
+    .split(/\s+/),
 ].map((path) => `/programs/${programId}${path}`)
 const ownerPaths = [...programPaths, '/programs/new', `/workspaces/${workspaceId}/members`, '/account']
-const publicPaths = [
-  '/sign-in',
-  '/sign-up',
-  '/verify-email?token=x',
-  '/forgot-password',
-  '/reset-password?token=x',
-  '/invitation?token=x',
-]
+const publicPaths =
+  '/sign-in /sign-up /verify-email?token=x /forgot-password /reset-password?token=x /invitation?token=x'.split(' ')
 
 const pages: [path: string, token: string | undefined][] = [
   ...ownerPaths.map((path): [string, string] => [path, sandbox.dashboardToken]),
@@ -119,16 +91,12 @@ test.each(strangers)("%s is shown nothing of a program's pages", async (_who, to
 test('a member without tracking:list opens the pages of billing and no other', async () => {
   const open = [
     '',
-    '/performance.csv',
-    '/test',
-    '/partners',
-    '/partners.csv',
-    '/partners/1/rules',
-    '/groups',
-    '/groups/everybody',
-    '/commissions',
-    '/commissions.csv',
-    '/sales/secret-transaction',
+    ...`
+      /performance.csv /test /partners /partners.csv /partners/1/rules /groups /groups/everybody /commissions
+      /commissions.csv /sales/secret-transaction
+    `
+      .trim()
+      .split(/\s+/),
   ]
   const alsoOpen = ['/notices', '/notices.csv', '/payouts', '/withdrawals', '/withdrawals.csv', '/settings', '/check']
   for (const path of programPaths) {

@@ -664,54 +664,25 @@ test('held commissions wait on both sides until a button decides, which Enter pr
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   [
     'nobody',
-    [
-      '/sign-in',
-      '/sign-up',
-      '/two-factor',
-      '/verify-email?token=x',
-      '/forgot-password',
-      '/reset-password?token=x',
-      '/invitation?token=x',
-      '/partner-invitation?token=x',
-      '/application?token=x',
-      '/join/walk',
-      '/nothing',
-    ],
+    `
+      /sign-in /sign-up /two-factor /verify-email?token=x /forgot-password /reset-password?token=x
+      /invitation?token=x /partner-invitation?token=x /application?token=x /join/walk /nothing
+    `
+      .trim()
+      .split(/\s+/),
   ],
   [
     'advertiser',
     [
       '',
-      '?period=90d',
-      '/events',
-      '/partners',
-      '/partners/1',
-      '/applications',
-      '/applications/1',
-      '/join-page',
-      '/join-page/preview',
-      '/customers/1',
-      '/commissions',
-      '/reviews',
-      '/reviews?state=decided',
-      '/adjustments',
-      '/groups',
-      '/codes',
-      '/sales/t1',
-      '/payouts',
-      '/withdrawals',
-      '/notices',
-      '/deliveries',
-      '/deliveries/notifications',
-      '/webhooks',
-      '/webhooks/1',
-      '/webhooks/deliveries',
-      '/webhooks/1/deliveries/1',
-      '/test',
-      '/test/events',
-      '/test/deliveries',
-      '/settings',
-      '/check',
+      ...`
+        ?period=90d /events /partners /partners/1 /applications /applications/1 /join-page /join-page/preview
+        /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /sales/t1
+        /payouts /withdrawals /notices /deliveries /deliveries/notifications /webhooks /webhooks/1
+        /webhooks/deliveries /webhooks/1/deliveries/1 /test /test/events /test/deliveries /settings /check
+      `
+        .trim()
+        .split(/\s+/),
     ].map((path) => `/programs/1${path}`),
   ],
   [
@@ -722,14 +693,9 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
     'partner',
     [
       '',
-      '/links',
-      '/commissions',
-      '/adjustments',
-      '/withdrawals',
-      '/notifications',
-      '/invitations',
-      '/applications',
-      '/sales/1/t1',
+      ...'/links /commissions /adjustments /withdrawals /notifications /invitations /applications /sales/1/t1'.split(
+        ' ',
+      ),
     ].map((path) => `/partner${path}`),
   ],
 ]
@@ -878,14 +844,7 @@ async function missedByKeyboard(page: Page): Promise<string[]> {
 }
 
 const money = ['/payouts', '/withdrawals']
-const analysis = [
-  '/events',
-  '/customers/1',
-  '/deliveries',
-  '/deliveries/notifications',
-  '/webhooks',
-  '/webhooks/deliveries',
-]
+const analysis = '/events /customers/1 /deliveries /deliveries/notifications /webhooks /webhooks/deliveries'.split(' ')
 const everybody = ['', '/partners', '/partners/1', '/commissions', '/notices', '/settings', '/check']
 const ofWorkspace = ['/members', '/audit']
 

@@ -9,6 +9,7 @@ import { recordSale } from '../lib/money/sales.ts'
 import { capture, captured } from './bench/capture.ts'
 import { clickOn } from './bench/calls.ts'
 import { seedCounters, seedCustomers, seededClickId, seedPartners, seedSales } from './bench/seed.ts'
+import { noLead, noSale } from './support/ledger.ts'
 import { createDatabase } from './support/stack.ts'
 
 // The schema can be distributed by program_id (Citus and its like) when no unique key and no hot statement spans programs.
@@ -135,28 +136,9 @@ interface PlanNode {
 }
 
 const request = crypto.randomUUID()
-const sale = {
-  transaction_id: 'order-1',
-  customer_key: 'user-1',
-  click_id: null,
-  amount_cents: 4900,
-  currency: 'usd',
-  sale_type: 'payment',
-  is_recurring: false,
-  tax_cents: 0,
-  subscription_id: null,
-  is_test: false,
-  additional_data: null,
-}
-const lead = {
-  customer_key: 'user-1',
-  click_id: seededClickId(programId, 2),
-  is_test: false,
-  email_hash: null,
-  session_id: null,
-  page_url: null,
-  additional_data: null,
-}
+const order = { transaction_id: 'order-1', customer_key: 'user-1', click_id: null, amount_cents: 4900, currency: 'usd' }
+const sale = { ...noSale, ...order }
+const lead = { ...noLead, customer_key: 'user-1', click_id: seededClickId(programId, 2) }
 const refund = { amount_cents: 1000, refund_id: 'refund-1', reason: 'refund', reason_text: null } as const
 const now = Date.parse('2026-11-20T12:00:00Z')
 const week = { dateFrom: new Date(now - 7 * 86_400_000), dateTo: new Date(now) }

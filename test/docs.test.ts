@@ -23,25 +23,12 @@ import { startStack } from './support/stack.ts'
 
 const run = promisify(execFile)
 const stack = await startStack({
-  functions: [
-    'dashboard',
-    'codes',
-    'docs',
-    'api-reference',
-    'tracker-package',
-    'tracker-script',
-    'track-click',
-    'track-lead',
-    'track-sale',
-    'track-refund',
-    'partners',
-    'groups',
-    'links',
-    'sales',
-    'commissions',
-    'webhook-endpoints',
-    'deliver-webhooks',
-  ],
+  functions: `
+    dashboard codes docs api-reference tracker-package tracker-script track-click track-lead track-sale
+    track-refund partners groups links sales commissions webhook-endpoints deliver-webhooks
+  `
+    .trim()
+    .split(/\s+/),
   // So that a receiver on this machine is an address that webhooks go to.
   common: { WEBHOOK_LOOPBACK: 'on' },
 })

@@ -22,20 +22,12 @@ async function dump(): Promise<string> {
 
 test('erasing a customer removes what identifies them and leaves every sum', async () => {
   const program = await api.program({ hold_days: 0, lead_commission_cents: 100 })
-  const planted = [
-    'shopper-4711',
-    'session-4711',
-    'page-4711',
-    'agent-4711',
-    'note-4711',
-    'sub-4711',
-    'type-4711',
-    'refund-4711',
-    'reason-4711',
-    'campaign-4711',
-    'answer-4711',
-    'coupon-4711',
-  ]
+  const planted = `
+    shopper-4711 session-4711 page-4711 agent-4711 note-4711 sub-4711 type-4711 refund-4711 reason-4711
+    campaign-4711 answer-4711 coupon-4711
+  `
+    .trim()
+    .split(/\s+/)
   const [
     customerKey,
     sessionId,

@@ -4,6 +4,7 @@ import { ApiError } from '../lib/errors.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import { recordBrowserLead, recordServerLead } from '../lib/tracking/leads.ts'
+import { noLead, noSale } from './support/ledger.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -327,28 +328,22 @@ const partnersOf = async (shop: TestShop) =>
 
 /** Calls of an integrator that give the shop's click the key `ann`. */
 const leadOf = async (shop: TestShop) =>
-  await recordServerLead(db, await keyHashOf(shop), { ...lead, customer_key: 'ann', click_id: shop.clickId }, null)
+  await recordServerLead(db, await keyHashOf(shop), { ...noLead, customer_key: 'ann', click_id: shop.clickId }, null)
 const browserLeadOf = (shop: TestShop) =>
-  recordBrowserLead(db, { ...lead, customer_key: 'ann', click_id: shop.clickId }, null)
+  recordBrowserLead(db, { ...noLead, customer_key: 'ann', click_id: shop.clickId }, null)
 const saleOf = async (shop: TestShop) => {
   const sale = {
+    ...noSale,
     transaction_id: 'order-1',
     customer_key: 'ann',
     click_id: shop.clickId,
     amount_cents: 500,
     currency: 'usd',
-    sale_type: 'payment',
-    is_recurring: false,
-    tax_cents: 0,
-    subscription_id: null,
-    is_test: false,
-    additional_data: null,
   }
   await recordSale(db, await keyHashOf(shop), sale, null, crypto.randomUUID()).catch((error: unknown) => {
     if (!(error instanceof ApiError) || error.code !== 'duplicate_transaction') throw error
   })
 }
-const lead = { email_hash: null, session_id: null, page_url: null, is_test: false, additional_data: null }
 /** The hash of a program's key, made as it is first asked for. */
 const keyHashOf = async ({ programId }: TestShop) => {
   const hash = String(programId).padStart(64, '0')

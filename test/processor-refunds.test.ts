@@ -15,49 +15,26 @@ const { db, sql } = endpoint
 const { env, send, sold, tell, stripe, rows, salesOf } = await openWebhook(endpoint)
 
 describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s generation', (generation) => {
-  test.for<[what: string, events: Told[], expected: { refunded: number; reversed: number; status: string }]>([
-    ['one in part', [told('re_1', 3000)], { refunded: 3000, reversed: 600, status: 'refunded' }],
-    ['one in full', [told('re_1', 10_000)], { refunded: 10_000, reversed: 2000, status: 'reversed' }],
-    ['two in part', [told('re_1', 3000), told('re_2', 2000)], { refunded: 5000, reversed: 1000, status: 'refunded' }],
-    [
-      'the same amount twice',
-      [told('re_1', 3000), told('re_2', 3000)],
-      { refunded: 6000, reversed: 1200, status: 'refunded' },
-    ],
-    [
-      'one told as pending, then as paid',
-      [told('re_1', 3000, 'pending'), told('re_1', 3000)],
-      { refunded: 3000, reversed: 600, status: 'refunded' },
-    ],
-    [
-      'one that failed',
-      [told('re_1', 3000, 'pending'), told('re_1', 3000, 'failed')],
-      { refunded: 0, reversed: 0, status: 'pending' },
-    ],
-    [
-      'one that was canceled',
-      [told('re_1', 3000), told('re_1', 3000, 'canceled')],
-      { refunded: 0, reversed: 0, status: 'pending' },
-    ],
-    [
-      'one whose failure is told first',
-      [told('re_1', 3000, 'failed'), told('re_1', 3000, 'pending')],
-      { refunded: 0, reversed: 0, status: 'pending' },
-    ],
+  test.for<[what: string, events: Told[], refunded: number]>([
+    ['one in part', [told('re_1', 3000)], 3000],
+    ['one in full', [told('re_1', 10_000)], 10_000],
+    ['two in part', [told('re_1', 3000), told('re_2', 2000)], 5000],
+    ['the same amount twice', [told('re_1', 3000), told('re_2', 3000)], 6000],
+    ['one told as pending, then as paid', [told('re_1', 3000, 'pending'), told('re_1', 3000)], 3000],
+    ['one that failed', [told('re_1', 3000, 'pending'), told('re_1', 3000, 'failed')], 0],
+    ['one that was canceled', [told('re_1', 3000), told('re_1', 3000, 'canceled')], 0],
+    ['one whose failure is told first', [told('re_1', 3000, 'failed'), told('re_1', 3000, 'pending')], 0],
     [
       'one that failed beside one that did not',
       [told('re_1', 3000), told('re_2', 1000), told('re_1', 3000, 'failed')],
-      { refunded: 1000, reversed: 200, status: 'refunded' },
+      1000,
     ],
-    [
-      'more than was paid',
-      [told('re_1', 8000), told('re_2', 8000)],
-      { refunded: 10_000, reversed: 2000, status: 'reversed' },
-    ],
-  ])('%s', async ([, events, expected]) => {
+    ['more than was paid', [told('re_1', 8000), told('re_2', 8000)], 10_000],
+  ])('%s', async ([, events, refunded]) => {
     const shop = await sold({ generation })
     for (const event of events) await tell(shop, ...event)
-    expect(await salesOf(shop)).toMatchObject([expected])
+    const status = { 0: 'pending', 10_000: 'reversed' }[refunded] ?? 'refunded'
+    expect(await salesOf(shop)).toMatchObject([{ refunded, reversed: refunded / 5, status }])
   })
 
   test('a refund of a renewal, whose payment names no invoice any more, is applied', async () => {

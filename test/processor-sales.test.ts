@@ -14,9 +14,19 @@ const both = (shop: Shop) => [
   () => send(shop, 'invoice.payment_succeeded', bill(shop, { billing_reason: 'subscription_create' })),
 ]
 
+type SaleCase = [string, string, (shop: TestShop) => Record<string, unknown>, Record<string, unknown>]
+
+const currencies: [what: string, currency: string, sent: number, amount: number][] = [
+  ['yen have no decimals', 'jpy', 5000, 5000],
+  ['dinars have three', 'kwd', 12_340, 12_340],
+  ['Icelandic crowns are sent with two decimals and have none', 'isk', 5_000_00, 5000],
+  ['so are Ugandan shillings', 'ugx', 7_000_00, 7000],
+  ['ariary are sent without decimals and have two', 'mga', 5000, 500_000],
+]
+
 describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generation', (generation) => {
   const attributed = { known_as: 'user-1', customer_key: 'user-1', customer: 'cus_ann' }
-  test.for<[string, string, (shop: TestShop) => Record<string, unknown>, Record<string, unknown>]>([
+  test.for<SaleCase>([
     [
       'one payment',
       'checkout.session.completed',
@@ -52,36 +62,12 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
       (shop) => oneTime(shop, { total: 10_710, tax: 1710, discount: 1000 }),
       { amount: 10_710, base: 9000, commission: 1800 },
     ],
-    [
-      'yen have no decimals',
+    ...currencies.map(([what, currency, sent, amount]): SaleCase => [
+      what,
       'checkout.session.completed',
-      (shop) => oneTime(shop, { total: 5000, currency: 'jpy' }),
-      { amount: 5000, currency: 'jpy', commission: 1000 },
-    ],
-    [
-      'dinars have three',
-      'checkout.session.completed',
-      (shop) => oneTime(shop, { total: 12_340, currency: 'kwd' }),
-      { amount: 12_340, currency: 'kwd' },
-    ],
-    [
-      'Icelandic crowns are sent with two decimals and have none',
-      'checkout.session.completed',
-      (shop) => oneTime(shop, { total: 5_000_00, currency: 'isk' }),
-      { amount: 5000, currency: 'isk', commission: 1000 },
-    ],
-    [
-      'so are Ugandan shillings',
-      'checkout.session.completed',
-      (shop) => oneTime(shop, { total: 7_000_00, currency: 'ugx' }),
-      { amount: 7000, currency: 'ugx' },
-    ],
-    [
-      'ariary are sent without decimals and have two',
-      'checkout.session.completed',
-      (shop) => oneTime(shop, { total: 5000, currency: 'mga' }),
-      { amount: 500_000, currency: 'mga' },
-    ],
+      (shop) => oneTime(shop, { total: sent, currency }),
+      { amount, currency, commission: amount / 5 },
+    ]),
     [
       "a subscription's first payment, by its session",
       'checkout.session.completed',

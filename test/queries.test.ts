@@ -70,6 +70,30 @@ function inLines(sql: string): string {
   return `${text};`
 }
 
+/** Replaces six or more lines that a file has already shown by one that names the place. Numbers of parameters may differ. */
+function withoutRepeats(parts: [title: string, lines: string[]][]): string {
+  const shown: { title: string; line: string }[] = []
+  const written: string[] = []
+  for (const [title, lines] of parts) {
+    const plain = lines.map((line) => ({ title, line: line.trim().replaceAll(/\$\d+/g, '$') }))
+    written.push(`-- ${title}`)
+    for (let at = 0; at < lines.length;) {
+      const repeats = shown.map((_, from) => {
+        const length = plain.slice(at).findIndex(({ line }, n) => line !== shown[from + n]?.line)
+        return { title: shown[from]?.title, length: length === -1 ? plain.length - at : length }
+      })
+      const longest = repeats.reduce((best, one) => (one.length > best.length ? one : best), { title: '', length: 5 })
+      if (longest.title) {
+        written.push(`${/^ */.exec(lines[at] ?? '')?.[0]}-- ${longest.length} lines as in ${longest.title}`)
+        at += longest.length
+      } else written.push(lines[at++] ?? '')
+    }
+    written.push('')
+    shown.push(...plain)
+  }
+  return written.join('\n')
+}
+
 const range = { from: new Date(0), to: new Date(1) }
 const member = { workspaceId: 'workspace', userId: 'user', byOwner: false }
 const program = { ...programDefaults, name: 'Program', domain: 'shop.example.com' }
@@ -169,17 +193,17 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   },
 }
 
-// The SQL that the builder makes, to be read where a query changes. A file that is deleted is written anew by this test.
+// The SQL that the query builder creates, for the review of a changed query. This test writes a deleted file again.
 describe('the SQL of built queries', () => {
   test.for(Object.entries(calls))('%s', async ([name, asks]) => {
-    const parts: string[] = []
+    const parts: [title: string, lines: string[]][] = []
     for (const [title, ask] of Object.entries(asks)) {
       sent.length = 0
       // Without rows some say that there is none.
       await ask().catch(() => undefined)
-      parts.push(`-- ${title}`, ...sent.map(inLines), '')
+      parts.push([title, sent.flatMap((sql) => inLines(sql).split('\n'))])
     }
-    await expect(parts.join('\n')).toMatchFileSnapshot(`queries/${name}.sql`)
+    await expect(withoutRepeats(parts)).toMatchFileSnapshot(`queries/${name}.sql`)
   })
 })
 

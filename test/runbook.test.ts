@@ -1,34 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { secretsOf } from '../lib/commands/deploy/plan.ts'
-import { watched } from '../lib/health.ts'
 import { createPerson } from '../lib/local/people.ts'
-import { readFunctions } from '../lib/commands/wrangler-file.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const runbook = readFileSync('lib/commands/README.md', 'utf8')
-const readme = readFileSync('README.md', 'utf8')
-
-test('every part of the runbook that a figure or the README sends to is there', () => {
-  const operate = readme.slice(readme.indexOf('## Operate'), readme.indexOf('What is quoted'))
-  const quoted = Array.from(operate.matchAll(/"([A-Z][\w ]+)"/g), ([, name = '']) => name)
-  expect(quoted.length).toBeGreaterThan(5)
-  const named = new Set([...quoted, ...Object.values(watched).map(({ look }) => look)])
-  expect([...named].filter((name) => !runbook.includes(`**${name}.**`))).toEqual([])
-})
-
-test('the figures that the README names are those of /healthz, with their bounds', () => {
-  for (const [, name = '', most = ''] of readme.matchAll(/`svc_(\w+_oldest_seconds)` +\| [^|]*?([\d,]+)[^|\d]*\|/g)) {
-    expect(watched).toHaveProperty(name, expect.objectContaining({ most: Number(most.replace(',', '')) }))
-  }
-})
-
-test('the runbook says of every secret how it is replaced', () => {
-  const secrets = new Set(readFunctions().flatMap(secretsOf))
-  const rows = runbook.split('\n').filter((line) => line.startsWith('| `'))
-  expect([...secrets].filter((name) => !rows.some((row) => row.split('|')[1]?.includes(`\`${name}\``)))).toEqual([])
-})
 
 test('the SQL of the runbook gives nothing where all is well, and a row each where it is not', async () => {
   const { sql, db } = await startEndpoint()

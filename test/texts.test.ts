@@ -2,19 +2,9 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseAst } from 'vite'
 import { expect, test } from 'vitest'
-import { readFunctions } from '../lib/commands/wrangler-file.ts'
 
 const texts = globSync(['**/*.md', '.github/*.md'], {
   exclude: (name) => ['node_modules', 'dist', 'templates', 'docs', '.local'].includes(name),
-})
-
-test('functions/README.md names every function', () => {
-  const names = readFileSync('functions/README.md', 'utf8').matchAll(/^\| `([a-z-]+)` +\| .*(?:\/|schedule)/gm)
-  expect(Array.from(names, ([, name = '']) => name).toSorted()).toEqual(
-    readFunctions()
-      .map(({ name }) => name)
-      .toSorted(),
-  )
 })
 
 test('every file that lib/README.md names is there', () => {
@@ -22,17 +12,6 @@ test('every file that lib/README.md names is there', () => {
   const files = Array.from(named, ([, file = '']) => file)
   expect(files.length).toBeGreaterThan(20)
   expect(files.filter((file) => !existsSync(file))).toEqual([])
-})
-
-test('CONTRIBUTING.md names every package', () => {
-  const named = readFileSync('.github/CONTRIBUTING.md', 'utf8')
-    .match(/^\| [^|]*/gm)
-    ?.flatMap((cell) => cell.match(/[@a-z][\w/@.-]+/g) ?? [])
-  for (const file of ['package.json', 'tracker/package.json']) {
-    const { dependencies = {}, devDependencies = {} } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, object>
-    const used = Object.keys({ ...dependencies, ...devDependencies }).filter((name) => !name.startsWith('@types/'))
-    expect(named).toEqual(expect.arrayContaining(used))
-  }
 })
 
 /** What a text calls a heading by in a link. */
@@ -130,25 +109,4 @@ test('no text that people read has a word of another kind', () => {
   )
   expect(codeWithTexts.length).toBeGreaterThan(150)
   expect(found).toEqual([])
-})
-
-test.each(banned)('%s is found', (words) => {
-  const samples = [
-    'Notices',
-    'Delivery log',
-    'Withdrawals',
-    'Ask for it',
-    'Make the link',
-    'Made',
-    'Retire',
-    'Turn off',
-    'Off',
-    'Demanded',
-    '{} before',
-    'Begin anew',
-    'Mend these',
-    'Tries',
-    'Not paid is that',
-  ]
-  expect(samples.filter((sample) => words.test(sample))).toHaveLength(1)
 })

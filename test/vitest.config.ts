@@ -8,59 +8,17 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
  * three compute: serve, webhooks, local-stack, serve-install, auth, svc-listen, server-client, cash-oracle, docs, two-factor, api-reference,
  * processor-codes, queue-down, disk-full and react-entry, in this order.
  */
-const longest = [
-  'serve',
-  'dashboard-browser',
-  'browser-tracker',
-  'tenants',
-  'webhooks',
-  'planted-mistakes-chaos',
-  'chaos',
-  'commands',
-  'months',
-  'local-stack',
-  'planted-mistakes-cash',
-  'deploy',
-  'cash-differential',
-  'money-histories',
-  'serve-install',
-  'processor-ways',
-  'backfill',
-  'overview',
-  'fuzz',
-  'auth',
-  'processor-order',
-  'dashboard-lists',
-  'package',
-  'svc-command',
-  'svc-listen',
-  'audit',
-  'told-twice',
-  'money-races',
-  'server-client',
-  'dashboard-access',
-  'track-refusals',
-  'cash-oracle',
-  'retention',
-  'processor-webhook',
-  'docs',
-  'deletion',
-  'stripe-event-types',
-  'two-factor',
-  'test-data',
-  'api-reference',
-  'program-api',
-  'processor-codes',
-  'processor-attribution',
-  'queue-down',
-  'rate-limits',
-  'program-api-resources',
-  'disk-full',
-  'groupings',
-  'read-plans',
-  'react-entry',
-  'serve-answers',
-]
+const longest = `
+  serve dashboard-browser browser-tracker tenants webhooks planted-mistakes-chaos chaos commands months
+  local-stack planted-mistakes-cash deploy cash-differential money-histories serve-install processor-ways
+  backfill overview fuzz auth processor-order dashboard-lists package svc-command svc-listen audit
+  told-twice money-races server-client dashboard-access track-refusals cash-oracle retention
+  processor-webhook docs deletion stripe-event-types two-factor test-data api-reference program-api
+  processor-codes processor-attribution queue-down rate-limits program-api-resources disk-full groupings
+  read-plans react-entry serve-answers
+`
+  .trim()
+  .split(/\s+/)
 
 function placeOf({ moduleId }: TestSpecification): number {
   const place = longest.indexOf(path.basename(moduleId).split('.')[0] ?? '')

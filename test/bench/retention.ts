@@ -10,6 +10,7 @@ import { eventsStatement } from '../../lib/tracking/events.ts'
 import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { readPerformance } from '../../lib/tracking/performance.ts'
 import { setClock } from '../support/clock.ts'
+import { noLead, noSale } from '../support/ledger.ts'
 import { callsOf, clickOn } from './calls.ts'
 import { capture, captured } from './capture.ts'
 import { type Call, Connection, drive, quantile } from './driver.ts'
@@ -192,15 +193,7 @@ async function leadsAndSales(
     recordServerLead(
       captured,
       keyHash,
-      {
-        customer_key: `user${last - n + 1}`,
-        click_id: clickIdOf(programId, last - n + 1),
-        is_test: false,
-        email_hash: null,
-        session_id: null,
-        page_url: null,
-        additional_data: null,
-      },
+      { ...noLead, customer_key: `user${last - n + 1}`, click_id: clickIdOf(programId, last - n + 1) },
       null,
     ),
   )
@@ -209,17 +202,12 @@ async function leadsAndSales(
       captured,
       keyHash,
       {
+        ...noSale,
         transaction_id: `order${last - n + 1}`,
         customer_key: `user${last - n + 1}`,
         click_id: null,
         amount_cents: 4900,
-        tax_cents: 0,
         currency: 'usd',
-        sale_type: 'payment',
-        is_recurring: false,
-        subscription_id: null,
-        is_test: false,
-        additional_data: null,
       },
       null,
       crypto.randomUUID(),

@@ -40,26 +40,9 @@ from (
   select *
   from list_clicks($1, $2, $3, $4, $5, $6,
     null, $7, $8, $9) as "e") as "e"
-left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
-left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
-select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
-from "affiliate_lead_events" as "e"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
-left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
-left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
-left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+-- 10 lines as in events
 where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "c"."partner_id" = $2 and (c.customer_status <> 'click' or c.provisional_lead_at is not null)
-order by "e"."lead_timestamp" desc, "e"."id" desc
-limit $3;
-select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
-from "sales" as "e"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
-left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
-left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
-left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+-- 9 lines as in events
 where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" is not null and "e"."partner_id" = $2
 order by "e"."sale_date" desc, "e"."id" desc
 limit $3;
@@ -81,26 +64,10 @@ from (
   select *
   from list_clicks($1, $2, $3, $4, $5, $6,
     (timestamptz 'epoch' + $7::bigint * interval '1 microsecond'), $8, $9, $10) as "e") as "e"
-left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
-left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
-select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
-from "affiliate_lead_events" as "e"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
-left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
-left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
-left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+-- 10 lines as in events
 where "e"."program_id" = $1 and not "e"."is_test" and ("e"."lead_timestamp", "e"."id") > ((timestamptz 'epoch' + $2::bigint * interval '1 microsecond'), $3::bigint) and "c"."partner_id" = $4 and (c.customer_status <> 'click' or c.provisional_lead_at is not null) and "c"."link_id" = $5 and o.origin->>'country' = $6
 order by "e"."lead_timestamp" asc, "e"."id" asc
-limit $7;
-select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
-from "sales" as "e"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
-left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
-left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
-left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+-- 8 lines as in events
 where "e"."program_id" = $1 and not "e"."is_test" and ("e"."sale_date", "e"."id") > ((timestamptz 'epoch' + $2::bigint * interval '1 microsecond'), $3::bigint) and "e"."customer_id" is not null and "e"."partner_id" = $4 and "c"."link_id" = $5 and o.origin->>'country' = $6
 order by "e"."sale_date" asc, "e"."id" asc
 limit $7;
@@ -116,30 +83,12 @@ from (
         select "id"
         from "customers"
         where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4))), $5, $6, $7, $8, $9,
-    null, $10, $11, $12) as "e") as "e"
-left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
-left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
-select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
-from "affiliate_lead_events" as "e"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
-left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
-left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
-left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+    -- 11 lines as in events of a partner
 where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" in (
   select "id"
   from "customers"
   where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4))
-order by "e"."lead_timestamp" desc, "e"."id" desc
-limit $5;
-select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
-from "sales" as "e"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
-left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
-left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
-left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+-- 9 lines as in events
 where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" is not null and "e"."id" in (
   select "s"."id"
   from "sales" as "s"
@@ -163,28 +112,9 @@ from (
   select "e".*
   from "affiliate_click_events" as "e"
   where "e"."program_id" = $1 and "e"."is_test" = true and false and 1 = 1
-  order by "e"."click_timestamp" desc, "e"."id" desc
-  limit $2) as "e"
-left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
-left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
-select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
-from "affiliate_lead_events" as "e"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
-left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
-left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
-left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+  -- 12 lines as in events
 where "e"."program_id" = $1 and "e"."is_test" = true and 1 = 1 and "e"."customer_key" = $2
-order by "e"."lead_timestamp" desc, "e"."id" desc
-limit $3;
-select 'conversion' as "event_type", "e"."id", "e"."sale_date" as "timestamp", (extract(epoch
-    from "e"."sale_date") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", null as "provisional", "e"."customer_key", null as "page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", "e"."transaction_id", "e"."amount_cents", "e"."refunded_cents", "e"."currency", "e"."sale_type", "e"."payment_status", "e"."is_recurring"
-from "sales" as "e"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
-left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
-left join "partners" as "p" on "p"."program_id" = "e"."program_id" and "p"."id" = "e"."partner_id"
-left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
+-- 9 lines as in events
 where "e"."program_id" = $1 and "e"."is_test" = true and 1 = 1 and "e"."id" in (
   select "s"."id"
   from "sales" as "s"
@@ -204,31 +134,12 @@ from "customers" as "c"
 left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
 left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
 where "c"."program_id" = $1 and "c"."id" = $2;
-select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", (extract(epoch
-    from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", "e"."campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
-from (
-  select *
-  from list_clicks_of_customers($1, array((
-        select "id"
-        from "customers"
+-- 7 lines as in events of a search
         where "program_id" = $2 and "id" = (
           select "c"."id"
           from "customers" as "c"
           where "c"."program_id" = $3 and "c"."id" = $4))), $5, $6, $7, $8, $9,
-    null, $10, $11, $12) as "e") as "e"
-left join "referral_links" as "l" on "l"."program_id" = "e"."program_id" and "l"."id" = "e"."link_id"
-left join "partners" as "p" on "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id";
-select 'lead' as "event_type", "e"."id", "e"."lead_timestamp" as "timestamp", (extract(epoch
-    from "e"."lead_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", "c"."click_id", "c"."id" as "customer_id", "e"."provisional", "e"."customer_key", "e"."page_url", null as "referrer_url", o.origin->>'country' as "geo_country", null as "geo_city", o.origin->>'device' as "device_type", null as "device_os", o.origin->>'browser' as "browser_name", null as "campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
-from "affiliate_lead_events" as "e"
-left join "customers" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."customer_id"
-left join "referral_links" as "l" on "l"."program_id" = "c"."program_id" and "l"."id" = "c"."link_id"
-left join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
-left join "customer_origins" as "o" on "o"."program_id" = "c"."program_id" and "o"."customer_id" = "c"."id"
-where "e"."program_id" = $1 and not "e"."is_test" and 1 = 1 and "e"."customer_id" in (
-  select "id"
-  from "customers"
+    -- 14 lines as in events of a search
   where "program_id" = $2 and "id" = (
     select "c"."id"
     from "customers" as "c"

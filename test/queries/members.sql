@@ -46,40 +46,11 @@ where "i"."program_id" in (
       where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))));
 
 -- changeMember to none
-select
-from "workspaces"
-where "id" = $1
-for update;
-with "changed" as (
-  update "workspace_members" as "m"
+-- 6 lines as in changeMember to another role
   set "removed_at" = now()
-  where "m"."workspace_id" = $1 and "m"."user_id" = $2 and "m"."removed_at" is null and (false or ("m"."role" <> $3 and true)) and ("m"."role" <> $4 or false or exists (
-      select
-      from "workspace_members" as "other"
-      where "other"."workspace_id" = "m"."workspace_id" and "other"."user_id" <> "m"."user_id" and "other"."role" = $5 and "other"."removed_at" is null))
-  returning "m"."user_id"), "closed" as (
-  delete from "program_members" as "p"
-  using "changed"
+  -- 7 lines as in changeMember to another role
   where "p"."workspace_id" = $6 and "p"."user_id" = "changed"."user_id" and true)
-select "user_id"
-from "changed";
-update "workspace_invitations" as "i"
-set "revoked_at" = now()
-where "i"."workspace_id" = $1 and ("i"."accepted_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
-    select
-    from "workspace_members" as "m"
-    where "m"."workspace_id" = "i"."workspace_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and "m"."role" in ($2, $3) and ("i"."role" <> $4 or "m"."role" in ($5))));
-update "partner_invitations" as "i"
-set "revoked_at" = now()
-where "i"."program_id" in (
-  select "id"
-  from "programs"
-  where "workspace_id" = $1) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
-      select
-      from "programs" as "g"
-      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))));
+-- 19 lines as in changeMember to another role
 
 -- openProgram
 insert into "program_members" ("program_id", "workspace_id", "user_id", "role")

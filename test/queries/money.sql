@@ -32,17 +32,7 @@ order by "c"."id" desc
 limit $3;
 
 -- listCommissions of a partner
-select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "c"."customer_id", "p"."name" as "partner_name", "c"."status", "c"."currency", "c"."amount_cents", "c"."reversed_cents", "c"."reason", "c"."review_reason", "c"."held_at", "v"."decision" as "review_decision", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", "s"."transaction_id", "s"."amount_cents" as "sale_cents", "c"."hold_until", "c"."credited_at", "c"."rejected_at", "c"."created_at", (
-  select coalesce(json_agg(agg), '[]')
-  from (
-    select "r"."applied_cents" as "amount_cents", "r"."reason", "r"."reason_text", "r"."created_at" as "at", "r"."returned_at" is not null as "returned"
-    from "refunds" as "r"
-    where "r"."program_id" = "c"."program_id" and "r"."sale_id" = "c"."sale_id"
-    order by "r"."id") as agg) as "refunds"
-from "commissions" as "c"
-inner join "partners" as "p" on "p"."program_id" = "c"."program_id" and "p"."id" = "c"."partner_id"
-left join "sales" as "s" on "s"."program_id" = "c"."program_id" and "s"."id" = "c"."sale_id"
-left join "commission_reviews" as "v" on "v"."program_id" = "c"."program_id" and "v"."commission_id" = "c"."id"
+-- 11 lines as in listCommissions of a program
 where "p"."user_id" = $1 and "c"."status" = $2
 order by "c"."id" desc
 limit $3;

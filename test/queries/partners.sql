@@ -97,137 +97,19 @@ set "revoked_at" = now()
 from "partners" as "p"
 where "i"."program_id" = $1 and "i"."partner_id" = $2 and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and lower("p"."email") is distinct
 from "i"."email" and "i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null;
-select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
-  select
-  from "partner_invitations" as "i"
-  where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
-        select
-        from "programs" as "g"
-        inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-        left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-        where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))))) as "invited", "p"."external_id", "p"."group_id", (
-  select "g"."name"
-  from "partner_groups" as "g"
-  where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
-  select coalesce(json_agg(agg), '[]')
-  from (
-    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at", "programs"."currency"
-    from "commission_rules" as "c"
-    inner join "programs" on "programs"."id" = "c"."program_id"
-    where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
-    order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
-  select coalesce(json_agg(agg), '[]')
-  from (
-    select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
-    from "referral_links" as "l"
-    left join lateral (
-      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
-      from "link_click_counts" as "c"
-      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
-      limit 1) as "k" on true
-    where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
-    order by "l"."id"
-    limit 11) as agg) as "links", (
-  select count(*) as "sales"
-  from "sales" as "s"
-  where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test" and "s"."payment_status" = 'paid') as "sales", (
-  select coalesce(json_agg(agg), '[]')
-  from (
-    select "b"."currency", "b"."balance_cents"
-    from "balances" as "b"
-    where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
-    order by "b"."currency") as agg) as "balances"
-from "partners" as "p"
+-- 41 lines as in addPartner
 where "p"."program_id" = $6 and "p"."id" = $7
 order by "p"."id" desc
 limit $8;
 
 -- listPartners
-select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
-  select
-  from "partner_invitations" as "i"
-  where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
-        select
-        from "programs" as "g"
-        inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-        left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-        where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))))) as "invited", "p"."external_id", "p"."group_id", (
-  select "g"."name"
-  from "partner_groups" as "g"
-  where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
-  select coalesce(json_agg(agg), '[]')
-  from (
-    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at", "programs"."currency"
-    from "commission_rules" as "c"
-    inner join "programs" on "programs"."id" = "c"."program_id"
-    where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
-    order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
-  select coalesce(json_agg(agg), '[]')
-  from (
-    select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
-    from "referral_links" as "l"
-    left join lateral (
-      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
-      from "link_click_counts" as "c"
-      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
-      limit 1) as "k" on true
-    where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
-    order by "l"."id"
-    limit 11) as agg) as "links", (
-  select count(*) as "sales"
-  from "sales" as "s"
-  where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test" and "s"."payment_status" = 'paid') as "sales", (
-  select coalesce(json_agg(agg), '[]')
-  from (
-    select "b"."currency", "b"."balance_cents"
-    from "balances" as "b"
-    where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
-    order by "b"."currency") as agg) as "balances"
-from "partners" as "p"
+-- 41 lines as in addPartner
 where "p"."program_id" = $6 and "p"."id" < $7
 order by "p"."id" desc
 limit $8;
 
 -- listPartnersWithCodes
-select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
-  select
-  from "partner_invitations" as "i"
-  where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
-        select
-        from "programs" as "g"
-        inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-        left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-        where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))))) as "invited", "p"."external_id", "p"."group_id", (
-  select "g"."name"
-  from "partner_groups" as "g"
-  where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
-  select coalesce(json_agg(agg), '[]')
-  from (
-    select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at", "programs"."currency"
-    from "commission_rules" as "c"
-    inner join "programs" on "programs"."id" = "c"."program_id"
-    where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
-    order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
-  select coalesce(json_agg(agg), '[]')
-  from (
-    select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks"
-    from "referral_links" as "l"
-    left join lateral (
-      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
-      from "link_click_counts" as "c"
-      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
-      limit 1) as "k" on true
-    where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
-    order by "l"."id"
-    limit 11) as agg) as "links", (
-  select count(*) as "sales"
-  from "sales" as "s"
-  where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test" and "s"."payment_status" = 'paid') as "sales", (
-  select coalesce(json_agg(agg), '[]')
-  from (
-    select "b"."currency", "b"."balance_cents"
-    from "balances" as "b"
-    where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
+-- 39 lines as in addPartner
     order by "b"."currency") as agg) as "balances", (
   select to_json(obj)
   from (
@@ -268,13 +150,7 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
         from programs g
         where g.id = l.program_id)
   ) as "commission_cents"
-    from "referral_links" as "l"
-    left join lateral (
-      select cast("c"."clicks" as bigint) as "clicks", cast("c"."bot_clicks" as bigint) as "bot_clicks", "c"."last_clicked_at"
-      from "link_click_counts" as "c"
-      where "c"."program_id" = "l"."program_id" and "c"."link_id" = "l"."id"
-      limit 1) as "k" on true
-    where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id"
+    -- 7 lines as in addPartner
     order by "l"."id") as agg) as "links", (
   select coalesce(json_agg(agg), '[]')
   from (

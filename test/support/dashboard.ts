@@ -6,17 +6,12 @@ import { startStack } from './stack.ts'
 
 const hostile = '<img src=x onerror=alert(1)>"\'&'
 
-export const partnerPaths = [
-  '/partner',
-  '/partner/links',
-  '/partner/campaigns',
-  '/partner/commissions',
-  '/partner/commissions.csv',
-  '/partner/withdrawals',
-  '/partner/withdrawals.csv',
-  '/partner/notifications',
-  '/partner/notifications.csv',
-]
+export const partnerPaths = `
+  /partner /partner/links /partner/campaigns /partner/commissions /partner/commissions.csv /partner/withdrawals
+  /partner/withdrawals.csv /partner/notifications /partner/notifications.csv
+`
+  .trim()
+  .split(/\s+/)
 
 export function cookieOf(token: string) {
   return `${sessionCookie}=${encodeURIComponent(token)}`
