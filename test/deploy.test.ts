@@ -76,22 +76,32 @@ beforeEach(() => {
   cloudflare.routes.length = 0
 })
 
-test('the first deployment is planned as recorded, and staging differs from production in names and mail alone', async () => {
-  const { lines, problems } = await plan({ ...given('production'), ...mail })
+/** Makes plans of two environments comparable: without mail, names of the environment and numbers of limits. */
+const common = (planned: string[]) =>
+  planned
+    .filter((line) => !/ MAIL_(API_URL|FROM|API_KEY) /.test(line))
+    .map((line) => line.replaceAll(/(?<=svc-|api)-?staging[-.]?/g, (name) => (name.endsWith('.') ? '.' : '')))
+    .map((line) =>
+      line
+        .replace('staging', 'production')
+        .replace('number 8423', 'number ')
+        .replace(/ +added/, ' added'),
+    )
+
+test('the first deployment has every function, and staging differs from production in names and mail alone', async () => {
+  const production = { ...given('production'), ...mail }
+  const { lines, problems } = await plan(production)
   expect(problems).toEqual([])
-  await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('deploys/production.txt')
+  const functions = readFunctions()
+  expect(lines.filter((line) => line.startsWith('+ '))).toEqual(functions.map(({ name }) => `+ svc-${name}  new`))
+  expect(lines.filter((line) => / route .* added$/.test(line))).toHaveLength(
+    functions.flatMap(({ routes }) => routes).length,
+  )
+  // One function of each kind: called, scheduled, at the queue, with pages.
+  const some = await plan(production, ['track-click', 'count-clicks', 'deliver-notifications', 'dashboard'])
+  await expect(`${some.lines.join('\n')}\n`).toMatchFileSnapshot('deploys/production.txt')
   const staging = await plan(given('staging'))
   expect(staging.problems).toEqual([])
-  const common = (planned: string[]) =>
-    planned
-      .filter((line) => !/ MAIL_(API_URL|FROM|API_KEY) /.test(line))
-      .map((line) => line.replaceAll(/(?<=svc-|api)-?staging[-.]?/g, (name) => (name.endsWith('.') ? '.' : '')))
-      .map((line) =>
-        line
-          .replace('staging', 'production')
-          .replace('number 8423', 'number ')
-          .replace(/ +added/, ' added'),
-      )
   expect(common(staging.lines)).toEqual(common(lines))
 })
 
