@@ -590,7 +590,7 @@ test('of a day 200 values are kept apart, and the others are together', async ()
   await setTime(new Date())
 })
 
-test('a lead that pays leaves one row to be counted, and so does a first purchase', async () => {
+test('a lead that pays and a first purchase leave exactly their figures to be counted', async () => {
   const other = await createSandbox(db, { AUTH_SECRET: 'secret' }, { lead_commission_cents: 150 })
   const otherKey = await apiKeyHash(`Bearer ${other.apiKey}`)
   const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: other.partnerCode }
@@ -598,8 +598,8 @@ test('a lead that pays leaves one row to be counted, and so does a first purchas
   const waiting = async () =>
     (
       await sql.query(
-        `select leads::int, conversions::int, sales::int, revenue_cents::int, commission_cents::int from uncounted_figures
-        where program_id = $1`,
+        `select sum(leads)::int as leads, sum(conversions)::int as conversions, sum(sales)::int as sales, sum(revenue_cents)::int as revenue_cents,
+          sum(commission_cents)::int as commission_cents from uncounted_figures where program_id = $1`,
         [other.programId],
       )
     ).rows
