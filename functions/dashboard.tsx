@@ -30,17 +30,17 @@ import { partnerCampaignPages } from './dashboard/partner/campaigns.tsx'
 import { linkPages } from './dashboard/partner/links.tsx'
 import { partnerNotificationPages } from './dashboard/partner/notifications.tsx'
 import { partnerSalePages } from './dashboard/partner/sale.tsx'
-import { partnerWithdrawalPages } from './dashboard/partner/withdrawals.tsx'
-import { cameFrom } from './dashboard/parts/address.ts'
-import { assets } from './dashboard/parts/assets.ts'
-import { Card } from './dashboard/parts/blocks.tsx'
-import { redirectWith } from './dashboard/parts/flash.tsx'
-import { renderPlain } from './dashboard/parts/layout.tsx'
-import { actOnce, leadToFirstAnswer } from './dashboard/parts/once.ts'
-import { createPages, type DashboardEnv, loadViewer } from './dashboard/parts/page.ts'
+import { partnerPayoutPages } from './dashboard/partner/payouts.tsx'
+import { cameFrom } from './dashboard/components/address.ts'
+import { assets } from './dashboard/components/assets.ts'
+import { Card } from './dashboard/components/blocks.tsx'
+import { redirectWith } from './dashboard/components/flash.tsx'
+import { renderPlain } from './dashboard/components/layout.tsx'
+import { actOnce, leadToFirstAnswer } from './dashboard/components/once.ts'
+import { createPages, type DashboardEnv, loadViewer } from './dashboard/components/page.ts'
 import { adjustmentPages } from './dashboard/program/adjustments.tsx'
 import { applicationPages } from './dashboard/program/applications.tsx'
-import { checkPages } from './dashboard/program/check.tsx'
+import { checkPages } from './dashboard/program/set-up-checks.tsx'
 import { codePages } from './dashboard/program/codes.tsx'
 import { commissionPages } from './dashboard/program/commissions.tsx'
 import { customerPages } from './dashboard/program/customer.tsx'
@@ -64,7 +64,7 @@ import { testDataPages } from './dashboard/program/test-data.tsx'
 import { webhookDeliveryPages } from './dashboard/program/webhook-deliveries.tsx'
 import { webhookEventPages } from './dashboard/program/webhook-events.tsx'
 import { webhookPages } from './dashboard/program/webhooks.tsx'
-import { withdrawalPages } from './dashboard/program/withdrawals.tsx'
+import { payoutPages } from './dashboard/program/payouts.tsx'
 
 /**
  * The dashboard: pages rendered on the server, for advertisers under `/programs/:programId`, for partners under `/partner`. Forms
@@ -178,7 +178,7 @@ const groups = [
   partnerInvitationPages,
   partnerNotificationPages,
   partnerSalePages,
-  partnerWithdrawalPages,
+  partnerPayoutPages,
   adjustmentPages,
   applicationPages,
   checkPages,
@@ -206,7 +206,7 @@ const groups = [
   webhookDeliveryPages,
   webhookPages,
   webhookEventPages,
-  withdrawalPages,
+  payoutPages,
 ]
 for (const group of groups) pages.route('/', group)
 

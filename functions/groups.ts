@@ -14,7 +14,7 @@ import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
 import { makeOnce } from '../lib/idempotency.ts'
-import { changeRules, everybodysNow, previewRules } from '../lib/programs/commission-rules.ts'
+import { changeRules, defaultTermsNow, previewRules } from '../lib/programs/commission-rules.ts'
 import { changeGroup, listGroups, makeGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
 
 const app = createProgramApi()
@@ -61,7 +61,7 @@ app.post(members, limitBody, withKey('manage'), named, accept('json', movedPartn
 app.all(members, onlyMethods('POST'))
 
 app.get(rules, withKey('read'), async (c) => {
-  const everybodys = await everybodysNow(c.get('db'), c.get('programId'))
+  const everybodys = await defaultTermsNow(c.get('db'), c.get('programId'))
   return c.json({ success: true, rules: everybodys.map(asRule) })
 })
 

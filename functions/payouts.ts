@@ -3,7 +3,7 @@ import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { asDecision, asPayout, payoutDecision, payoutPath, payoutsQuery } from '../lib/api/payouts.ts'
 import { createProgramApi, known, withKey } from '../lib/api/program-key.ts'
-import { listWithdrawals, payWithdrawal, readWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
+import { listPayouts, payPayout, readPayout, refusePayout } from '../lib/money/payouts.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 
 const app = createProgramApi<RelayEnv>()
@@ -12,14 +12,14 @@ const [all, one] = ['/api/v1/payouts', '/api/v1/payouts/:payout_id'] as const
 app.get(all, withKey('read'), accept('query', payoutsQuery, known), async (c) => {
   const { payout_run_id: payoutRunId, ...query } = c.req.valid('query')
   const list = { ...pageOf(query), payoutRunId }
-  const withdrawals = await listWithdrawals(c.get('db'), { programId: c.get('programId') }, list)
-  return c.json(listed(withdrawals, query.limit, asPayout, idCursorOf))
+  const payouts = await listPayouts(c.get('db'), { programId: c.get('programId') }, list)
+  return c.json(listed(payouts, query.limit, asPayout, idCursorOf))
 })
 app.all(all, onlyMethods('GET', 'HEAD'))
 
 app.get(one, withKey('read'), accept('param', payoutPath, known), async (c) => {
-  const withdrawal = await readWithdrawal(c.get('db'), c.get('programId'), c.req.valid('param').payout_id)
-  return c.json({ success: true, payout: asPayout(withdrawal) })
+  const payout = await readPayout(c.get('db'), c.get('programId'), c.req.valid('param').payout_id)
+  return c.json({ success: true, payout: asPayout(payout) })
 })
 
 app.patch(
@@ -31,11 +31,11 @@ app.patch(
   async (c) => {
     const [db, programId, id] = [c.get('db'), c.get('programId'), c.req.valid('param').payout_id]
     const decision = asDecision(c.req.valid('json'))
-    const { withdrawal, outbox } = decision.transfer
-      ? await payWithdrawal(db, programId, id, decision.amount_cents, decision.transfer)
-      : await refuseWithdrawal(db, programId, id, decision.reason)
+    const { payout, outbox } = decision.transfer
+      ? await payPayout(db, programId, id, decision.amount_cents, decision.transfer)
+      : await refusePayout(db, programId, id, decision.reason)
     c.executionCtx.waitUntil(sendSoon(c.env, outbox))
-    return c.json({ success: true, payout: asPayout(withdrawal) })
+    return c.json({ success: true, payout: asPayout(payout) })
   },
 )
 app.all(one, onlyMethods('GET', 'HEAD', 'PATCH'))

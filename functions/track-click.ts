@@ -9,7 +9,7 @@ import { campaignOf } from '../lib/tracking/campaign.ts'
 import {
   type Click,
   clickIdOrNull,
-  newClickIdStem,
+  newClickIdPrefix,
   recordClick,
   recordTestClick,
   unknownPartnerCode,
@@ -65,7 +65,7 @@ for (const path of ['/', '/api/v1/track/click']) {
           message: 'The test click was recorded. It counts for nothing.',
           data: { eventId: event_id, programId: program_id, test_mode: true },
           ...(tested && {
-            click_id: testClickId(newClickIdStem(Date.now()), tested),
+            click_id: testClickId(newClickIdPrefix(Date.now()), tested),
             partner_code: testCode(tested),
             cookie_window_days: testDays,
           }),

@@ -183,7 +183,7 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
     const text = await response.text()
     return { ok: response.ok, status: response.status, text: () => text, json: (): unknown => JSON.parse(text) }
   }
-  neonConfig.fetchFunction = (url: string, request: RequestInit) => before(timeout_ms, send(url, request))
+  neonConfig.fetchFunction = (url: string, request: RequestInit) => withTimeout(timeout_ms, send(url, request))
   if (NEON_ENDPOINT) neonConfig.fetchEndpoint = () => NEON_ENDPOINT
   const driver = neon(DATABASE_URL, { fullResults: true })
   const query = ({ text, parameters }: SentStatement) => driver.query(text, parameters)
@@ -197,7 +197,7 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
  * What `promise` gives, or an error after that many milliseconds. The timer is taken back: one that stays, as that of
  * `AbortSignal.timeout` does, keeps everything of the request in workerd's memory until it goes off.
  */
-export async function before<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result> {
+export async function withTimeout<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${milliseconds} ms`)), milliseconds)

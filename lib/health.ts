@@ -35,7 +35,7 @@ export const watched: Record<keyof HealthFigures, Watched> = {
   clicks_uncounted_oldest_seconds: { what: 'Age of the oldest click not counted', most: 7200, look: 'Late counting' },
   commissions_due_oldest_seconds: { what: 'How long the oldest commission is due', most: 7200, look: 'Late counting' },
   webhooks_due_oldest_seconds: {
-    what: 'How long the oldest webhook is due that nobody tries',
+    what: 'How long the oldest webhook is due that nobody attempt_count',
     most: 2700,
     look: 'Late webhooks',
   },
@@ -55,7 +55,7 @@ const unknown: DatabaseFigures = {
   webhooks_due_oldest_seconds: null,
 }
 
-const secondsSince = (column: 'created_at' | 'clicked_at' | 'hold_until' | 'due.next_try_at') =>
+const secondsSince = (column: 'created_at' | 'clicked_at' | 'hold_until' | 'due.next_attempt_at') =>
   sql<number>`coalesce(greatest(floor(extract(epoch from now() - min(${sql.ref(column)}))), 0), 0)::integer`
 
 /** Reads the database's figures in one request; null each where it does not answer, or its schema is another. */
@@ -88,8 +88,8 @@ export async function readDatabaseFigures(db: Database): Promise<DatabaseFigures
         .innerJoin('webhook_endpoints as e', (join) =>
           join.onRef('e.program_id', '=', 'due.program_id').onRef('e.id', '=', 'due.endpoint_id'),
         )
-        .select(secondsSince('due.next_try_at').as('oldest_seconds'))
-        .where('due.next_try_at', '<=', sql<Date>`now()`)
+        .select(secondsSince('due.next_attempt_at').as('oldest_seconds'))
+        .where('due.next_attempt_at', '<=', sql<Date>`now()`)
         // Of an endpoint that fails, only one is tried at a time.
         .where('e.failing_since', 'is', null)
         .where('e.disabled_at', 'is', null)

@@ -11,7 +11,7 @@ export type Made<Row> = ShallowDehydrateObject<Row>
  * again. Null where there is nothing. In any other transaction it only reads.
  */
 export function keepMade<Row>(select: Statement<Row> & OperationNodeSource): Statement<{ made: Made<Row> | null }> {
-  return kysely.selectNoFrom(sql<Made<Row> | null>`keep_made((select to_jsonb(m) from (${select}) m))`.as('made'))
+  return kysely.selectNoFrom(sql<Made<Row> | null>`keep_answer((select to_jsonb(m) from (${select}) m))`.as('made'))
 }
 
 /**

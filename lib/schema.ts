@@ -72,10 +72,10 @@ export interface Adjustments {
   note: string | null;
   paid_at: Timestamp | null;
   partner_id: Int8;
+  payout_id: Int8 | null;
   program_id: Int8;
   request_id: string;
   sale_id: Int8 | null;
-  withdrawal_id: Int8 | null;
 }
 
 export interface AffiliateClickEvents {
@@ -132,7 +132,7 @@ export interface ApiKeys {
   last_used_at: Timestamp | null;
   name: Generated<string>;
   program_id: Int8;
-  retired_at: Timestamp | null;
+  revoked_at: Timestamp | null;
   scopes: Generated<string[]>;
 }
 
@@ -180,17 +180,17 @@ export interface BalanceEntries {
   amount_cents: Int8;
   balance_after_cents: Int8;
   balance_before_cents: Int8;
-  cause: 'commission_credited' | 'commission_corrected' | 'commission_reversed' | 'reversal_returned' | 'adjusted' | 'withdrawal_paid';
+  cause: 'commission_credited' | 'commission_corrected' | 'commission_reversed' | 'reversal_returned' | 'adjusted' | 'payout_paid';
   commission_id: Int8 | null;
   correction_number: number | null;
   created_at: Generated<Timestamp>;
   currency: string;
   entry_number: Int8;
   partner_id: Int8;
+  payout_id: Int8 | null;
   previous_entry_number: Generated<Int8 | null>;
   program_id: Int8;
   refund_id: Int8 | null;
-  withdrawal_id: Int8 | null;
 }
 
 export interface Balances {
@@ -254,6 +254,7 @@ export interface Commissions {
   lead_rule_id: Int8 | null;
   paid_at: Timestamp | null;
   partner_id: Int8;
+  payout_id: Int8 | null;
   program_id: Int8;
   reason: string | null;
   rejected_at: Timestamp | null;
@@ -262,7 +263,6 @@ export interface Commissions {
   review_reason: string | null;
   sale_id: Int8 | null;
   status: Generated<'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'>;
-  withdrawal_id: Int8 | null;
 }
 
 export interface CustomerOrigins {
@@ -465,7 +465,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'withdrawal_reduced' | 'withdrawal_paid' | 'withdrawal_refused' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_turned_off';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -484,12 +484,12 @@ export interface PartnerCodes {
   account_id: string | null;
   code: string;
   created_at: Generated<Timestamp>;
+  disabled_at_processor_at: Timestamp | null;
   id: Generated<Int8>;
   partner_id: Int8;
   program_id: Int8;
   promotion_code_id: string | null;
   revoked_at: Timestamp | null;
-  switched_off_at: Timestamp | null;
 }
 
 export interface PartnerGroups {
@@ -570,9 +570,28 @@ export interface PayoutRuns {
   request_id: string;
 }
 
+export interface Payouts {
+  amount_cents: Int8;
+  created_at: Generated<Timestamp>;
+  created_at_entry_number: Generated<Int8>;
+  currency: string;
+  decided_at: Timestamp | null;
+  id: Generated<Int8>;
+  paid_on: Timestamp | null;
+  partner_id: Int8;
+  payout_address: string | null;
+  payout_run_id: Int8 | null;
+  program_id: Int8;
+  reason: string | null;
+  reference: string | null;
+  request_id: string | null;
+  requested_cents: Int8;
+  status: Generated<'requested' | 'paid' | 'refused' | 'cancelled'>;
+}
+
 export interface PayoutsDue {
   currency: string | null;
-  left_out: string | null;
+  exclusion_reason: string | null;
   minimum_payout_cents: Int8 | null;
   partner_id: Int8 | null;
   payable_cents: Int8 | null;
@@ -609,7 +628,7 @@ export interface ProcessorCustomerMetadata {
   livemode: boolean;
   processor_customer_id: string;
   program_id: Int8 | null;
-  told_at: Timestamp;
+  reported_at: Timestamp;
 }
 
 export interface ProcessorCustomers {
@@ -909,14 +928,14 @@ export interface WebhookAttempts {
 }
 
 export interface WebhookDeliveries {
+  attempt_count: Generated<number>;
   claimed_until: Timestamp | null;
   endpoint_id: Int8;
   finished_at: Timestamp | null;
   message_id: Int8;
-  next_try_at: Timestamp | null;
+  next_attempt_at: Timestamp | null;
   program_id: Int8;
   status: Generated<'pending' | 'delivered' | 'failed' | 'to_fetch'>;
-  tries: Generated<number>;
 }
 
 export interface WebhookEndpoints {
@@ -943,25 +962,6 @@ export interface WebhookMessages {
   id: Generated<Int8>;
   program_id: Int8;
   type: string;
-}
-
-export interface Withdrawals {
-  amount_cents: Int8;
-  created_at: Generated<Timestamp>;
-  currency: string;
-  decided_at: Timestamp | null;
-  id: Generated<Int8>;
-  made_at_entry_number: Generated<Int8>;
-  paid_on: Timestamp | null;
-  partner_id: Int8;
-  payout_address: string | null;
-  payout_run_id: Int8 | null;
-  program_id: Int8;
-  reason: string | null;
-  reference: string | null;
-  request_id: string | null;
-  requested_cents: Int8;
-  status: Generated<'requested' | 'paid' | 'refused' | 'cancelled'>;
 }
 
 export interface WorkspaceInvitations {
@@ -1038,6 +1038,7 @@ export interface DB {
   payable_balances: PayableBalances;
   payout_run_exclusions: PayoutRunExclusions;
   payout_runs: PayoutRuns;
+  payouts: Payouts;
   payouts_due: PayoutsDue;
   processor_backfills: ProcessorBackfills;
   processor_connect_states: ProcessorConnectStates;
@@ -1070,7 +1071,6 @@ export interface DB {
   webhook_deliveries: WebhookDeliveries;
   webhook_endpoints: WebhookEndpoints;
   webhook_messages: WebhookMessages;
-  withdrawals: Withdrawals;
   workspace_invitations: WorkspaceInvitations;
   workspace_members: WorkspaceMembers;
   workspaces: Workspaces;
@@ -1079,7 +1079,7 @@ export interface DB {
 
 export interface DatabaseFunctions {
   apply_event: {
-    arguments: { told: string | null; answer: string | null; stem: string | null }
+    arguments: { told: string | null; answer: string | null; click_id_prefix: string | null }
     row: { outcome: string | null; reason: string | null; program_id: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
   }
   apply_to_program: {
@@ -1098,16 +1098,16 @@ export interface DatabaseFunctions {
     arguments: { at_most: number | null }
     row: { approved: number | null; more: boolean | null }
   }
-  ask_withdrawal: {
+  ask_payout: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; asked_cents: number | null; request: string | null }
-    row: { withdrawal_id: number | null; payable_cents: number | null; minimum_cents: number | null }
+    row: { payout_id: number | null; payable_cents: number | null; minimum_cents: number | null }
   }
   attribute_known_customers: {
     arguments: { of_program_id: number | null }
     row: { attribute_known_customers: string | null }
   }
-  cancel_withdrawal: {
-    arguments: { of_program_id: number | null; of_partner_id: number | null; of_withdrawal_id: number | null }
+  cancel_payout: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; of_payout_id: number | null }
     row: { status: string | null }
   }
   change_group: {
@@ -1150,6 +1150,10 @@ export interface DatabaseFunctions {
     arguments: { max_rows: number | null }
     row: { count_clicks: number | null }
   }
+  count_excluded_payments: {
+    arguments: { of_program_id: number | null }
+    row: { count_excluded_payments: number | null }
+  }
   count_figures: {
     arguments: { max_rows: number | null }
     row: { count_figures: number | null }
@@ -1158,9 +1162,17 @@ export interface DatabaseFunctions {
     arguments: { of_workspace_id: string | null; of_user_id: string | null; to_recipient: string | null }
     row: { count_invitation_mail: string | null }
   }
-  count_left_out: {
-    arguments: { of_program_id: number | null }
-    row: { count_left_out: number | null }
+  create_adjustment: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; of_cents: number | null; of_note: string | null; of_transaction_id: string | null; of_external_id: string | null; request: string | null }
+    row: { outcome: string | null }
+  }
+  create_code: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; new_code: string | null; of_promotion_code_id: string | null; of_account_id: string | null }
+    row: { code_id: number | null; refusal: string | null; held_by: string | null }
+  }
+  create_payout_run: {
+    arguments: { of_program_id: number | null; request: string | null }
+    row: { create_payout_run: number | null }
   }
   decide_reviews: {
     arguments: { of_program_id: number | null; commission_ids: (number)[] | null; of_decision: string | null; because: string | null }
@@ -1230,14 +1242,6 @@ export interface DatabaseFunctions {
     arguments: { of_user_id: string | null }
     row: { topic: string | null; frequency: string | null }
   }
-  make_adjustment: {
-    arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; of_cents: number | null; of_note: string | null; of_transaction_id: string | null; of_external_id: string | null; request: string | null }
-    row: { outcome: string | null }
-  }
-  make_code: {
-    arguments: { of_program_id: number | null; of_partner_id: number | null; new_code: string | null; of_promotion_code_id: string | null; of_account_id: string | null }
-    row: { code_id: number | null; refusal: string | null; held_by: string | null }
-  }
   make_event_partitions: {
     arguments: { months_ahead: number | null }
     row: { make_event_partitions: string | null }
@@ -1245,10 +1249,6 @@ export interface DatabaseFunctions {
   make_group: {
     arguments: { of_program_id: number | null; group_name: string | null; rules: string | null }
     row: { make_group: number | null }
-  }
-  make_payout_run: {
-    arguments: { of_program_id: number | null; request: string | null }
-    row: { make_payout_run: number | null }
   }
   move_partners: {
     arguments: { of_program_id: number | null; partner_ids: (number)[] | null; to_group_id: number | null }
@@ -1264,15 +1264,15 @@ export interface DatabaseFunctions {
   }
   pay_by_hand: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null; request: string | null }
-    row: { withdrawal_id: number | null; payable_cents: number | null }
+    row: { payout_id: number | null; payable_cents: number | null }
+  }
+  pay_payout: {
+    arguments: { of_program_id: number | null; of_payout_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
+    row: { status: string | null; amount_cents: number | null; currency: string | null }
   }
   pay_payout_run: {
     arguments: { of_program_id: number | null; of_run_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
     row: { run_id: number | null; was_paid: boolean | null; open_cents: number | null }
-  }
-  pay_withdrawal: {
-    arguments: { of_program_id: number | null; of_withdrawal_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
-    row: { status: string | null; amount_cents: number | null; currency: string | null }
   }
   preview_rule: {
     arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; ended_id: number | null; added: string | null; from_time: Date | null; until: Date | null }
@@ -1310,8 +1310,8 @@ export interface DatabaseFunctions {
     arguments: { aff: string | null; at: Date | null; event_id: number | null }
     row: { recorded_click: JsonValue | null }
   }
-  refuse_withdrawal: {
-    arguments: { of_program_id: number | null; of_withdrawal_id: number | null; because: string | null }
+  refuse_payout: {
+    arguments: { of_program_id: number | null; of_payout_id: number | null; because: string | null }
     row: { status: string | null }
   }
   reject_application: {
@@ -1363,11 +1363,11 @@ export interface DatabaseFunctions {
     row: { is_known: boolean | null; is_kept: boolean | null }
   }
   track_click: {
-    arguments: { aff: string | null; named_program_id: number | null; existing_click_id: string | null; stem: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null; campaign: string | null; visitor: number | null }
+    arguments: { aff: string | null; named_program_id: number | null; existing_click_id: string | null; click_id_prefix: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null; campaign: string | null; visitor: number | null }
     row: { track_click: JsonValue | null }
   }
   track_lead: {
-    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; stem: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; new_mailbox_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; click_id_prefix: string | null; new_lead_id: number | null; new_email_hash: Uint8Array | null; new_mailbox_hash: Uint8Array | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { key_refusal: string | null; program_matches: boolean | null; program_id: number | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null; outbox_ids: (number)[] | null }
   }
   track_refund: {
@@ -1375,7 +1375,7 @@ export interface DatabaseFunctions {
     row: { key_refusal: string | null; program_id: number | null; sale_id: number | null; commission_id: number | null; currency: string | null; outcome: string | null; deduction_cents: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
   }
   track_sale: {
-    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; coupon: string | null; stem: string | null; is_test: boolean | null; amount_cents: number | null; tax_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null }
+    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; coupon: string | null; click_id_prefix: string | null; is_test: boolean | null; amount_cents: number | null; tax_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null }
     row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null; is_tested: boolean | null; program_id: number | null; wrote_webhooks: boolean | null; is_attributed: boolean | null; outbox_ids: (number)[] | null }
   }
   track_test_click: {
@@ -1390,7 +1390,7 @@ export interface DatabaseFunctions {
     arguments: { of_workspace_id: string | null; of_program_id: number | null; of_action: string | null; of_subject: string | null; of_subject_user_id: string | null; of_details: string | null }
     row: { write_audit: unknown | null }
   }
-  write_daily_notices: {
+  write_daily_notifications: {
     arguments: { moment: Date | null }
     row: { program_id: number | null; outbox_id: number | null }
   }
@@ -1411,14 +1411,14 @@ export interface DatabaseFunctions {
 export const functionCalls: {
   [Name in keyof DatabaseFunctions]: { text: string; names: (keyof DatabaseFunctions[Name]['arguments'])[] }
 } = {
-  apply_event: { text: 'select * from apply_event($1, $2, $3)', names: ['told', 'answer', 'stem'] },
+  apply_event: { text: 'select * from apply_event($1, $2, $3)', names: ['told', 'answer', 'click_id_prefix'] },
   apply_to_program: { text: 'select * from apply_to_program($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', names: ['of_program_id', 'of_source', 'seen_version', 'seen_terms', 'of_user_id', 'of_email', 'of_name', 'of_answers', 'of_token_hash', 'code_digits'] },
   approve_applications: { text: 'select * from approve_applications($1, $2, $3)', names: ['of_program_id', 'in_group_id', 'given'] },
   approve_commissions: { text: 'select * from approve_commissions($1, $2)', names: ['program_ids', 'commission_ids'] },
   approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
-  ask_withdrawal: { text: 'select * from ask_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
+  ask_payout: { text: 'select * from ask_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
-  cancel_withdrawal: { text: 'select * from cancel_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_withdrawal_id'] },
+  cancel_payout: { text: 'select * from cancel_payout($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_payout_id'] },
   change_group: { text: 'select change_group($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'group_name', 'rules'] },
   change_rule: { text: 'select change_rule($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
@@ -1429,9 +1429,12 @@ export const functionCalls: {
   confirm_application: { text: 'select * from confirm_application($1, $2, $3, $4)', names: ['of_program_id', 'of_application_id', 'code_digits', 'invitation_hash'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
+  count_excluded_payments: { text: 'select count_excluded_payments($1)', names: ['of_program_id'] },
   count_figures: { text: 'select count_figures($1)', names: ['max_rows'] },
   count_invitation_mail: { text: 'select count_invitation_mail($1, $2, $3)', names: ['of_workspace_id', 'of_user_id', 'to_recipient'] },
-  count_left_out: { text: 'select count_left_out($1)', names: ['of_program_id'] },
+  create_adjustment: { text: 'select * from create_adjustment($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'of_cents', 'of_note', 'of_transaction_id', 'of_external_id', 'request'] },
+  create_code: { text: 'select * from create_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },
+  create_payout_run: { text: 'select create_payout_run($1, $2)', names: ['of_program_id', 'request'] },
   decide_reviews: { text: 'select * from decide_reviews($1, $2, $3, $4)', names: ['of_program_id', 'commission_ids', 'of_decision', 'because'] },
   delete_application: { text: 'select * from delete_application($1, $2)', names: ['of_program_id', 'of_application_id'] },
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
@@ -1449,17 +1452,14 @@ export const functionCalls: {
   keep_email_hashes: { text: 'select keep_email_hashes($1, $2, $3, $4)', names: ['of_program_id', 'of_partner_id', 'addresses', 'hashes'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'told'] },
   mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
-  make_adjustment: { text: 'select * from make_adjustment($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'of_cents', 'of_note', 'of_transaction_id', 'of_external_id', 'request'] },
-  make_code: { text: 'select * from make_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },
-  make_payout_run: { text: 'select make_payout_run($1, $2)', names: ['of_program_id', 'request'] },
   move_partners: { text: 'select move_partners($1, $2, $3)', names: ['of_program_id', 'partner_ids', 'to_group_id'] },
   park_unexplained_payments: { text: 'select park_unexplained_payments($1, $2)', names: ['of_account_id', 'at_most'] },
   partners_to_hash: { text: 'select * from partners_to_hash($1)', names: ['at_most'] },
   pay_by_hand: { text: 'select * from pay_by_hand($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'transferred_cents', 'of_reference', 'of_paid_on', 'request'] },
+  pay_payout: { text: 'select * from pay_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_payout_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
   pay_payout_run: { text: 'select * from pay_payout_run($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_run_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
-  pay_withdrawal: { text: 'select * from pay_withdrawal($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_withdrawal_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
   preview_rule: { text: 'select * from preview_rule($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added', 'from_time', 'until'] },
   preview_rules: { text: 'select * from preview_rules($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules', 'from_time', 'until'] },
   read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values'] },
@@ -1469,7 +1469,7 @@ export const functionCalls: {
   read_series: { text: 'select * from read_series($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'starts', 'until', 'days_before', 'of_currency', 'moment'] },
   record_webhook_attempts: { text: 'select * from record_webhook_attempts($1)', names: ['attempts'] },
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
-  refuse_withdrawal: { text: 'select * from refuse_withdrawal($1, $2, $3)', names: ['of_program_id', 'of_withdrawal_id', 'because'] },
+  refuse_payout: { text: 'select * from refuse_payout($1, $2, $3)', names: ['of_program_id', 'of_payout_id', 'because'] },
   reject_application: { text: 'select * from reject_application($1, $2, $3)', names: ['of_program_id', 'of_application_id', 'because'] },
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
   reject_commissions: { text: 'select * from reject_commissions($1, $2, $3)', names: ['of_program_id', 'commission_ids', 'because'] },
@@ -1482,14 +1482,14 @@ export const functionCalls: {
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
-  track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)', names: ['aff', 'named_program_id', 'existing_click_id', 'stem', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign', 'visitor'] },
-  track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'stem', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
+  track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)', names: ['aff', 'named_program_id', 'existing_click_id', 'click_id_prefix', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign', 'visitor'] },
+  track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'click_id_prefix', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_refund: { text: 'select * from track_refund($1, $2, $3, $4, $5, $6, $7)', names: ['hash', 'of_transaction_id', 'key', 'wanted_cents', 'because', 'because_text', 'request'] },
-  track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'coupon', 'stem', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },
+  track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'coupon', 'click_id_prefix', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },
   track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)', names: ['given_program_id', 'aff', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },
-  write_daily_notices: { text: 'select * from write_daily_notices($1)', names: ['moment'] },
+  write_daily_notifications: { text: 'select * from write_daily_notifications($1)', names: ['moment'] },
   write_notifications: { text: 'select * from write_notifications($1, $2, $3)', names: ['program_ids', 'outbox_ids', 'reading_roles'] },
   write_program_audit: { text: 'select write_program_audit($1, $2, $3, $4)', names: ['of_program_id', 'of_action', 'of_subject', 'of_details'] },
   written_messages: { text: 'select * from written_messages()', names: [] },

@@ -96,7 +96,7 @@ create table api_keys (
   expires_at timestamptz,
   -- To the hour (use_key in functions/api-keys.sql).
   last_used_at timestamptz,
-  retired_at timestamptz
+  revoked_at timestamptz
 );
 create index api_keys_creator_idx on api_keys (created_by);
 create index api_keys_program_idx on api_keys (program_id);
@@ -288,14 +288,14 @@ create table partner_codes (
   created_at timestamptz not null default now(),
   revoked_at timestamptz,
   -- Since when nothing is to be asked of Stripe about it: it is switched off there, or Stripe refused.
-  switched_off_at timestamptz,
+  disabled_at_processor_at timestamptz,
   primary key (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),
   check (num_nulls(promotion_code_id, account_id) in (0, 2)),
-  check (switched_off_at is null or revoked_at is not null)
+  check (disabled_at_processor_at is null or revoked_at is not null)
 );
 create unique index partner_codes_code_key on partner_codes (program_id, lower(normalize(code)));
 create unique index partner_codes_promotion_key on partner_codes (account_id, promotion_code_id) where promotion_code_id is not null;
 create index partner_codes_partner_idx on partner_codes (program_id, partner_id);
 create index partner_codes_to_switch_off_idx on partner_codes (program_id, id)
-  where promotion_code_id is not null and revoked_at is not null and switched_off_at is null;
+  where promotion_code_id is not null and revoked_at is not null and disabled_at_processor_at is null;

@@ -1,4 +1,4 @@
--- Sales, refunds, commissions, withdrawals and the ledger of balances. As with customers, the rules of a sale and of a commission stand in
+-- Sales, refunds, commissions, payouts and the ledger of balances. As with customers, the rules of a sale and of a commission stand in
 -- domains and triggers (functions/5_sales/sales.sql, functions/3_commissions/commissions.sql): their 19 CHECKs were a fifth of a sale's instructions.
 
 create domain id_text as text check (length(value) between 1 and 255);
@@ -119,13 +119,13 @@ create unique index refunds_reversal_key on refunds (program_id, sale_id, proces
 -- These two are asked of each refund that is deleted with its test sale.
 create index refunds_continues_idx on refunds (program_id, continues_refund_id) where continues_refund_id is not null;
 
--- How a program pays: one withdrawal for each partner who is due, together. It is paid as a whole, with what the bank or PayPal calls it.
+-- How a program pays: one payout for each partner who is due, together. It is paid as a whole, with what the bank or PayPal calls it.
 create table payout_runs (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   -- The request that made it: one sent twice makes one run.
   request_id uuid not null,
-  -- How many withdrawals it has, which all are made with it.
+  -- How many payouts it has, which all are made with it.
   payments integer not null default 0,
   created_at timestamptz not null default now(),
   reference text check (length(reference) between 1 and 200),
@@ -149,7 +149,7 @@ create table payout_run_exclusions (
   foreign key (program_id, partner_id) references partners (program_id, id)
 );
 
-create table withdrawals (
+create table payouts (
   program_id bigint not null,
   id bigint generated always as identity,
   partner_id bigint not null,
@@ -159,7 +159,7 @@ create table withdrawals (
   amount_cents amount_cents not null,
   status text not null default 'requested' check (status in ('requested', 'paid', 'refused', 'cancelled')),
   -- The entry that its balance ended with when it was made, set by a trigger: the audit finds there what was payable.
-  made_at_entry_number bigint not null default 0,
+  created_at_entry_number bigint not null default 0,
   -- Null where the partner asked for it.
   payout_run_id bigint,
   -- Where a run pays it to: what was the partner's address when the run was made. Null: wherever the address is when it is paid.
@@ -181,11 +181,11 @@ create table withdrawals (
   check ((status = 'requested') = (decided_at is null)),
   check (status = 'paid' and num_nulls(reference, paid_on) = 0 or status <> 'paid' and num_nulls(reference, paid_on) = 2)
 );
-create unique index withdrawals_payout_run_key on withdrawals (program_id, payout_run_id, partner_id, currency)
+create unique index payouts_payout_run_key on payouts (program_id, payout_run_id, partner_id, currency)
   where payout_run_id is not null;
-create index withdrawals_partner_idx on withdrawals (program_id, partner_id, currency, id);
-create index withdrawals_open_idx on withdrawals (program_id, partner_id, currency, id) where status = 'requested';
-create unique index withdrawals_request_key on withdrawals (program_id, request_id);
+create index payouts_partner_idx on payouts (program_id, partner_id, currency, id);
+create index payouts_open_idx on payouts (program_id, partner_id, currency, id) where status = 'requested';
+create unique index payouts_request_key on payouts (program_id, request_id);
 
 -- credited_at, paid_at, rejected_at and the reversal are the facts; the status follows from them. The trigger sets it: as a generated
 -- column it cost a sale a twentieth of its instructions, because Postgres reads and plans the expression anew in each statement.
@@ -212,8 +212,8 @@ create table commissions (
   hold_until timestamptz not null,
   credited_at timestamptz,
   paid_at timestamptz,
-  -- The paid withdrawal it was paid with. The rule stands at mark_paid_commissions in functions/withdrawals.sql.
-  withdrawal_id bigint,
+  -- The paid payout it was paid with. The rule stands at mark_paid_commissions in functions/payouts.sql.
+  payout_id bigint,
   rejected_at timestamptz,
   -- While it is held for a person to decide (functions/3_commissions/flags.sql), and when it was first looked at for that.
   held_at timestamptz,
@@ -229,7 +229,7 @@ create table commissions (
   foreign key (program_id, customer_id) references customers (program_id, id),
   foreign key (program_id, sale_id) references sales (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),
-  foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),
+  foreign key (program_id, payout_id, partner_id, currency) references payouts (program_id, id, partner_id, currency),
   unique (program_id, id, partner_id, currency)
 );
 -- For the foreign key, when a customer is deleted.
@@ -243,7 +243,7 @@ create index commissions_review_idx on commissions (program_id, id) where review
 create index commissions_unchecked_idx on commissions (program_id, id)
   where flags_checked_at is null and credited_at is null and rejected_at is null and reversal <> 'full';
 create index commissions_held_idx on commissions (program_id, id) where held_at is not null;
-create index commissions_withdrawal_idx on commissions (program_id, withdrawal_id) where withdrawal_id is not null;
+create index commissions_payout_idx on commissions (program_id, payout_id) where payout_id is not null;
 -- What stands in a balance and was not paid yet.
 create index commissions_unpaid_idx on commissions (program_id, partner_id, currency, id)
   where credited_at is not null and paid_at is null;
@@ -281,8 +281,8 @@ create table adjustments (
   -- The request that made it: one sent twice makes one.
   request_id uuid not null,
   paid_at timestamptz,
-  -- The paid withdrawal it was paid with, as a commission is (mark_paid_commissions in functions/withdrawals.sql).
-  withdrawal_id bigint,
+  -- The paid payout it was paid with, as a commission is (mark_paid_commissions in functions/payouts.sql).
+  payout_id bigint,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
   constraint adjustments_external_id_key unique (program_id, external_id),
@@ -290,12 +290,12 @@ create table adjustments (
   unique (program_id, id, partner_id, currency),
   foreign key (program_id, partner_id) references partners (program_id, id),
   foreign key (program_id, sale_id) references sales (program_id, id),
-  foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),
-  check (num_nulls(paid_at, withdrawal_id) in (0, 2) and (paid_at is null or amount_cents > 0))
+  foreign key (program_id, payout_id, partner_id, currency) references payouts (program_id, id, partner_id, currency),
+  check (num_nulls(paid_at, payout_id) in (0, 2) and (paid_at is null or amount_cents > 0))
 );
 create index adjustments_partner_idx on adjustments (program_id, partner_id, id);
 create index adjustments_sale_idx on adjustments (program_id, sale_id) where sale_id is not null;
-create index adjustments_withdrawal_idx on adjustments (program_id, withdrawal_id) where withdrawal_id is not null;
+create index adjustments_payout_idx on adjustments (program_id, payout_id) where payout_id is not null;
 
 -- The ledger of a partner's balance: numbered entries, each beginning where the one before it ended. The foreign key to the
 -- entry before makes the last `balance_after_cents` the sum of all amounts; the balance row points at the last entry.
@@ -309,38 +309,38 @@ create table balance_entries (
   balance_before_cents bigint not null,
   balance_after_cents bigint not null,
   cause text not null check (cause in (
-    'commission_credited', 'commission_corrected', 'commission_reversed', 'reversal_returned', 'adjusted', 'withdrawal_paid'
+    'commission_credited', 'commission_corrected', 'commission_reversed', 'reversal_returned', 'adjusted', 'payout_paid'
   )),
   commission_id bigint,
   -- The how-manieth correction of the commission it is.
   correction_number integer,
   refund_id bigint,
-  withdrawal_id bigint,
+  payout_id bigint,
   adjustment_id bigint,
   created_at timestamptz not null default now(),
   previous_entry_number bigint generated always as (nullif(entry_number - 1, 0)) stored,
   primary key (program_id, partner_id, currency, entry_number),
   unique (program_id, partner_id, currency, entry_number, balance_after_cents),
   constraint balance_entries_cause_key unique nulls not distinct (program_id, cause, commission_id, correction_number, refund_id,
-    withdrawal_id, adjustment_id),
+    payout_id, adjustment_id),
   foreign key (program_id, partner_id, currency, previous_entry_number, balance_before_cents)
     references balance_entries (program_id, partner_id, currency, entry_number, balance_after_cents),
   foreign key (program_id, partner_id) references partners (program_id, id),
   foreign key (program_id, commission_id, partner_id, currency) references commissions (program_id, id, partner_id, currency),
-  foreign key (program_id, withdrawal_id, partner_id, currency) references withdrawals (program_id, id, partner_id, currency),
+  foreign key (program_id, payout_id, partner_id, currency) references payouts (program_id, id, partner_id, currency),
   foreign key (program_id, refund_id) references refunds (program_id, id),
   foreign key (program_id, adjustment_id, partner_id, currency) references adjustments (program_id, id, partner_id, currency),
   check (entry_number > 1 or balance_before_cents = 0),
   check (balance_before_cents + amount_cents = balance_after_cents),
   check (
     case cause
-      when 'commission_credited' then amount_cents > 0 and commission_id is not null and refund_id is null and withdrawal_id is null
+      when 'commission_credited' then amount_cents > 0 and commission_id is not null and refund_id is null and payout_id is null
       when 'commission_corrected' then commission_id is not null and correction_number is not null and refund_id is null
-        and withdrawal_id is null
-      when 'commission_reversed' then amount_cents < 0 and commission_id is not null and withdrawal_id is null
-      when 'reversal_returned' then amount_cents > 0 and commission_id is not null and refund_id is not null and withdrawal_id is null
-      when 'adjusted' then num_nonnulls(commission_id, refund_id, withdrawal_id) = 0
-      else amount_cents < 0 and withdrawal_id is not null and commission_id is null and refund_id is null
+        and payout_id is null
+      when 'commission_reversed' then amount_cents < 0 and commission_id is not null and payout_id is null
+      when 'reversal_returned' then amount_cents > 0 and commission_id is not null and refund_id is not null and payout_id is null
+      when 'adjusted' then num_nonnulls(commission_id, refund_id, payout_id) = 0
+      else amount_cents < 0 and payout_id is not null and commission_id is null and refund_id is null
     end and (cause = 'adjusted') = (adjustment_id is not null)
   )
 );
@@ -361,13 +361,13 @@ create table balances (
   check (entry_count > 0 or balance_cents = 0)
 );
 
--- The one number that may be paid out: the balance without what open withdrawals hold.
+-- The one number that may be paid out: the balance without what open payouts hold.
 create view payable_balances as
 select b.program_id, b.partner_id, b.currency, b.balance_cents, coalesce(w.open_cents, 0)::bigint as open_cents,
   (b.balance_cents - coalesce(w.open_cents, 0))::bigint as payable_cents
 from balances b
 left join (
-  select w.program_id, w.partner_id, w.currency, sum(w.amount_cents) as open_cents from withdrawals w
+  select w.program_id, w.partner_id, w.currency, sum(w.amount_cents) as open_cents from payouts w
   where w.status = 'requested' group by w.program_id, w.partner_id, w.currency
 ) w on w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency;
 
@@ -379,7 +379,7 @@ select p.program_id, p.partner_id, p.currency, p.payable_cents, coalesce(m.minim
     when p.payable_cents < coalesce(m.minimum_payout_cents, 0) then 'below_minimum'
     when coalesce(r.payout_email, r.email) is null then 'no_payout_address'
     when r.payout_waits_until > now() then 'payout_address_changed'
-  end as left_out
+  end as exclusion_reason
 from payable_balances p
 join partners r on r.program_id = p.program_id and r.id = p.partner_id
 left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
@@ -393,8 +393,8 @@ from partners r
 cross join lateral (
   select case
     when exists (
-      select from withdrawals w where w.program_id = r.program_id and w.partner_id = r.id and w.status = 'requested'
-    ) then 'an open withdrawal'
+      select from payouts w where w.program_id = r.program_id and w.partner_id = r.id and w.status = 'requested'
+    ) then 'an open payout'
     when exists (
       select from balances b where b.program_id = r.program_id and b.partner_id = r.id and b.balance_cents > 0
     ) then 'a balance'

@@ -1,9 +1,9 @@
 -- Domains in place of CHECKs, for the reason that 0004_money.sql gives.
 create domain notification_kind as text check (value in (
-  'commission_earned', 'commission_flagged', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'withdrawal_reduced', 'withdrawal_paid',
-  'withdrawal_refused', 'adjustment_added', 'adjustment_deducted', 'payout_due', 'application_received',
+  'commission_earned', 'commission_flagged', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'payout_reduced', 'payout_paid',
+  'payout_refused', 'adjustment_added', 'adjustment_deducted', 'payout_due', 'application_received',
   'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
-  'payment_ignored', 'processor_disconnected', 'webhook_turned_off'
+  'payment_ignored', 'processor_disconnected', 'webhook_disabled'
 ));
 create domain notification_audience as text check (value in ('partner', 'advertiser'));
 create domain cause_text as text check (length(value) between 1 and 200);

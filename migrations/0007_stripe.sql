@@ -24,13 +24,13 @@ create table processor_customer_metadata (
   program_id bigint,
   click_id text,
   customer_key text,
-  told_at timestamptz not null,
+  reported_at timestamptz not null,
   event_id text not null,
   -- At the processor. Payments from before are still told for days.
   is_deleted boolean not null,
   primary key (account_id, livemode, processor_customer_id)
 );
-create index processor_customer_metadata_ended_idx on processor_customer_metadata (told_at)
+create index processor_customer_metadata_ended_idx on processor_customer_metadata (reported_at)
   where is_deleted or num_nonnulls(program_id, click_id, customer_key) = 0;
 
 -- Whose an unpaid checkout session is, until its payment arrives days later.
@@ -130,7 +130,7 @@ create index processor_events_received_idx on processor_events (received_at);
 create index processor_events_payload_idx on processor_events (received_at) where payload is not null;
 create index processor_events_awaits_idx on processor_events using gin (awaits) with (fastupdate = off) where awaits is not null;
 create index processor_events_unexplained_idx on processor_events (received_at)
-  where outcome = 'ignored' and livemode and fact->>'told_alone' = 'false';
+  where outcome = 'ignored' and livemode and fact->>'reported_alone' = 'false';
 
 -- The states that stand for a connection being made at the processor: single use, tied to the session that asked.
 create table processor_connect_states (

@@ -54,23 +54,23 @@ create table webhook_deliveries (
   -- What an endpoint without an address has stays to_fetch: whether `svc listen` took it is not known here.
   status text not null default 'pending' check (status in ('pending', 'delivered', 'failed', 'to_fetch')),
   -- Since it was written or sent again.
-  tries integer not null default 0,
-  -- Null where nobody tries.
-  next_try_at timestamptz,
+  attempt_count integer not null default 0,
+  -- Null where nobody attempts.
+  next_attempt_at timestamptz,
   -- A consumer is at it until then.
   claimed_until timestamptz,
   finished_at timestamptz,
   primary key (program_id, endpoint_id, message_id),
   foreign key (program_id, endpoint_id) references webhook_endpoints (program_id, id),
   foreign key (program_id, message_id) references webhook_messages (program_id, id) on delete cascade,
-  check (status = 'pending' or next_try_at is null),
+  check (status = 'pending' or next_attempt_at is null),
   check ((status in ('pending', 'to_fetch')) = (finished_at is null))
 );
 create index webhook_deliveries_message_idx on webhook_deliveries (program_id, message_id, endpoint_id);
 -- What people look for first: what failed, and what is not there yet.
 create index webhook_deliveries_open_idx on webhook_deliveries (program_id, status, message_id, endpoint_id) where status <> 'delivered';
-create index webhook_deliveries_due_idx on webhook_deliveries (program_id, endpoint_id, next_try_at) where next_try_at is not null;
-create index webhook_deliveries_next_idx on webhook_deliveries (next_try_at) where next_try_at is not null;
+create index webhook_deliveries_due_idx on webhook_deliveries (program_id, endpoint_id, next_attempt_at) where next_attempt_at is not null;
+create index webhook_deliveries_next_idx on webhook_deliveries (next_attempt_at) where next_attempt_at is not null;
 
 -- Each try, with what was answered: at most 4 KB of it. What was sent follows from the message.
 create table webhook_attempts (

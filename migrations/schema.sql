@@ -24,7 +24,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'withdrawal_reduced'::text, 'withdrawal_paid'::text, 'withdrawal_refused'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_turned_off'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -76,22 +76,22 @@ create table adjustments (
   external_id text,
   request_id uuid not null,
   paid_at timestamp with time zone,
-  withdrawal_id bigint,
+  payout_id bigint,
   created_at timestamp with time zone not null default now(),
   constraint adjustments_pkey PRIMARY KEY (program_id, id),
   constraint adjustments_external_id_key UNIQUE (program_id, external_id),
   constraint adjustments_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint adjustments_request_key UNIQUE (program_id, request_id),
   constraint adjustments_amount_cents_check CHECK (((amount_cents <> 0) AND (abs(amount_cents) <= '9999999999999'::bigint))),
-  constraint adjustments_check CHECK (((num_nulls(paid_at, withdrawal_id) = ANY (ARRAY[0, 2])) AND ((paid_at IS NULL) OR (amount_cents > 0)))),
+  constraint adjustments_check CHECK (((num_nulls(paid_at, payout_id) = ANY (ARRAY[0, 2])) AND ((paid_at IS NULL) OR (amount_cents > 0)))),
   constraint adjustments_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
   constraint adjustments_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
-  constraint adjustments_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id),
-  constraint adjustments_program_id_withdrawal_id_partner_id_currency_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
+  constraint adjustments_program_id_payout_id_partner_id_currency_fkey FOREIGN KEY (program_id, payout_id, partner_id, currency) REFERENCES payouts(program_id, id, partner_id, currency),
+  constraint adjustments_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
 );
 CREATE INDEX adjustments_partner_idx ON public.adjustments USING btree (program_id, partner_id, id);
+CREATE INDEX adjustments_payout_idx ON public.adjustments USING btree (program_id, payout_id) WHERE (payout_id IS NOT NULL);
 CREATE INDEX adjustments_sale_idx ON public.adjustments USING btree (program_id, sale_id) WHERE (sale_id IS NOT NULL);
-CREATE INDEX adjustments_withdrawal_idx ON public.adjustments USING btree (program_id, withdrawal_id) WHERE (withdrawal_id IS NOT NULL);
 CREATE TRIGGER adjustments_stay BEFORE DELETE OR UPDATE ON public.adjustments FOR EACH ROW EXECUTE FUNCTION refuse_adjustment_change();
 
 create table affiliate_click_events (
@@ -159,7 +159,7 @@ create table api_keys (
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone,
   last_used_at timestamp with time zone,
-  retired_at timestamp with time zone,
+  revoked_at timestamp with time zone,
   constraint api_keys_pkey PRIMARY KEY (id),
   constraint api_keys_hash_key UNIQUE (key_hash),
   constraint api_keys_hint_check CHECK ((length(hint) = 4)),
@@ -171,9 +171,9 @@ create table api_keys (
 );
 CREATE INDEX api_keys_creator_idx ON public.api_keys USING btree (created_by);
 CREATE INDEX api_keys_program_idx ON public.api_keys USING btree (program_id);
-CREATE TRIGGER api_keys_made_audit AFTER INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION audit_api_key();
+CREATE TRIGGER api_keys_created_audit AFTER INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION audit_api_key();
 CREATE TRIGGER api_keys_of_deleted BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION retire_key_of_deleted_program();
-CREATE TRIGGER api_keys_retired_audit AFTER UPDATE OF retired_at ON public.api_keys FOR EACH ROW WHEN (((old.retired_at IS NULL) AND (new.retired_at IS NOT NULL))) EXECUTE FUNCTION audit_api_key();
+CREATE TRIGGER api_keys_revoked_audit AFTER UPDATE OF revoked_at ON public.api_keys FOR EACH ROW WHEN (((old.revoked_at IS NULL) AND (new.revoked_at IS NOT NULL))) EXECUTE FUNCTION audit_api_key();
 
 create table application_mails (
   counted text not null,
@@ -263,34 +263,34 @@ create table balance_entries (
   commission_id bigint,
   correction_number integer,
   refund_id bigint,
-  withdrawal_id bigint,
+  payout_id bigint,
   adjustment_id bigint,
   created_at timestamp with time zone not null default now(),
   previous_entry_number bigint generated always as (NULLIF((entry_number - 1), 0)) stored,
   constraint balance_entries_have_balance TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint balance_entries_pkey PRIMARY KEY (program_id, partner_id, currency, entry_number),
-  constraint balance_entries_cause_key UNIQUE NULLS NOT DISTINCT (program_id, cause, commission_id, correction_number, refund_id, withdrawal_id, adjustment_id),
+  constraint balance_entries_cause_key UNIQUE NULLS NOT DISTINCT (program_id, cause, commission_id, correction_number, refund_id, payout_id, adjustment_id),
   constraint balance_entries_program_id_partner_id_currency_entry_number_key UNIQUE (program_id, partner_id, currency, entry_number, balance_after_cents),
   constraint balance_entries_amount_cents_check CHECK ((amount_cents <> 0)),
-  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_corrected'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'adjusted'::text, 'withdrawal_paid'::text]))),
+  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_corrected'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'adjusted'::text, 'payout_paid'::text]))),
   constraint balance_entries_check CHECK (((entry_number > 1) OR (balance_before_cents = 0))),
   constraint balance_entries_check1 CHECK (((balance_before_cents + amount_cents) = balance_after_cents)),
   constraint balance_entries_check2 CHECK ((
 CASE cause
-    WHEN 'commission_credited'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NULL) AND (withdrawal_id IS NULL))
-    WHEN 'commission_corrected'::text THEN ((commission_id IS NOT NULL) AND (correction_number IS NOT NULL) AND (refund_id IS NULL) AND (withdrawal_id IS NULL))
-    WHEN 'commission_reversed'::text THEN ((amount_cents < 0) AND (commission_id IS NOT NULL) AND (withdrawal_id IS NULL))
-    WHEN 'reversal_returned'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NOT NULL) AND (withdrawal_id IS NULL))
-    WHEN 'adjusted'::text THEN (num_nonnulls(commission_id, refund_id, withdrawal_id) = 0)
-    ELSE ((amount_cents < 0) AND (withdrawal_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
+    WHEN 'commission_credited'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NULL) AND (payout_id IS NULL))
+    WHEN 'commission_corrected'::text THEN ((commission_id IS NOT NULL) AND (correction_number IS NOT NULL) AND (refund_id IS NULL) AND (payout_id IS NULL))
+    WHEN 'commission_reversed'::text THEN ((amount_cents < 0) AND (commission_id IS NOT NULL) AND (payout_id IS NULL))
+    WHEN 'reversal_returned'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NOT NULL) AND (payout_id IS NULL))
+    WHEN 'adjusted'::text THEN (num_nonnulls(commission_id, refund_id, payout_id) = 0)
+    ELSE ((amount_cents < 0) AND (payout_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
 END AND ((cause = 'adjusted'::text) = (adjustment_id IS NOT NULL)))),
   constraint balance_entries_entry_number_check CHECK ((entry_number > 0)),
   constraint balance_entries_program_id_adjustment_id_partner_id_curren_fkey FOREIGN KEY (program_id, adjustment_id, partner_id, currency) REFERENCES adjustments(program_id, id, partner_id, currency),
   constraint balance_entries_program_id_commission_id_partner_id_curren_fkey FOREIGN KEY (program_id, commission_id, partner_id, currency) REFERENCES commissions(program_id, id, partner_id, currency),
   constraint balance_entries_program_id_partner_id_currency_previous_en_fkey FOREIGN KEY (program_id, partner_id, currency, previous_entry_number, balance_before_cents) REFERENCES balance_entries(program_id, partner_id, currency, entry_number, balance_after_cents),
   constraint balance_entries_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
-  constraint balance_entries_program_id_refund_id_fkey FOREIGN KEY (program_id, refund_id) REFERENCES refunds(program_id, id),
-  constraint balance_entries_program_id_withdrawal_id_partner_id_curren_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
+  constraint balance_entries_program_id_payout_id_partner_id_currency_fkey FOREIGN KEY (program_id, payout_id, partner_id, currency) REFERENCES payouts(program_id, id, partner_id, currency),
+  constraint balance_entries_program_id_refund_id_fkey FOREIGN KEY (program_id, refund_id) REFERENCES refunds(program_id, id)
 );
 CREATE INDEX balance_entries_adjustment_idx ON public.balance_entries USING btree (program_id, adjustment_id) WHERE (adjustment_id IS NOT NULL);
 CREATE INDEX balance_entries_refund_idx ON public.balance_entries USING btree (program_id, refund_id) WHERE (refund_id IS NOT NULL);
@@ -390,7 +390,7 @@ create table commissions (
   hold_until timestamp with time zone not null,
   credited_at timestamp with time zone,
   paid_at timestamp with time zone,
-  withdrawal_id bigint,
+  payout_id bigint,
   rejected_at timestamp with time zone,
   held_at timestamp with time zone,
   flags_checked_at timestamp with time zone,
@@ -403,8 +403,8 @@ create table commissions (
   constraint commissions_sale_key UNIQUE (program_id, sale_id),
   constraint commissions_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
   constraint commissions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
-  constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id),
-  constraint commissions_program_id_withdrawal_id_partner_id_currency_fkey FOREIGN KEY (program_id, withdrawal_id, partner_id, currency) REFERENCES withdrawals(program_id, id, partner_id, currency)
+  constraint commissions_program_id_payout_id_partner_id_currency_fkey FOREIGN KEY (program_id, payout_id, partner_id, currency) REFERENCES payouts(program_id, id, partner_id, currency),
+  constraint commissions_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
 );
 CREATE INDEX commissions_created_idx ON public.commissions USING btree (program_id, created_at, id);
 CREATE INDEX commissions_customer_idx ON public.commissions USING btree (program_id, customer_id);
@@ -412,10 +412,10 @@ CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, 
 CREATE INDEX commissions_held_idx ON public.commissions USING btree (program_id, id) WHERE (held_at IS NOT NULL);
 CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE ((kind)::text = 'lead'::text);
 CREATE INDEX commissions_partner_idx ON public.commissions USING btree (program_id, partner_id, id);
+CREATE INDEX commissions_payout_idx ON public.commissions USING btree (program_id, payout_id) WHERE (payout_id IS NOT NULL);
 CREATE INDEX commissions_review_idx ON public.commissions USING btree (program_id, id) WHERE (review_reason IS NOT NULL);
 CREATE INDEX commissions_unchecked_idx ON public.commissions USING btree (program_id, id) WHERE ((flags_checked_at IS NULL) AND (credited_at IS NULL) AND (rejected_at IS NULL) AND ((reversal)::text <> 'full'::text));
 CREATE INDEX commissions_unpaid_idx ON public.commissions USING btree (program_id, partner_id, currency, id) WHERE ((credited_at IS NOT NULL) AND (paid_at IS NULL));
-CREATE INDEX commissions_withdrawal_idx ON public.commissions USING btree (program_id, withdrawal_id) WHERE (withdrawal_id IS NOT NULL);
 CREATE TRIGGER commissions_sound BEFORE INSERT OR UPDATE ON public.commissions FOR EACH ROW EXECUTE FUNCTION keep_commission_sound();
 
 create table customer_origins (
@@ -711,17 +711,17 @@ create table partner_codes (
   account_id text,
   created_at timestamp with time zone not null default now(),
   revoked_at timestamp with time zone,
-  switched_off_at timestamp with time zone,
+  disabled_at_processor_at timestamp with time zone,
   constraint partner_codes_pkey PRIMARY KEY (program_id, id),
   constraint partner_codes_check CHECK ((num_nulls(promotion_code_id, account_id) = ANY (ARRAY[0, 2]))),
-  constraint partner_codes_check1 CHECK (((switched_off_at IS NULL) OR (revoked_at IS NOT NULL))),
+  constraint partner_codes_check1 CHECK (((disabled_at_processor_at IS NULL) OR (revoked_at IS NOT NULL))),
   constraint partner_codes_promotion_code_id_check CHECK ((promotion_code_id ~ '^promo_[A-Za-z0-9_]{1,250}$'::text)),
   constraint partner_codes_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
 CREATE UNIQUE INDEX partner_codes_code_key ON public.partner_codes USING btree (program_id, lower(NORMALIZE(code)));
 CREATE INDEX partner_codes_partner_idx ON public.partner_codes USING btree (program_id, partner_id);
 CREATE UNIQUE INDEX partner_codes_promotion_key ON public.partner_codes USING btree (account_id, promotion_code_id) WHERE (promotion_code_id IS NOT NULL);
-CREATE INDEX partner_codes_to_switch_off_idx ON public.partner_codes USING btree (program_id, id) WHERE ((promotion_code_id IS NOT NULL) AND (revoked_at IS NOT NULL) AND (switched_off_at IS NULL));
+CREATE INDEX partner_codes_to_switch_off_idx ON public.partner_codes USING btree (program_id, id) WHERE ((promotion_code_id IS NOT NULL) AND (revoked_at IS NOT NULL) AND (disabled_at_processor_at IS NULL));
 CREATE TRIGGER partner_codes_added_audit AFTER INSERT ON public.partner_codes FOR EACH ROW EXECUTE FUNCTION audit_code();
 CREATE TRIGGER partner_codes_revoked_audit AFTER UPDATE ON public.partner_codes FOR EACH ROW WHEN (((old.revoked_at IS NULL) <> (new.revoked_at IS NULL))) EXECUTE FUNCTION audit_code();
 
@@ -808,11 +808,11 @@ CREATE INDEX partners_created_idx ON public.partners USING btree (program_id, cr
 CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower(email));
 CREATE INDEX partners_group_idx ON public.partners USING btree (program_id, group_id) WHERE (group_id IS NOT NULL);
 CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (user_id IS NOT NULL);
-CREATE TRIGGER partners_accepted_webhooks AFTER UPDATE ON public.partners FOR EACH ROW WHEN (((new.user_id IS NOT NULL) AND (new.ended_at IS NULL) AND ((old.user_id IS NULL) OR (old.ended_at IS NOT NULL)))) EXECUTE FUNCTION tell_webhooks_of_partner();
+CREATE TRIGGER partners_accepted_webhooks AFTER UPDATE ON public.partners FOR EACH ROW WHEN (((new.user_id IS NOT NULL) AND (new.ended_at IS NULL) AND ((old.user_id IS NULL) OR (old.ended_at IS NOT NULL)))) EXECUTE FUNCTION send_webhooks_of_partner();
 CREATE TRIGGER partners_added_to_group BEFORE INSERT ON public.partners FOR EACH ROW WHEN ((new.group_id IS NOT NULL)) EXECUTE FUNCTION refuse_removed_group();
 CREATE TRIGGER partners_audit AFTER INSERT OR UPDATE ON public.partners FOR EACH ROW EXECUTE FUNCTION audit_partner();
 CREATE TRIGGER partners_forget_email_hashes BEFORE UPDATE OF email, payout_email, user_id ON public.partners FOR EACH ROW EXECUTE FUNCTION forget_email_hashes();
-CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH ROW WHEN ((new.user_id IS NOT NULL)) EXECUTE FUNCTION tell_webhooks_of_partner();
+CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH ROW WHEN ((new.user_id IS NOT NULL)) EXECUTE FUNCTION send_webhooks_of_partner();
 CREATE TRIGGER partners_moved_to_group BEFORE UPDATE OF group_id ON public.partners FOR EACH ROW WHEN (((new.group_id IS NOT NULL) AND (new.group_id IS DISTINCT FROM old.group_id))) EXECUTE FUNCTION refuse_removed_group();
 CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
 
@@ -845,8 +845,46 @@ create table payout_runs (
   constraint payout_runs_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
   constraint payout_runs_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
-CREATE TRIGGER payout_runs_made_audit AFTER INSERT ON public.payout_runs FOR EACH ROW EXECUTE FUNCTION audit_payout_run();
+CREATE TRIGGER payout_runs_created_audit AFTER INSERT ON public.payout_runs FOR EACH ROW EXECUTE FUNCTION audit_payout_run();
 CREATE TRIGGER payout_runs_paid_audit AFTER UPDATE OF paid_at ON public.payout_runs FOR EACH ROW WHEN (((old.paid_at IS NULL) AND (new.paid_at IS NOT NULL))) EXECUTE FUNCTION audit_payout_run();
+
+create table payouts (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  partner_id bigint not null,
+  currency currency_code not null,
+  requested_cents amount_cents not null,
+  amount_cents amount_cents not null,
+  status text not null default 'requested'::text,
+  created_at_entry_number bigint not null default 0,
+  payout_run_id bigint,
+  payout_address text,
+  reason reason_text,
+  reference text,
+  paid_on date,
+  created_at timestamp with time zone not null default now(),
+  decided_at timestamp with time zone,
+  request_id uuid,
+  constraint payouts_pkey PRIMARY KEY (program_id, id),
+  constraint payouts_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
+  constraint payouts_check CHECK (((amount_cents)::bigint <= (requested_cents)::bigint)),
+  constraint payouts_check1 CHECK ((((amount_cents)::bigint > 0) OR (status = 'cancelled'::text))),
+  constraint payouts_check2 CHECK (((status = 'requested'::text) = (decided_at IS NULL))),
+  constraint payouts_check3 CHECK ((((status = 'paid'::text) AND (num_nulls(reference, paid_on) = 0)) OR ((status <> 'paid'::text) AND (num_nulls(reference, paid_on) = 2)))),
+  constraint payouts_payout_address_check CHECK ((length(payout_address) <= 320)),
+  constraint payouts_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
+  constraint payouts_requested_cents_check CHECK (((requested_cents)::bigint > 0)),
+  constraint payouts_status_check CHECK ((status = ANY (ARRAY['requested'::text, 'paid'::text, 'refused'::text, 'cancelled'::text]))),
+  constraint payouts_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
+  constraint payouts_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
+);
+CREATE INDEX payouts_open_idx ON public.payouts USING btree (program_id, partner_id, currency, id) WHERE (status = 'requested'::text);
+CREATE INDEX payouts_partner_idx ON public.payouts USING btree (program_id, partner_id, currency, id);
+CREATE UNIQUE INDEX payouts_payout_run_key ON public.payouts USING btree (program_id, payout_run_id, partner_id, currency) WHERE (payout_run_id IS NOT NULL);
+CREATE UNIQUE INDEX payouts_request_key ON public.payouts USING btree (program_id, request_id);
+CREATE TRIGGER payouts_audit AFTER UPDATE OF status ON public.payouts FOR EACH ROW WHEN (((old.status = 'requested'::text) AND ((new.status = 'refused'::text) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_payout();
+CREATE TRIGGER payouts_note_balance BEFORE INSERT ON public.payouts FOR EACH ROW EXECUTE FUNCTION note_balance_of_payout();
+CREATE TRIGGER payouts_webhooks AFTER INSERT OR UPDATE ON public.payouts FOR EACH ROW EXECUTE FUNCTION send_webhooks_of_payout();
 
 create table processor_backfills (
   program_id bigint not null,
@@ -885,12 +923,12 @@ create table processor_customer_metadata (
   program_id bigint,
   click_id text,
   customer_key text,
-  told_at timestamp with time zone not null,
+  reported_at timestamp with time zone not null,
   event_id text not null,
   is_deleted boolean not null,
   constraint processor_customer_metadata_pkey PRIMARY KEY (account_id, livemode, processor_customer_id)
 );
-CREATE INDEX processor_customer_metadata_ended_idx ON public.processor_customer_metadata USING btree (told_at) WHERE (is_deleted OR (num_nonnulls(program_id, click_id, customer_key) = 0));
+CREATE INDEX processor_customer_metadata_ended_idx ON public.processor_customer_metadata USING btree (reported_at) WHERE (is_deleted OR (num_nonnulls(program_id, click_id, customer_key) = 0));
 
 create table processor_customers (
   program_id bigint not null,
@@ -936,7 +974,7 @@ CREATE INDEX processor_events_received_idx ON public.processor_events USING btre
 CREATE INDEX processor_events_reversed_idx ON public.processor_events USING btree (COALESCE((fact ->> 'payment_intent_id'::text), (fact ->> 'charge_id'::text), (fact ->> 'invoice_id'::text))) WHERE (COALESCE((fact ->> 'payment_intent_id'::text), (fact ->> 'charge_id'::text), (fact ->> 'invoice_id'::text)) IS NOT NULL);
 CREATE INDEX processor_events_test_idx ON public.processor_events USING btree (program_id, received_at DESC) WHERE (NOT livemode);
 CREATE INDEX processor_events_test_unnamed_idx ON public.processor_events USING btree (account_id, received_at DESC) WHERE ((program_id IS NULL) AND (NOT livemode));
-CREATE INDEX processor_events_unexplained_idx ON public.processor_events USING btree (received_at) WHERE ((outcome = 'ignored'::text) AND livemode AND ((fact ->> 'told_alone'::text) = 'false'::text));
+CREATE INDEX processor_events_unexplained_idx ON public.processor_events USING btree (received_at) WHERE ((outcome = 'ignored'::text) AND livemode AND ((fact ->> 'reported_alone'::text) = 'false'::text));
 CREATE INDEX processor_events_waiting_idx ON public.processor_events USING btree (account_id, received_at) WHERE (waits_for IS NOT NULL);
 
 create table processor_payments (
@@ -1287,8 +1325,8 @@ create table users (
 );
 CREATE TRIGGER users_email_audit AFTER UPDATE OF email ON public.users FOR EACH ROW WHEN ((old.email <> new.email)) EXECUTE FUNCTION audit_sign_in_change('member.email_changed');
 CREATE TRIGGER users_forget_email_hashes AFTER UPDATE OF email ON public.users FOR EACH ROW WHEN ((old.email <> new.email)) EXECUTE FUNCTION forget_email_hashes_of_user();
-CREATE TRIGGER users_two_factor_off_audit AFTER UPDATE OF two_factor_enabled ON public.users FOR EACH ROW WHEN ((old.two_factor_enabled AND (new.two_factor_enabled IS NOT TRUE))) EXECUTE FUNCTION audit_sign_in_change('member.two_factor_turned_off');
-CREATE TRIGGER users_two_factor_on_audit AFTER UPDATE OF two_factor_enabled ON public.users FOR EACH ROW WHEN ((new.two_factor_enabled AND (old.two_factor_enabled IS NOT TRUE))) EXECUTE FUNCTION audit_sign_in_change('member.two_factor_turned_on');
+CREATE TRIGGER users_two_factor_off_audit AFTER UPDATE OF two_factor_enabled ON public.users FOR EACH ROW WHEN ((old.two_factor_enabled AND (new.two_factor_enabled IS NOT TRUE))) EXECUTE FUNCTION audit_sign_in_change('member.two_factor_disabled');
+CREATE TRIGGER users_two_factor_on_audit AFTER UPDATE OF two_factor_enabled ON public.users FOR EACH ROW WHEN ((new.two_factor_enabled AND (old.two_factor_enabled IS NOT TRUE))) EXECUTE FUNCTION audit_sign_in_change('member.two_factor_enabled');
 
 create table verifications (
   id text not null,
@@ -1324,20 +1362,20 @@ create table webhook_deliveries (
   endpoint_id bigint not null,
   message_id bigint not null,
   status text not null default 'pending'::text,
-  tries integer not null default 0,
-  next_try_at timestamp with time zone,
+  attempt_count integer not null default 0,
+  next_attempt_at timestamp with time zone,
   claimed_until timestamp with time zone,
   finished_at timestamp with time zone,
   constraint webhook_deliveries_pkey PRIMARY KEY (program_id, endpoint_id, message_id),
-  constraint webhook_deliveries_check CHECK (((status = 'pending'::text) OR (next_try_at IS NULL))),
+  constraint webhook_deliveries_check CHECK (((status = 'pending'::text) OR (next_attempt_at IS NULL))),
   constraint webhook_deliveries_check1 CHECK (((status = ANY (ARRAY['pending'::text, 'to_fetch'::text])) = (finished_at IS NULL))),
   constraint webhook_deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text, 'to_fetch'::text]))),
   constraint webhook_deliveries_program_id_endpoint_id_fkey FOREIGN KEY (program_id, endpoint_id) REFERENCES webhook_endpoints(program_id, id),
   constraint webhook_deliveries_program_id_message_id_fkey FOREIGN KEY (program_id, message_id) REFERENCES webhook_messages(program_id, id) ON DELETE CASCADE
 );
-CREATE INDEX webhook_deliveries_due_idx ON public.webhook_deliveries USING btree (program_id, endpoint_id, next_try_at) WHERE (next_try_at IS NOT NULL);
+CREATE INDEX webhook_deliveries_due_idx ON public.webhook_deliveries USING btree (program_id, endpoint_id, next_attempt_at) WHERE (next_attempt_at IS NOT NULL);
 CREATE INDEX webhook_deliveries_message_idx ON public.webhook_deliveries USING btree (program_id, message_id, endpoint_id);
-CREATE INDEX webhook_deliveries_next_idx ON public.webhook_deliveries USING btree (next_try_at) WHERE (next_try_at IS NOT NULL);
+CREATE INDEX webhook_deliveries_next_idx ON public.webhook_deliveries USING btree (next_attempt_at) WHERE (next_attempt_at IS NOT NULL);
 CREATE INDEX webhook_deliveries_open_idx ON public.webhook_deliveries USING btree (program_id, status, message_id, endpoint_id) WHERE (status <> 'delivered'::text);
 
 create table webhook_endpoints (
@@ -1379,44 +1417,6 @@ create table webhook_messages (
 );
 CREATE INDEX webhook_messages_created_idx ON public.webhook_messages USING btree (created_at);
 CREATE INDEX webhook_messages_type_idx ON public.webhook_messages USING btree (program_id, type, id);
-
-create table withdrawals (
-  program_id bigint not null,
-  id bigint not null generated always as identity,
-  partner_id bigint not null,
-  currency currency_code not null,
-  requested_cents amount_cents not null,
-  amount_cents amount_cents not null,
-  status text not null default 'requested'::text,
-  made_at_entry_number bigint not null default 0,
-  payout_run_id bigint,
-  payout_address text,
-  reason reason_text,
-  reference text,
-  paid_on date,
-  created_at timestamp with time zone not null default now(),
-  decided_at timestamp with time zone,
-  request_id uuid,
-  constraint withdrawals_pkey PRIMARY KEY (program_id, id),
-  constraint withdrawals_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
-  constraint withdrawals_check CHECK (((amount_cents)::bigint <= (requested_cents)::bigint)),
-  constraint withdrawals_check1 CHECK ((((amount_cents)::bigint > 0) OR (status = 'cancelled'::text))),
-  constraint withdrawals_check2 CHECK (((status = 'requested'::text) = (decided_at IS NULL))),
-  constraint withdrawals_check3 CHECK ((((status = 'paid'::text) AND (num_nulls(reference, paid_on) = 0)) OR ((status <> 'paid'::text) AND (num_nulls(reference, paid_on) = 2)))),
-  constraint withdrawals_payout_address_check CHECK ((length(payout_address) <= 320)),
-  constraint withdrawals_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
-  constraint withdrawals_requested_cents_check CHECK (((requested_cents)::bigint > 0)),
-  constraint withdrawals_status_check CHECK ((status = ANY (ARRAY['requested'::text, 'paid'::text, 'refused'::text, 'cancelled'::text]))),
-  constraint withdrawals_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
-  constraint withdrawals_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
-);
-CREATE INDEX withdrawals_open_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id) WHERE (status = 'requested'::text);
-CREATE INDEX withdrawals_partner_idx ON public.withdrawals USING btree (program_id, partner_id, currency, id);
-CREATE UNIQUE INDEX withdrawals_payout_run_key ON public.withdrawals USING btree (program_id, payout_run_id, partner_id, currency) WHERE (payout_run_id IS NOT NULL);
-CREATE UNIQUE INDEX withdrawals_request_key ON public.withdrawals USING btree (program_id, request_id);
-CREATE TRIGGER withdrawals_audit AFTER UPDATE OF status ON public.withdrawals FOR EACH ROW WHEN (((old.status = 'requested'::text) AND ((new.status = 'refused'::text) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_withdrawal();
-CREATE TRIGGER withdrawals_note_balance BEFORE INSERT ON public.withdrawals FOR EACH ROW EXECUTE FUNCTION note_balance_of_withdrawal();
-CREATE TRIGGER withdrawals_webhooks AFTER INSERT OR UPDATE ON public.withdrawals FOR EACH ROW EXECUTE FUNCTION tell_webhooks_of_payout();
 
 create table workspace_invitations (
   id text not null default (gen_random_uuid())::text,
@@ -1501,7 +1501,7 @@ create view payable_balances as
             w_1.partner_id,
             w_1.currency,
             sum((w_1.amount_cents)::bigint) AS open_cents
-           FROM withdrawals w_1
+           FROM payouts w_1
           WHERE (w_1.status = 'requested'::text)
           GROUP BY w_1.program_id, w_1.partner_id, w_1.currency) w ON (((w.program_id = b.program_id) AND (w.partner_id = b.partner_id) AND ((w.currency)::text = (b.currency)::text))));
 
@@ -1517,7 +1517,7 @@ create view payouts_due as
             WHEN (COALESCE(r.payout_email, r.email) IS NULL) THEN 'no_payout_address'::text
             WHEN (r.payout_waits_until > now()) THEN 'payout_address_changed'::text
             ELSE NULL::text
-        END AS left_out
+        END AS exclusion_reason
    FROM ((payable_balances p
      JOIN partners r ON (((r.program_id = p.program_id) AND (r.id = p.partner_id))))
      LEFT JOIN minimum_payouts m ON (((m.program_id = p.program_id) AND ((m.currency)::text = (p.currency)::text))))
@@ -1532,8 +1532,8 @@ create view unsettled_partners as
      CROSS JOIN LATERAL ( SELECT
                 CASE
                     WHEN (EXISTS ( SELECT
-                       FROM withdrawals w
-                      WHERE ((w.program_id = r.program_id) AND (w.partner_id = r.id) AND (w.status = 'requested'::text)))) THEN 'an open withdrawal'::text
+                       FROM payouts w
+                      WHERE ((w.program_id = r.program_id) AND (w.partner_id = r.id) AND (w.status = 'requested'::text)))) THEN 'an open payout'::text
                     WHEN (EXISTS ( SELECT
                        FROM balances b
                       WHERE ((b.program_id = r.program_id) AND (b.partner_id = r.id) AND (b.balance_cents > 0)))) THEN 'a balance'::text
@@ -1606,7 +1606,7 @@ CREATE OR REPLACE FUNCTION public.acting_user()
 AS $function$ select nullif(current_setting('svc.actor', true), '') $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.add_customer_of_code(given sales, stem text, new_email_hash bytea, bought_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.add_customer_of_code(given sales, click_id_prefix text, new_email_hash bytea, bought_at timestamp with time zone)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -1614,7 +1614,7 @@ declare
   customer bigint;
 begin
   insert into customers as c (program_id, click_id, customer_key, email_hash, partner_id, code_id, created_at)
-  select k.program_id, stem || k.program_id, given.customer_key, new_email_hash, k.partner_id, k.id, least(bought_at, now())
+  select k.program_id, click_id_prefix || k.program_id, given.customer_key, new_email_hash, k.partner_id, k.id, least(bought_at, now())
   from partner_codes k where k.program_id = given.program_id and k.id = given.code_id
   on conflict (program_id, customer_key) where customer_key is not null do nothing
   returning c.id into customer;
@@ -1697,13 +1697,13 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.add_second_customer(of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.add_second_customer(of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 begin
   insert into customers (program_id, click_id, customer_key, link_id, partner_id, last_click_at, created_at)
-  select c.program_id, stem || c.program_id, new_key, c.link_id, c.partner_id, c.last_click_at, c.created_at from customers c
+  select c.program_id, click_id_prefix || c.program_id, new_key, c.link_id, c.partner_id, c.last_click_at, c.created_at from customers c
   where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
     and c.customer_key is not null
     and not exists (select from customers k where k.program_id = of_program_id and k.customer_key = new_key)
@@ -1915,7 +1915,7 @@ CREATE OR REPLACE FUNCTION public.application_rests_after_rejection()
 RETURN '30 days'::interval
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_awaited_payment(event processor_events, buyer_id bigint, stem text)
+CREATE OR REPLACE FUNCTION public.apply_awaited_payment(event processor_events, buyer_id bigint, click_id_prefix text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -1944,7 +1944,7 @@ begin
       and e.awaits && array(select awaited_name(e.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
     returning e.*
   loop
-    waiting := apply_purchase(with_outcome(waiting, null, null), '{"promotion_code_ids": []}', stem);
+    waiting := apply_purchase(with_outcome(waiting, null, null), '{"promotion_code_ids": []}', click_id_prefix);
     update processor_events e set outcome = waiting.outcome, reason = 'session_known', program_id = waiting.program_id,
       resolution = waiting.resolution,
       awaits = waiting.awaits
@@ -1993,14 +1993,14 @@ begin
   -- As purchases do, their customer first.
   perform lock_ids(event.account_id, array[named]);
   perform lock_ids(event.account_id, given);
-  insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, told_at,
+  insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, reported_at,
     event_id, is_deleted)
   values (event.account_id, event.livemode, fact->>'processor_customer_id', (fact->>'program_id')::bigint, fact->>'click_id',
-    fact->>'customer_key', (fact->>'told_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
+    fact->>'customer_key', (fact->>'reported_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
   on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
-    customer_key = excluded.customer_key, told_at = excluded.told_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
+    customer_key = excluded.customer_key, reported_at = excluded.reported_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
   -- Of two events in one second, the same one is kept whichever comes first.
-  where (kept.told_at, kept.event_id) <= (excluded.told_at, excluded.event_id);
+  where (kept.reported_at, kept.event_id) <= (excluded.reported_at, excluded.event_id);
   if not found then
     return with_outcome(event, 'duplicate', 'newer_metadata');
   end if;
@@ -2043,7 +2043,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_event(told jsonb, answer jsonb, stem text, OUT outcome text, OUT reason text, OUT program_id bigint, OUT outbox_ids bigint[], OUT wrote_webhooks boolean)
+CREATE OR REPLACE FUNCTION public.apply_event(told jsonb, answer jsonb, click_id_prefix text, OUT outcome text, OUT reason text, OUT program_id bigint, OUT outbox_ids bigint[], OUT wrote_webhooks boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -2051,7 +2051,7 @@ declare
   event processor_events := jsonb_populate_record(null::processor_events, told);
 begin
   event := case event.fact->>'kind'
-    when 'purchase' then apply_purchase(event, answer, stem)
+    when 'purchase' then apply_purchase(event, answer, click_id_prefix)
     when 'reversals' then apply_reversals(event, answer)
     when 'charge_refunds' then apply_reversals(event, answer)
     when 'invoice_payment' then apply_invoice_payment(event)
@@ -2064,7 +2064,7 @@ begin
     reason := event.reason;
     return;
   end if;
-  event := tell_ignored_payment(event);
+  event := notify_ignored_payment(event);
   event := log_event(event);
   outcome := event.outcome;
   reason := event.reason;
@@ -2129,7 +2129,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_promotions(INOUT event processor_events, ids text[], stem text, INOUT buyer customers)
+CREATE OR REPLACE FUNCTION public.apply_promotions(INOUT event processor_events, ids text[], click_id_prefix text, INOUT buyer customers)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -2145,13 +2145,13 @@ begin
   event.fact := jsonb_set(event.fact, '{sale}', event.fact->'sale' || jsonb_build_object('coupon', given.coupon, 'code_id', given.code_id));
   if buyer.id is null and given.code_id is not null and event.livemode
     and (sale_of_payments(event.account_id, false, ids)).customer_id is null then
-    given.customer_id := add_customer_of_code(given, stem, decode(event.fact->>'email_hash', 'hex'), started_at);
+    given.customer_id := add_customer_of_code(given, click_id_prefix, decode(event.fact->>'email_hash', 'hex'), started_at);
     select c.* into buyer from customers c where c.program_id = event.program_id and c.id = given.customer_id for no key update;
   end if;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_purchase(event processor_events, answer jsonb, stem text)
+CREATE OR REPLACE FUNCTION public.apply_purchase(event processor_events, answer jsonb, click_id_prefix text)
  RETURNS processor_events
  LANGUAGE plpgsql
 AS $function$
@@ -2159,14 +2159,14 @@ declare
   applied record;
   buyer customers;
 begin
-  applied := apply_purchase_alone(event, answer, stem);
+  applied := apply_purchase_alone(event, answer, click_id_prefix);
   event := applied.event;
   buyer := applied.buyer;
   if not event.livemode or event.program_id is null or event.outcome is null or event.outcome = 'parked' then
     return event;
   end if;
   if event.fact->>'awaits_payment' = 'true' then
-    perform apply_awaited_payment(event, buyer.id, stem);
+    perform apply_awaited_payment(event, buyer.id, click_id_prefix);
   end if;
   if buyer.id is not null then
     perform attribute_awaiting_purchases(event.account_id, p, buyer_names(event.fact) || names_of_customer(buyer))
@@ -2177,7 +2177,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_purchase_alone(INOUT event processor_events, answer jsonb, stem text, OUT buyer customers)
+CREATE OR REPLACE FUNCTION public.apply_purchase_alone(INOUT event processor_events, answer jsonb, click_id_prefix text, OUT buyer customers)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -2213,7 +2213,7 @@ begin
   if event.outcome is not null then
     return;
   end if;
-  found_buyer := find_buyer(event, ids, found_program.program, found_program.known, stem);
+  found_buyer := find_buyer(event, ids, found_program.program, found_program.known, click_id_prefix);
   event := found_buyer.event;
   buyer := found_buyer.buyer;
   if is_paid then
@@ -2265,7 +2265,7 @@ begin
   if jsonb_array_length(fact->'reversals') = 0 then
     return with_outcome(event, 'ignored', 'no_refund');
   elsif not is_in_its_currency then
-    perform tell_unconverted(sale, fact);
+    perform notify_unconverted(sale, fact);
     return with_outcome(event, 'ignored', format('other_currency %s %s',
       fact#>>'{reversals,0,currency}', sale.currency));
   elsif not exists (
@@ -2411,21 +2411,21 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.ask_withdrawal(of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid, OUT withdrawal_id bigint, OUT payable_cents bigint, OUT minimum_cents bigint)
+CREATE OR REPLACE FUNCTION public.ask_payout(of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid, OUT payout_id bigint, OUT payable_cents bigint, OUT minimum_cents bigint)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 begin
   payable_cents := locked_payable_cents(of_program_id, of_partner_id, of_currency);
-  select w.id into withdrawal_id from withdrawals w
+  select w.id into payout_id from payouts w
   where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
   select coalesce(max(m.minimum_payout_cents), 0) into minimum_cents from minimum_payouts m
   where m.program_id = of_program_id and m.currency = of_currency;
-  if withdrawal_id is null and asked_cents between greatest(minimum_cents, 1) and payable_cents then
-    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
+  if payout_id is null and asked_cents between greatest(minimum_cents, 1) and payable_cents then
+    insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
     values (of_program_id, of_partner_id, of_currency, asked_cents, asked_cents, request)
-    returning id into withdrawal_id;
+    returning id into payout_id;
   end if;
 end $function$
 ;
@@ -2536,7 +2536,7 @@ AS $function$
 declare
   named text := new.name || ' …' || new.hint;
 begin
-  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'api_key.made' else 'api_key.retired' end, named, null);
+  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'api_key.created' else 'api_key.revoked' end, named, null);
   return null;
 end $function$
 ;
@@ -2709,7 +2709,7 @@ CREATE OR REPLACE FUNCTION public.audit_partner_group()
 AS $function$
 begin
   if tg_op = 'INSERT' then
-    perform write_program_audit(new.program_id, 'group.made', new.name, null);
+    perform write_program_audit(new.program_id, 'group.created', new.name, null);
   elsif new.name <> old.name then
     perform write_program_audit(new.program_id, 'group.renamed', new.name, jsonb_build_object('name', jsonb_build_array(old.name, new.name)));
   elsif new.removed_at is not null and old.removed_at is null then
@@ -2731,12 +2731,23 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.audit_payout()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(new.program_id, 'payout.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(
+    'amount_cents', new.amount_cents, 'currency', new.currency, 'reference', new.reference)));
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.audit_payout_run()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'payout_run.made' else 'payout_run.paid' end, new.id::text,
+  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'payout_run.created' else 'payout_run.paid' end, new.id::text,
     jsonb_strip_nulls(jsonb_build_object('reference', new.reference)));
   return null;
 end $function$
@@ -2750,7 +2761,7 @@ declare
   changed jsonb;
 begin
   if tg_op = 'INSERT' then
-    perform write_program_audit(new.id, 'program.made', new.name, null);
+    perform write_program_audit(new.id, 'program.created', new.name, null);
     return null;
   end if;
   if new.processor_account_id is distinct from old.processor_account_id then
@@ -2820,8 +2831,8 @@ declare
   act text := case
     when tg_op = 'INSERT' then 'made'
     when new.deleted_at is not null and old.deleted_at is null then 'deleted'
-    when new.disabled_at is not null and old.disabled_at is null then 'turned_off'
-    when new.disabled_at is null and old.disabled_at is not null then 'turned_on'
+    when new.disabled_at is not null and old.disabled_at is null then 'disabled'
+    when new.disabled_at is null and old.disabled_at is not null then 'enabled'
     when new.secret_number <> old.secret_number then 'secret_rotated'
     when (new.url, new.types, new.description) is distinct from (old.url, old.types, old.description) then 'changed'
   end;
@@ -2830,17 +2841,6 @@ begin
     perform write_program_audit(new.program_id, 'webhook.' || act, coalesce(new.url, 'svc listen'),
       case when act in ('made', 'changed') then jsonb_build_object('types', to_jsonb(new.types)) end);
   end if;
-  return null;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.audit_withdrawal()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform write_program_audit(new.program_id, 'withdrawal.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(
-    'amount_cents', new.amount_cents, 'currency', new.currency, 'reference', new.reference)));
   return null;
 end $function$
 ;
@@ -2880,7 +2880,7 @@ CREATE OR REPLACE FUNCTION public.awaited_names(of_account_id text, names text[]
 RETURN ARRAY(SELECT ((awaited_names.of_account_id || ' '::text) || name.name) FROM unnest(awaited_names.names) name(name))
 ;
 
-CREATE OR REPLACE FUNCTION public.bind_customer(of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.bind_customer(of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamp with time zone)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -2888,7 +2888,7 @@ declare
   customer bigint;
 begin
   loop
-    customer := find_customer(of_program_id, new_key, of_click_id, stem, valid_after);
+    customer := find_customer(of_program_id, new_key, of_click_id, click_id_prefix, valid_after);
     update customers c set
       customer_key = new_key,
       key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end
@@ -2932,20 +2932,20 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.cancel_withdrawal(of_program_id bigint, of_partner_id bigint, of_withdrawal_id bigint, OUT status text)
+CREATE OR REPLACE FUNCTION public.cancel_payout(of_program_id bigint, of_partner_id bigint, of_payout_id bigint, OUT status text)
  RETURNS text
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
-  withdrawal withdrawals := lock_withdrawal(of_program_id, of_withdrawal_id);
+  payout payouts := lock_payout(of_program_id, of_payout_id);
 begin
-  if withdrawal.partner_id = of_partner_id then
-    status := withdrawal.status;
+  if payout.partner_id = of_partner_id then
+    status := payout.status;
   end if;
   if status = 'requested' then
-    update withdrawals w set status = 'cancelled', decided_at = now()
-    where w.program_id = of_program_id and w.id = of_withdrawal_id;
+    update payouts w set status = 'cancelled', decided_at = now()
+    where w.program_id = of_program_id and w.id = of_payout_id;
   end if;
 end $function$
 ;
@@ -2959,7 +2959,7 @@ declare
 begin
   perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
     change_cents, of_code_id => commission.code_id);
-  perform tell_commission_change(commission, -change_cents, 'corrected', of_transaction_id);
+  perform notify_commission_change(commission, -change_cents, 'corrected', of_transaction_id);
   if commission.credited_at is null then
     return;
   end if;
@@ -2967,7 +2967,7 @@ begin
     'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(change_cents), 'currency', commission.currency,
     'deducted', change_cents < 0));
   if change_cents < 0 and commission.paid_at is not null then
-    perform tell_advertiser('paid_commission_reversed', commission, change_cents, by_cause, of_transaction_id);
+    perform notify_advertiser('paid_commission_reversed', commission, change_cents, by_cause, of_transaction_id);
   end if;
   perform change_balance(commission.program_id, commission.partner_id, commission.currency, change_cents, 'commission_corrected', by_cause,
     details_of(commission, of_transaction_id), of_commission_id => commission.id, of_correction_number => commission.correction_count);
@@ -2985,7 +2985,7 @@ begin
   if of_cents > 0 then
     return;
   end if;
-  perform fit_withdrawals(of_program_id, of_partner_id, of_currency, balance_cents, by_cause, details);
+  perform fit_payouts(of_program_id, of_partner_id, of_currency, balance_cents, by_cause, details);
   if balance_cents < 0 then
     perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause,
       details || jsonb_build_object('amount_cents', -balance_cents));
@@ -3126,19 +3126,19 @@ begin
   order by e.program_id, e.id for no key update;
   return query
   with due as (
-    select d.*, row_number() over (order by d.place, d.next_try_at) as turn
+    select d.*, row_number() over (order by d.place, d.next_attempt_at) as turn
     from (
-      select d.*, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_try_at, d.message_id) as place
+      select d.*, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
       from webhook_endpoints e
       cross join lateral (
         select count(*) as under_way, min(d.claimed_until) - interval '45 s' as since from webhook_deliveries d
-        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at is not null and d.claimed_until > now()
+        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at is not null and d.claimed_until > now()
       ) u
       cross join lateral (
-        select d.program_id, d.endpoint_id, d.message_id, d.next_try_at from webhook_deliveries d
-        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at <= now()
+        select d.program_id, d.endpoint_id, d.message_id, d.next_attempt_at from webhook_deliveries d
+        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
           and (d.claimed_until is null or d.claimed_until <= now())
-        order by d.next_try_at, d.message_id
+        order by d.next_attempt_at, d.message_id
         limit case when u.since < now() - interval '1 s' then 0
           else greatest(case when e.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0) end
       ) d
@@ -3229,7 +3229,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.click_id_made_at(click_id text)
+CREATE OR REPLACE FUNCTION public.click_id_created_at(click_id text)
  RETURNS timestamp with time zone
  LANGUAGE sql
  IMMUTABLE
@@ -3547,7 +3547,7 @@ begin
       perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0, earned_cents,
         of_code_id => sale.code_id);
       if wants_webhook(sale.program_id, 'commission.created') then
-        perform tell_commission(sale.program_id, commission.id);
+        perform notify_commission_created(sale.program_id, commission.id);
       end if;
     end if;
     return commission;
@@ -3796,6 +3796,19 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.count_excluded_payments(of_program_id bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select count(distinct coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}'))
+  from programs p
+  join processor_events e on e.awaits @> array[awaited_name(p.processor_account_id, 'setting', p.id::text)]
+  left join processor_payments i on i.account_id = e.account_id and i.payment_id = e.fact#>>'{sale,transaction_id}'
+  where p.id = of_program_id
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.count_figures(max_rows integer)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -3853,19 +3866,6 @@ begin
   on conflict (sender_id, day, recipient) do update set mails = m.mails + 1;
   return null;
 end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.count_left_out(of_program_id bigint)
- RETURNS bigint
- LANGUAGE sql
- STABLE
-AS $function$
-  select count(distinct coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}'))
-  from programs p
-  join processor_events e on e.awaits @> array[awaited_name(p.processor_account_id, 'setting', p.id::text)]
-  left join processor_payments i on i.account_id = e.account_id and i.payment_id = e.fact#>>'{sale,transaction_id}'
-  where p.id = of_program_id
-$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0, more_conversions bigint DEFAULT 0, more_leads bigint DEFAULT 0, of_code_id bigint DEFAULT NULL::bigint, latest_click_at timestamp with time zone DEFAULT NULL::timestamp with time zone)
@@ -3996,6 +3996,86 @@ CREATE OR REPLACE FUNCTION public.counter_slot(at timestamp with time zone)
 AS $function$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.create_adjustment(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text, request uuid, OUT outcome text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  partner partners;
+  of_sale_id bigint;
+  adjustment adjustments;
+begin
+  select r.* into partner from partners r where r.program_id = of_program_id and r.id = of_partner_id for key share;
+  if not found or partner.closed_at is not null then
+    outcome := case when found then 'closed' else 'no_partner' end;
+    return;
+  end if;
+  if of_transaction_id is not null then
+    select s.id into of_sale_id from sales s
+    where s.program_id = of_program_id and not s.is_test and s.transaction_id = of_transaction_id;
+    if not found then
+      outcome := 'no_sale';
+      return;
+    end if;
+  end if;
+  insert into adjustments (program_id, partner_id, currency, amount_cents, note, sale_id, external_id, request_id)
+  select p.id, of_partner_id, coalesce(of_currency, p.currency), of_cents, of_note, of_sale_id, of_external_id, request
+  from programs p where p.id = of_program_id
+  on conflict on constraint adjustments_request_key do nothing
+  returning * into adjustment;
+  if not found then
+    outcome := 'known';
+    return;
+  end if;
+  outcome := 'made';
+  insert into balances (program_id, partner_id, currency) values (of_program_id, of_partner_id, adjustment.currency) on conflict do nothing;
+  perform from balances b
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = adjustment.currency for no key update;
+  perform post_adjustment(adjustment, of_transaction_id);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.create_code(of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text, OUT code_id bigint, OUT refusal text, OUT held_by text)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  held record;
+begin
+  -- A partner who is ended or erased at this moment waits, or is seen.
+  perform from partners r where r.program_id = of_program_id and r.id = of_partner_id and r.closed_at is null for key share;
+  if not found then
+    refusal := 'no_partner';
+    return;
+  end if;
+  insert into partner_codes (program_id, partner_id, code, promotion_code_id, account_id)
+  values (of_program_id, of_partner_id, new_code, of_promotion_code_id, case when of_promotion_code_id is not null then of_account_id end)
+  on conflict do nothing returning id into code_id;
+  if code_id is not null then
+    return;
+  end if;
+  select k.*, r.name into held from partner_codes k join partners r on r.program_id = k.program_id and r.id = k.partner_id
+  where k.program_id = of_program_id and lower(normalize(k.code)) = lower(normalize(new_code)) for no key update of k;
+  if held.id is null then
+    refusal := 'promotion_code_taken';
+  elsif held.partner_id <> of_partner_id then
+    refusal := case when held.revoked_at is null then 'taken' else 'revoked' end;
+    held_by := held.name;
+  elsif exists (
+    select from partner_codes k where k.account_id = of_account_id and k.promotion_code_id = of_promotion_code_id and (k.program_id, k.id) <> (of_program_id, held.id)
+  ) then
+    refusal := 'promotion_code_taken';
+  else
+    code_id := held.id;
+    update partner_codes k set revoked_at = null, disabled_at_processor_at = null, promotion_code_id = coalesce(of_promotion_code_id, k.promotion_code_id),
+      account_id = case when of_promotion_code_id is null then k.account_id else of_account_id end
+    where k.program_id = of_program_id and k.id = held.id;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.create_commission(of_program_id bigint, of_kind text, of_partner_id bigint, of_customer_id bigint, of_currency text, of_cents bigint, of_sale_id bigint DEFAULT NULL::bigint, of_code_id bigint DEFAULT NULL::bigint, of_lead_rule_id bigint DEFAULT NULL::bigint, of_review_reason text DEFAULT NULL::text)
  RETURNS commissions
  LANGUAGE plpgsql
@@ -4010,6 +4090,43 @@ begin
   from programs p where p.id = of_program_id
   returning * into commission;
   return commission;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.create_payout_run(of_program_id bigint, request uuid)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  run_id bigint;
+  locked_partner_ids bigint[];
+  locked_currencies text[];
+  made integer;
+begin
+  select array_agg(l.partner_id), array_agg(l.currency) into locked_partner_ids, locked_currencies
+  from (
+    select b.partner_id, b.currency from balances b where b.program_id = of_program_id and b.balance_cents > 0
+    order by b.partner_id, b.currency for no key update
+  ) l;
+  select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.request_id = request;
+  if run_id is not null or not exists (
+    select from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
+    where d.program_id = of_program_id and d.exclusion_reason is null
+  ) then
+    return run_id;
+  end if;
+  insert into payout_runs (program_id, request_id) values (of_program_id, request) returning id into run_id;
+  insert into payout_run_exclusions (program_id, payout_run_id, partner_id, currency, payable_cents, reason)
+  select d.program_id, run_id, d.partner_id, d.currency, d.payable_cents, d.exclusion_reason from payouts_due d
+  where d.program_id = of_program_id and d.exclusion_reason is not null;
+  insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, payout_address)
+  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address
+  from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
+  where d.program_id = of_program_id and d.exclusion_reason is null
+  order by d.partner_id, d.currency;
+  get diagnostics made = row_count;
+  update payout_runs r set payments = made where r.program_id = of_program_id and r.id = run_id;
+  return run_id;
 end $function$
 ;
 
@@ -4320,7 +4437,7 @@ begin
     )
   );
   perform close_partners(program_ids, partner_ids, 'program');
-  update api_keys k set retired_at = now() where k.program_id = any (program_ids) and k.retired_at is null;
+  update api_keys k set revoked_at = now() where k.program_id = any (program_ids) and k.revoked_at is null;
   update workspace_invitations i set revoked_at = now()
   where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
   update webhook_endpoints e set deleted_at = now() where e.program_id = any (program_ids) and e.deleted_at is null;
@@ -4453,7 +4570,7 @@ begin
   where i.invited_by = of_user_id and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
   update workspace_invitations i set revoked_at = now()
   where i.invited_by = of_user_id and i.accepted_at is null and i.revoked_at is null;
-  update withdrawals w set payout_address = null
+  update payouts w set payout_address = null
   where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and w.payout_address is not null;
   -- What the program's key was answered of them.
   delete from idempotency_keys k
@@ -4586,13 +4703,13 @@ declare
   program programs;
   hashes text[];
   buyers text[];
-  told_before bigint;
+  reported_before bigint;
 begin
   select p.* into program from programs p where p.id = of_program_id;
   if not exists (
     select from customers c where c.program_id = of_program_id and (c.click_id = of_click_id or c.click_id = new_click_id)
   ) then
-    erased := erase_clicks(of_program_id, null, of_click_id, click_id_made_at(of_click_id) - interval '1 day', null, new_click_id);
+    erased := erase_clicks(of_program_id, null, of_click_id, click_id_created_at(of_click_id) - interval '1 day', null, new_click_id);
   end if;
   select array_agg(distinct e.fact->>'email_hash'), array_agg(distinct e.fact->>'processor_customer_id') into hashes, buyers
   from processor_events e
@@ -4603,8 +4720,8 @@ begin
   where (e.program_id = of_program_id or e.program_id is null and e.account_id = any (accounts_of(program)))
     and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key
       or e.fact->>'email_hash' = any (hashes) or e.fact->>'processor_customer_id' = any (buyers));
-  get diagnostics told_before = row_count;
-  erased := coalesce(erased, 0) + told_before;
+  get diagnostics reported_before = row_count;
+  erased := coalesce(erased, 0) + reported_before;
   is_new := erased > 0;
   if not is_new then
     -- What a try before changed, whose answer was lost.
@@ -4612,7 +4729,7 @@ begin
       select count(*) from processor_events e where e.program_id = of_program_id and e.fact->>'erased_as' = new_click_id
     ) + (
       select count(*) from affiliate_click_events e
-      where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_made_at(of_click_id) - interval '1 day'
+      where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_created_at(of_click_id) - interval '1 day'
         and e.click_id = new_click_id
     );
   end if;
@@ -4809,7 +4926,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.find_buyer(INOUT event processor_events, ids text[], program programs, known customers, stem text, OUT buyer customers)
+CREATE OR REPLACE FUNCTION public.find_buyer(INOUT event processor_events, ids text[], program programs, known customers, click_id_prefix text, OUT buyer customers)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -4829,7 +4946,7 @@ begin
     select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
   end if;
   if event.fact->>'sale' is not null and cardinality(promotions_of(event.fact)) > 0 then
-    discounted := apply_promotions(event, ids, stem, buyer);
+    discounted := apply_promotions(event, ids, click_id_prefix, buyer);
     event := discounted.event;
     buyer := discounted.buyer;
   end if;
@@ -4862,7 +4979,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.find_customer(of_program_id bigint, of_key text, of_click_id text, stem text, valid_after timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.find_customer(of_program_id bigint, of_key text, of_click_id text, click_id_prefix text, valid_after timestamp with time zone)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -4887,7 +5004,7 @@ begin
       return found_id;
     end if;
     -- Another call can have given the key to a customer meanwhile, who is then found.
-    perform add_second_customer(of_program_id, of_key, of_click_id, stem, valid_after);
+    perform add_second_customer(of_program_id, of_key, of_click_id, click_id_prefix, valid_after);
   end loop;
 end $function$
 ;
@@ -4949,7 +5066,7 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.first_delivery(of_url text)
- RETURNS TABLE(status text, next_try_at timestamp with time zone)
+ RETURNS TABLE(status text, next_attempt_at timestamp with time zone)
  LANGUAGE sql
  STABLE ROWS 1
 AS $function$
@@ -4985,6 +5102,39 @@ CREATE OR REPLACE FUNCTION public.first_with_prefix(ids text[], prefix text)
 AS $function$ select id from unnest(ids) id where starts_with(id, prefix) order by id limit 1 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.fit_payouts(of_program_id bigint, of_partner_id bigint, of_currency text, balance_cents bigint, by_cause text, details jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  payout payouts;
+  excess_cents bigint;
+  cut_cents bigint;
+begin
+  select sum(w.amount_cents) - greatest(fit_payouts.balance_cents, 0) into excess_cents from payouts w
+  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested';
+  if excess_cents is null or excess_cents <= 0 then
+    return;
+  end if;
+  for payout in
+    select w.* from payouts w
+    where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested'
+    order by w.id desc
+  loop
+    exit when excess_cents <= 0;
+    cut_cents := least(payout.amount_cents, excess_cents);
+    excess_cents := excess_cents - cut_cents;
+    update payouts w set amount_cents = w.amount_cents - cut_cents,
+      status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
+      decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
+    where w.program_id = payout.program_id and w.id = payout.id;
+    perform write_outbox(of_program_id, 'payout_reduced', 'partner', of_partner_id, by_cause || ':payout:' || payout.id,
+      details - 'commission_id' || jsonb_build_object('payout_id', payout.id, 'amount_cents', payout.amount_cents - cut_cents,
+        'reduced_by_cents', cut_cents));
+  end loop;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.fit_refunds(sale sales, new_amount_cents bigint)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -5006,39 +5156,6 @@ begin
     excess_cents := excess_cents - refund.applied_cents;
   end loop;
   return new_amount_cents;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.fit_withdrawals(of_program_id bigint, of_partner_id bigint, of_currency text, balance_cents bigint, by_cause text, details jsonb)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-declare
-  withdrawal withdrawals;
-  excess_cents bigint;
-  cut_cents bigint;
-begin
-  select sum(w.amount_cents) - greatest(fit_withdrawals.balance_cents, 0) into excess_cents from withdrawals w
-  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested';
-  if excess_cents is null or excess_cents <= 0 then
-    return;
-  end if;
-  for withdrawal in
-    select w.* from withdrawals w
-    where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested'
-    order by w.id desc
-  loop
-    exit when excess_cents <= 0;
-    cut_cents := least(withdrawal.amount_cents, excess_cents);
-    excess_cents := excess_cents - cut_cents;
-    update withdrawals w set amount_cents = w.amount_cents - cut_cents,
-      status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
-      decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
-    where w.program_id = withdrawal.program_id and w.id = withdrawal.id;
-    perform write_outbox(of_program_id, 'withdrawal_reduced', 'partner', of_partner_id, by_cause || ':withdrawal:' || withdrawal.id,
-      details - 'commission_id' || jsonb_build_object('withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents,
-        'reduced_by_cents', cut_cents));
-  end loop;
 end $function$
 ;
 
@@ -5465,7 +5582,7 @@ CREATE OR REPLACE FUNCTION public.hold_changed_payout_address()
  LANGUAGE plpgsql
 AS $function$
 begin
-  if exists (select from withdrawals w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'paid')) then
+  if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'paid')) then
     new.payout_waits_until := now() + interval '24 hours';
   end if;
   return new;
@@ -5505,7 +5622,7 @@ CREATE OR REPLACE FUNCTION public.hour_of_day(at timestamp with time zone)
 AS $function$ select extract(hour from at at time zone 'UTC')::integer + 1 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.identify_buyer(program programs, fact jsonb, stem text, INOUT resolution jsonb, OUT buyer customers)
+CREATE OR REPLACE FUNCTION public.identify_buyer(program programs, fact jsonb, click_id_prefix text, INOUT resolution jsonb, OUT buyer customers)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5516,7 +5633,7 @@ declare
 begin
   if stem is not null and key is not null then
     perform take_unverified_key(program.id, key, fact->>'click_id', valid_after);
-    perform add_second_customer(program.id, key, fact->>'click_id', stem, valid_after);
+    perform add_second_customer(program.id, key, fact->>'click_id', click_id_prefix, valid_after);
   end if;
   resolved := resolve_buyer(program, fact, valid_after, resolution);
   resolution := resolved.resolution || jsonb_build_object('at', fact->>'started_at', 'window_days', program.cookie_window_days);
@@ -5619,6 +5736,17 @@ CREATE OR REPLACE FUNCTION public.is_reversal(refund refunds, of_reversal_id tex
 RETURN ((NOT ((refund).processor_reversal_id IS DISTINCT FROM of_reversal_id)) OR is_refund_key(((refund).refund_key)::text, ('id:'::text || of_reversal_id)))
 ;
 
+CREATE OR REPLACE FUNCTION public.keep_answer(made jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update idempotency_keys k set answer = made
+  where k.program_id = nullif(current_setting('svc.program', true), '')::bigint and k.token = current_setting('svc.token', true);
+  return made;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.keep_buyer(buyer customers, fact jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -5665,7 +5793,7 @@ AS $function$
 begin
   -- As a sale or a lead makes it; one expression is cheaper than several.
   if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and new.amount_cents > 0 and (new.kind = 'sale') = (new.sale_id is not null)
-    and num_nonnulls(new.credited_at, new.paid_at, new.withdrawal_id, new.rejected_at) = 0 then
+    and num_nonnulls(new.credited_at, new.paid_at, new.payout_id, new.rejected_at) = 0 then
     return new;
   end if;
   new.status := case
@@ -5687,8 +5815,8 @@ begin
   if new.held_at is not null and num_nonnulls(new.credited_at, new.rejected_at) > 0 then
     raise check_violation using message = 'A held commission is neither credited nor rejected before somebody decides.';
   end if;
-  if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.withdrawal_id) = 1 then
-    raise check_violation using message = 'A paid commission was credited, and names the withdrawal that paid it.';
+  if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.payout_id) = 1 then
+    raise check_violation using message = 'A paid commission was credited, and names the payout that paid it.';
   end if;
   return new;
 end $function$
@@ -5701,17 +5829,6 @@ AS $function$
   update partners r set email_hashes = array(select decode(h, 'hex') from unnest(hashes) h)
   where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
 $function$
-;
-
-CREATE OR REPLACE FUNCTION public.keep_made(made jsonb)
- RETURNS jsonb
- LANGUAGE plpgsql
-AS $function$
-begin
-  update idempotency_keys k set answer = made
-  where k.program_id = nullif(current_setting('svc.program', true), '')::bigint and k.token = current_setting('svc.token', true);
-  return made;
-end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.keep_reversals(event processor_events, fact jsonb, sale_currency text)
@@ -6110,7 +6227,7 @@ declare
   first timestamptz;
   last timestamptz;
 begin
-  select greatest(min(least(c.created_at, click_id_made_at(c.click_id))) - interval '1 day', from_time, case when rises then edge end),
+  select greatest(min(least(c.created_at, click_id_created_at(c.click_id))) - interval '1 day', from_time, case when rises then edge end),
     least(max(c.last_click_at), until, case when not rises then edge end) into first, last
   from customers c where c.program_id = of_program_id and c.id = any (customer_ids);
   return query
@@ -6195,24 +6312,24 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.lock_withdrawal(of_program_id bigint, of_withdrawal_id bigint)
- RETURNS withdrawals
+CREATE OR REPLACE FUNCTION public.lock_payout(of_program_id bigint, of_payout_id bigint)
+ RETURNS payouts
  LANGUAGE plpgsql
 AS $function$
 declare
-  withdrawal withdrawals;
+  payout payouts;
 begin
   perform from balances b
   where (b.program_id, b.partner_id, b.currency) = (
-    select w.program_id, w.partner_id, w.currency from withdrawals w where w.program_id = of_program_id and w.id = of_withdrawal_id
+    select w.program_id, w.partner_id, w.currency from payouts w where w.program_id = of_program_id and w.id = of_payout_id
   )
   for no key update;
-  select w.* into withdrawal from withdrawals w where w.program_id = of_program_id and w.id = of_withdrawal_id;
-  return withdrawal;
+  select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
+  return payout;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.lock_withdrawal_payments(of_program_id bigint, withdrawal_ids bigint[])
+CREATE OR REPLACE FUNCTION public.lock_payout_payments(of_program_id bigint, payout_ids bigint[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -6220,13 +6337,13 @@ begin
   perform from commissions c
   where c.program_id = of_program_id and c.credited_at is not null and c.paid_at is null
     and exists (
-      select from withdrawals w where w.program_id = of_program_id and w.id = any (withdrawal_ids) and w.status = 'requested'
+      select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids) and w.status = 'requested'
         and w.partner_id = c.partner_id and w.currency = c.currency
     )
   order by c.id for no key update;
   perform from balances b
   where exists (
-    select from withdrawals w where w.program_id = of_program_id and w.id = any (withdrawal_ids)
+    select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids)
       and w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency
   )
   order by b.program_id, b.partner_id, b.currency for no key update;
@@ -6319,87 +6436,7 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  RETURNS mail_topic
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'withdrawal_reduced'::text THEN 'reversed'::text WHEN 'withdrawal_paid'::text THEN 'paid'::text WHEN 'withdrawal_refused'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_turned_off'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
-;
-
-CREATE OR REPLACE FUNCTION public.make_adjustment(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text, request uuid, OUT outcome text)
- RETURNS text
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  partner partners;
-  of_sale_id bigint;
-  adjustment adjustments;
-begin
-  select r.* into partner from partners r where r.program_id = of_program_id and r.id = of_partner_id for key share;
-  if not found or partner.closed_at is not null then
-    outcome := case when found then 'closed' else 'no_partner' end;
-    return;
-  end if;
-  if of_transaction_id is not null then
-    select s.id into of_sale_id from sales s
-    where s.program_id = of_program_id and not s.is_test and s.transaction_id = of_transaction_id;
-    if not found then
-      outcome := 'no_sale';
-      return;
-    end if;
-  end if;
-  insert into adjustments (program_id, partner_id, currency, amount_cents, note, sale_id, external_id, request_id)
-  select p.id, of_partner_id, coalesce(of_currency, p.currency), of_cents, of_note, of_sale_id, of_external_id, request
-  from programs p where p.id = of_program_id
-  on conflict on constraint adjustments_request_key do nothing
-  returning * into adjustment;
-  if not found then
-    outcome := 'known';
-    return;
-  end if;
-  outcome := 'made';
-  insert into balances (program_id, partner_id, currency) values (of_program_id, of_partner_id, adjustment.currency) on conflict do nothing;
-  perform from balances b
-  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = adjustment.currency for no key update;
-  perform post_adjustment(adjustment, of_transaction_id);
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.make_code(of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text, OUT code_id bigint, OUT refusal text, OUT held_by text)
- RETURNS record
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  held record;
-begin
-  -- A partner who is ended or erased at this moment waits, or is seen.
-  perform from partners r where r.program_id = of_program_id and r.id = of_partner_id and r.closed_at is null for key share;
-  if not found then
-    refusal := 'no_partner';
-    return;
-  end if;
-  insert into partner_codes (program_id, partner_id, code, promotion_code_id, account_id)
-  values (of_program_id, of_partner_id, new_code, of_promotion_code_id, case when of_promotion_code_id is not null then of_account_id end)
-  on conflict do nothing returning id into code_id;
-  if code_id is not null then
-    return;
-  end if;
-  select k.*, r.name into held from partner_codes k join partners r on r.program_id = k.program_id and r.id = k.partner_id
-  where k.program_id = of_program_id and lower(normalize(k.code)) = lower(normalize(new_code)) for no key update of k;
-  if held.id is null then
-    refusal := 'promotion_code_taken';
-  elsif held.partner_id <> of_partner_id then
-    refusal := case when held.revoked_at is null then 'taken' else 'revoked' end;
-    held_by := held.name;
-  elsif exists (
-    select from partner_codes k where k.account_id = of_account_id and k.promotion_code_id = of_promotion_code_id and (k.program_id, k.id) <> (of_program_id, held.id)
-  ) then
-    refusal := 'promotion_code_taken';
-  else
-    code_id := held.id;
-    update partner_codes k set revoked_at = null, switched_off_at = null, promotion_code_id = coalesce(of_promotion_code_id, k.promotion_code_id),
-      account_id = case when of_promotion_code_id is null then k.account_id else of_account_id end
-    where k.program_id = of_program_id and k.id = held.id;
-  end if;
-end $function$
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
 ;
 
 CREATE OR REPLACE FUNCTION public.make_event_partitions(months_ahead integer)
@@ -6440,52 +6477,15 @@ CREATE OR REPLACE FUNCTION public.make_group(of_program_id bigint, group_name te
  LANGUAGE plpgsql
 AS $function$
 declare
-  made_id bigint;
+  created_id bigint;
 begin
-  insert into partner_groups (program_id, name) values (of_program_id, group_name) returning id into made_id;
-  perform save_rules(of_program_id, made_id, null, rules);
-  return made_id;
+  insert into partner_groups (program_id, name) values (of_program_id, group_name) returning id into created_id;
+  perform save_rules(of_program_id, created_id, null, rules);
+  return created_id;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.make_payout_run(of_program_id bigint, request uuid)
- RETURNS bigint
- LANGUAGE plpgsql
-AS $function$
-declare
-  run_id bigint;
-  locked_partner_ids bigint[];
-  locked_currencies text[];
-  made integer;
-begin
-  select array_agg(l.partner_id), array_agg(l.currency) into locked_partner_ids, locked_currencies
-  from (
-    select b.partner_id, b.currency from balances b where b.program_id = of_program_id and b.balance_cents > 0
-    order by b.partner_id, b.currency for no key update
-  ) l;
-  select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.request_id = request;
-  if run_id is not null or not exists (
-    select from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
-    where d.program_id = of_program_id and d.left_out is null
-  ) then
-    return run_id;
-  end if;
-  insert into payout_runs (program_id, request_id) values (of_program_id, request) returning id into run_id;
-  insert into payout_run_exclusions (program_id, payout_run_id, partner_id, currency, payable_cents, reason)
-  select d.program_id, run_id, d.partner_id, d.currency, d.payable_cents, d.left_out from payouts_due d
-  where d.program_id = of_program_id and d.left_out is not null;
-  insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, payout_address)
-  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address
-  from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
-  where d.program_id = of_program_id and d.left_out is null
-  order by d.partner_id, d.currency;
-  get diagnostics made = row_count;
-  update payout_runs r set payments = made where r.program_id = of_program_id and r.id = run_id;
-  return run_id;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.mark_paid_commissions(withdrawal withdrawals, balance_cents bigint)
+CREATE OR REPLACE FUNCTION public.mark_paid_commissions(payout payouts, balance_cents bigint)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -6494,13 +6494,13 @@ begin
     select c.id as commission_id, null::bigint as adjustment_id, e.entry_number, c.amount_cents - c.reversed_cents as left_cents
     from commissions c
     join balance_entries e on e.program_id = c.program_id and e.cause = 'commission_credited' and e.commission_id = c.id
-    where c.program_id = withdrawal.program_id and c.partner_id = withdrawal.partner_id and c.currency = withdrawal.currency
+    where c.program_id = payout.program_id and c.partner_id = payout.partner_id and c.currency = payout.currency
       and c.credited_at is not null and c.paid_at is null and c.amount_cents > c.reversed_cents
     union all
     select null, a.id, e.entry_number, a.amount_cents
     from adjustments a
     join balance_entries e on e.program_id = a.program_id and e.adjustment_id = a.id
-    where a.program_id = withdrawal.program_id and a.partner_id = withdrawal.partner_id and a.currency = withdrawal.currency
+    where a.program_id = payout.program_id and a.partner_id = payout.partner_id and a.currency = payout.currency
       and a.paid_at is null and a.amount_cents > 0
   ),
   paid as (
@@ -6512,11 +6512,11 @@ begin
     where newer_cents >= balance_cents
   ),
   by_hand as (
-    update adjustments a set paid_at = now(), withdrawal_id = withdrawal.id
-    from paid where a.program_id = withdrawal.program_id and a.id = paid.adjustment_id
+    update adjustments a set paid_at = now(), payout_id = payout.id
+    from paid where a.program_id = payout.program_id and a.id = paid.adjustment_id
   )
-  update commissions c set paid_at = now(), withdrawal_id = withdrawal.id
-  from paid where c.program_id = withdrawal.program_id and c.id = paid.commission_id;
+  update commissions c set paid_at = now(), payout_id = payout.id
+  from paid where c.program_id = payout.program_id and c.id = paid.commission_id;
 end $function$
 ;
 
@@ -6539,6 +6539,45 @@ CREATE OR REPLACE FUNCTION public.may_bind_customer(given sales)
  LANGUAGE sql
  STABLE
 RETURN ((NOT (given).is_test) AND (NOT (EXISTS (SELECT FROM sales s WHERE ((s.program_id = (may_bind_customer.given).program_id) AND (NOT s.is_test) AND ((s.transaction_id)::text = ((may_bind_customer.given).transaction_id)::text) AND ((s.customer_id IS NOT NULL) OR ((s.customer_key)::text <> ((may_bind_customer.given).customer_key)::text)))))))
+;
+
+CREATE OR REPLACE FUNCTION public.merge_sales(sale sales, ids text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  other sales;
+  worthless sales;
+  reported_refunds refunds[];
+begin
+  for other in
+    select s.* from sales s
+    where s.program_id = sale.program_id and s.is_test = sale.is_test and s.transaction_id = any (ids) and s.id <> sale.id
+      and s.amount_cents > 0 and s.currency = sale.currency
+    order by s.id
+  loop
+    perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
+    select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
+    other.api_payload := coalesce(other.api_payload, api_payload_of(other));
+    -- Each with what it took later.
+    reported_refunds := array(
+      select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
+        select sum(p.applied_cents) from refunds p
+        where p.program_id = r.program_id and p.sale_id = r.sale_id and r.id in (p.id, p.continues_refund_id)
+      )))
+      from refunds r where r.program_id = other.program_id and r.sale_id = other.id and r.continues_refund_id is null order by r.id
+    );
+    worthless := other;
+    worthless.amount_cents := 0;
+    worthless.commission_base_cents := 0;
+    worthless.payment_status := 'no_payment_required';
+    perform correct_sale(other, worthless);
+    other.transaction_id := sale.transaction_id;
+    other.customer_id := coalesce((select s.customer_id from sales s where s.program_id = sale.program_id and s.id = sale.id), other.customer_id);
+    perform record_sale(other, true);
+    perform move_refunds(sale.program_id, sale.id, reported_refunds);
+  end loop;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.month_of(at timestamp with time zone)
@@ -6603,7 +6642,7 @@ AS $function$
 begin
   sale.refunded_cents := sale.refunded_cents + by_cents;
   update sales s set refunded_cents = sale.refunded_cents where s.program_id = sale.program_id and s.id = sale.id;
-  perform tell_refund(sale, refund, by_cents);
+  perform notify_refund(sale, refund, by_cents);
   if delta_cents is not null then
     commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
     commission.reason := because;
@@ -6615,7 +6654,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.move_refunds(of_program_id bigint, of_sale_id bigint, told_refunds refunds[])
+CREATE OR REPLACE FUNCTION public.move_refunds(of_program_id bigint, of_sale_id bigint, reported_refunds refunds[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -6628,7 +6667,7 @@ begin
   select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
-  foreach refund in array told_refunds loop
+  foreach refund in array reported_refunds loop
     -- The processor's that nothing else was is told of this sale again, by its own id.
     continue when starts_with(refund.refund_key, 'id:') and refund.processor_reversal_id is not null or exists (
       select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id
@@ -6684,15 +6723,15 @@ CREATE OR REPLACE FUNCTION public.next_webhook_at(of_program_id bigint)
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE
-RETURN (SELECT min(GREATEST(d.next_try_at, e.rests_until)) AS min FROM (webhook_endpoints e CROSS JOIN LATERAL (SELECT min(d_1.next_try_at) AS next_try_at FROM webhook_deliveries d_1 WHERE ((d_1.program_id = e.program_id) AND (d_1.endpoint_id = e.id) AND (d_1.next_try_at IS NOT NULL) AND ((d_1.claimed_until IS NULL) OR (d_1.claimed_until <= now())))) d) WHERE ((e.program_id = next_webhook_at.of_program_id) AND (e.deleted_at IS NULL) AND (e.disabled_at IS NULL) AND (d.next_try_at IS NOT NULL)))
+RETURN (SELECT min(GREATEST(d.next_attempt_at, e.rests_until)) AS min FROM (webhook_endpoints e CROSS JOIN LATERAL (SELECT min(d_1.next_attempt_at) AS next_attempt_at FROM webhook_deliveries d_1 WHERE ((d_1.program_id = e.program_id) AND (d_1.endpoint_id = e.id) AND (d_1.next_attempt_at IS NOT NULL) AND ((d_1.claimed_until IS NULL) OR (d_1.claimed_until <= now())))) d) WHERE ((e.program_id = next_webhook_at.of_program_id) AND (e.deleted_at IS NULL) AND (e.disabled_at IS NULL) AND (d.next_attempt_at IS NOT NULL)))
 ;
 
-CREATE OR REPLACE FUNCTION public.note_balance_of_withdrawal()
+CREATE OR REPLACE FUNCTION public.note_balance_of_payout()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
 begin
-  select coalesce(max(b.entry_count), 0) into new.made_at_entry_number from balances b
+  select coalesce(max(b.entry_count), 0) into new.created_at_entry_number from balances b
   where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency;
   return new;
 end $function$
@@ -6764,6 +6803,159 @@ CREATE OR REPLACE FUNCTION public.notifications_begin()
 AS $function$ select now() - interval '13 months' $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.notify_advertiser(of_kind text, commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_outbox(commission.program_id, of_kind, 'advertiser', commission.partner_id, by_cause, jsonb_build_object(
+    'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(by_cents),
+    'currency', commission.currency, 'reason', commission.reason));
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notify_commission_change(commission commissions, by_cents bigint, because text, of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if by_cents <> 0 and wants_webhook(commission.program_id, 'commission.reversed') then
+    perform write_webhook(c.program_id, 'commission.reversed', webhook_commission(c, of_transaction_id)
+      || jsonb_build_object('reversed_by_cents', by_cents, 'is_full', c.reversal = 'full', 'reason', because))
+    from commissions c where c.program_id = commission.program_id and c.id = commission.id;
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notify_commission_created(of_program_id bigint, of_commission_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', c.hold_until))
+  from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+  where c.program_id = of_program_id and c.id = of_commission_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notify_earned(of_program_id bigint, of_user_id text, of_commission_id bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (select from mail_choices c where c.user_id = of_user_id and c.topic = 'earned' and c.frequency = 'at_once') then
+    perform write_outbox(c.program_id, 'commission_earned', 'partner', c.partner_id, 'commission:' || c.id, jsonb_build_object(
+        'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents, 'currency', c.currency))
+    from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+    where c.program_id = of_program_id and c.id = of_commission_id;
+  end if;
+  return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notify_ignored_payment(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  told jsonb := coalesce(event.fact->'unread', case when event.fact->>'reported_alone' = 'true' then event.fact end);
+  ids text[] := payment_ids_of(told);
+  sale sales;
+  known customers;
+  of_cause text;
+begin
+  if event.outcome <> 'ignored' or not event.livemode or told is null or told#>>'{sale,amount_cents}' = '0' then
+    return event;
+  end if;
+  sale := sale_of_payments(event.account_id, false, ids);
+  -- A payment that is recorded is not lost by an event that says less of it.
+  if sale.id is not null and event.fact->>'kind' = 'purchase' then
+    return event;
+  end if;
+  if sale.partner_id is null then
+    known := known_buyer(event.account_id, false, told);
+  else
+    select c.* into known from customers c where c.program_id = sale.program_id and c.id = sale.customer_id;
+  end if;
+  if known.id is null then
+    return event;
+  end if;
+  event.program_id := coalesce(event.program_id, known.program_id);
+  -- Intent, charge and invoice can tell of one payment.
+  ids := ids_of_payment(event.account_id, ids);
+  of_cause := 'event:' || coalesce(event.fact#>>'{sale,transaction_id}', event.event_id);
+  if not exists (
+    select from outbox o where o.program_id = known.program_id and o.kind = 'payment_ignored' and o.audience = 'advertiser'
+      and (o.cause = of_cause or event.fact->>'kind' = 'purchase' and o.cause = any (array(select 'event:' || id from unnest(ids) id)))
+  ) then
+    perform write_outbox(known.program_id, 'payment_ignored', 'advertiser', known.partner_id, of_cause, jsonb_build_object(
+      'transaction_id', coalesce(sale.transaction_id, event.fact#>>'{sale,transaction_id}'),
+      'amount_cents', coalesce((event.fact#>>'{sale,amount_cents}')::bigint, 0),
+      'currency', coalesce(event.fact#>>'{sale,currency}', (select p.currency from programs p where p.id = known.program_id)),
+      'reason', event.reason));
+  end if;
+  return event;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notify_payout(of_kind text, payout payouts)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_outbox(payout.program_id, of_kind, 'partner', payout.partner_id, 'payout:' || payout.id, jsonb_build_object(
+    'payout_id', payout.id, 'amount_cents', payout.amount_cents, 'currency', payout.currency,
+    'reason', payout.reason, 'reference', payout.reference));
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notify_refund(sale sales, refund refunds, by_cents bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if by_cents <> 0 and sale.customer_id is not null and not sale.is_test and wants_webhook(sale.program_id, 'sale.refunded') then
+    perform write_webhook(sale.program_id, 'sale.refunded', webhook_sale(sale) || jsonb_build_object(
+      'refunded_by_cents', by_cents, 'refunded_cents', sale.refunded_cents, 'reason', refund.reason));
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notify_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_outbox(commission.program_id,
+    case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end, 'partner', commission.partner_id,
+    by_cause, jsonb_build_object(
+      'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', by_cents,
+      'currency', commission.currency, 'reason', commission.reason, 'deducted', commission.credited_at is not null));
+  if commission.paid_at is not null then
+    perform notify_advertiser('paid_commission_reversed', commission, by_cents, by_cause, of_transaction_id);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notify_unconverted(sale sales, fact jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_cause text := 'reversal:' || (fact#>>'{reversals,0,reversal_id}');
+begin
+  -- Told once, however often its events come.
+  if sale.partner_id is not null and not exists (
+    select from outbox o where o.program_id = sale.program_id and o.kind = 'refund_not_converted' and o.audience = 'advertiser'
+      and o.cause = of_cause
+  ) then
+    perform write_outbox(sale.program_id, 'refund_not_converted', 'advertiser', sale.partner_id, of_cause, jsonb_build_object(
+      'transaction_id', sale.transaction_id, 'amount_cents', (fact#>>'{reversals,0,amount_cents}')::bigint,
+      'currency', fact#>>'{reversals,0,currency}', 'reason', fact#>>'{reversals,0,reason}'));
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.origin_of_customer(c customers, clicked_at timestamp with time zone)
  RETURNS jsonb
  LANGUAGE sql
@@ -6833,12 +7025,12 @@ AS $function$
 begin
   with due as (
     select e.account_id, e.event_id, (known_buyer(e.account_id, false, e.fact)).id is not null as is_known from processor_events e
-    where e.outcome = 'ignored' and e.livemode and e.fact->>'told_alone' = 'false' and e.received_at < now() - interval '1 day'
+    where e.outcome = 'ignored' and e.livemode and e.fact->>'reported_alone' = 'false' and e.received_at < now() - interval '1 day'
       and e.account_id = coalesce(of_account_id, e.account_id)
     order by e.received_at limit at_most for no key update of e skip locked
   )
   update processor_events e set
-    fact = e.fact || '{"told_alone": true}',
+    fact = e.fact || '{"reported_alone": true}',
     outcome = case when d.is_known then 'parked' else e.outcome end,
     waits_for = case when d.is_known then 'buyer' end,
     reason = case when d.is_known then 'unexplained' else e.reason end
@@ -6885,27 +7077,46 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.pay_by_hand(of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date, request uuid, OUT withdrawal_id bigint, OUT payable_cents bigint)
+CREATE OR REPLACE FUNCTION public.pay_by_hand(of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date, request uuid, OUT payout_id bigint, OUT payable_cents bigint)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
-  withdrawal withdrawals;
+  payout payouts;
 begin
   perform from commissions c
   where c.program_id = of_program_id and c.partner_id = of_partner_id and c.currency = of_currency and c.credited_at is not null
     and c.paid_at is null
   order by c.id for no key update;
   payable_cents := locked_payable_cents(of_program_id, of_partner_id, of_currency);
-  select w.id into withdrawal_id from withdrawals w
+  select w.id into payout_id from payouts w
   where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
-  if withdrawal_id is null and payable_cents > 0 and payable_cents = transferred_cents then
-    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
+  if payout_id is null and payable_cents > 0 and payable_cents = transferred_cents then
+    insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
     values (of_program_id, of_partner_id, of_currency, payable_cents, payable_cents, request)
-    returning * into withdrawal;
-    withdrawal_id := withdrawal.id;
-    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
+    returning * into payout;
+    payout_id := payout.id;
+    perform post_payout(payout, of_reference, of_paid_on);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.pay_payout(of_program_id bigint, of_payout_id bigint, transferred_cents bigint, of_reference text, of_paid_on date, OUT status text, OUT amount_cents bigint, OUT currency text)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  payout payouts;
+begin
+  perform lock_payout_payments(of_program_id, array[of_payout_id]);
+  select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
+  status := payout.status;
+  amount_cents := payout.amount_cents;
+  currency := payout.currency;
+  if status = 'requested' and amount_cents = transferred_cents then
+    perform post_payout(payout, of_reference, of_paid_on);
   end if;
 end $function$
 ;
@@ -6917,46 +7128,27 @@ AS $function$
 #variable_conflict use_column
 declare
   run payout_runs;
-  withdrawal withdrawals;
+  payout payouts;
 begin
   select r.* into run from payout_runs r where r.program_id = of_program_id and r.id = of_run_id for no key update;
   run_id := run.id;
   was_paid := run.paid_at is not null;
-  perform lock_withdrawal_payments(of_program_id, array(
-    select w.id from withdrawals w where w.program_id = of_program_id and w.payout_run_id = of_run_id
+  perform lock_payout_payments(of_program_id, array(
+    select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = of_run_id
   ));
-  select coalesce(sum(w.amount_cents), 0) into open_cents from withdrawals w
+  select coalesce(sum(w.amount_cents), 0) into open_cents from payouts w
   where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested';
   if run_id is null or was_paid or open_cents <> coalesce(transferred_cents, open_cents) then
     return;
   end if;
-  for withdrawal in
-    select w.* from withdrawals w
+  for payout in
+    select w.* from payouts w
     where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested' order by w.id
   loop
-    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
+    perform post_payout(payout, of_reference, of_paid_on);
   end loop;
   update payout_runs r set reference = of_reference, paid_on = of_paid_on, paid_at = now()
   where r.program_id = of_program_id and r.id = of_run_id;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.pay_withdrawal(of_program_id bigint, of_withdrawal_id bigint, transferred_cents bigint, of_reference text, of_paid_on date, OUT status text, OUT amount_cents bigint, OUT currency text)
- RETURNS record
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  withdrawal withdrawals;
-begin
-  perform lock_withdrawal_payments(of_program_id, array[of_withdrawal_id]);
-  select w.* into withdrawal from withdrawals w where w.program_id = of_program_id and w.id = of_withdrawal_id;
-  status := withdrawal.status;
-  amount_cents := withdrawal.amount_cents;
-  currency := withdrawal.currency;
-  if status = 'requested' and amount_cents = transferred_cents then
-    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
-  end if;
 end $function$
 ;
 
@@ -6997,7 +7189,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.post_entry(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, of_commission_id bigint DEFAULT NULL::bigint, of_correction_number integer DEFAULT NULL::integer, of_refund_id bigint DEFAULT NULL::bigint, of_withdrawal_id bigint DEFAULT NULL::bigint, of_adjustment_id bigint DEFAULT NULL::bigint)
+CREATE OR REPLACE FUNCTION public.post_entry(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, of_commission_id bigint DEFAULT NULL::bigint, of_correction_number integer DEFAULT NULL::integer, of_refund_id bigint DEFAULT NULL::bigint, of_payout_id bigint DEFAULT NULL::bigint, of_adjustment_id bigint DEFAULT NULL::bigint)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -7007,26 +7199,26 @@ begin
   select b.* into strict balance from balances b
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency;
   insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
-    balance_after_cents, cause, commission_id, correction_number, refund_id, withdrawal_id, adjustment_id)
+    balance_after_cents, cause, commission_id, correction_number, refund_id, payout_id, adjustment_id)
   values (of_program_id, of_partner_id, of_currency, balance.entry_count + 1, of_cents, balance.balance_cents,
-    balance.balance_cents + of_cents, of_cause, of_commission_id, of_correction_number, of_refund_id, of_withdrawal_id, of_adjustment_id);
+    balance.balance_cents + of_cents, of_cause, of_commission_id, of_correction_number, of_refund_id, of_payout_id, of_adjustment_id);
   update balances b set balance_cents = b.balance_cents + of_cents, entry_count = b.entry_count + 1
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency;
   return balance.balance_cents + of_cents;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.post_withdrawal(withdrawal withdrawals, of_reference text, of_paid_on date)
+CREATE OR REPLACE FUNCTION public.post_payout(payout payouts, of_reference text, of_paid_on date)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 begin
-  update withdrawals w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
-  where w.program_id = withdrawal.program_id and w.id = withdrawal.id
-  returning w.* into withdrawal;
-  perform mark_paid_commissions(withdrawal, post_entry(withdrawal.program_id, withdrawal.partner_id, withdrawal.currency,
-    -withdrawal.amount_cents, 'withdrawal_paid', of_withdrawal_id => withdrawal.id));
-  perform tell_withdrawal('withdrawal_paid', withdrawal);
+  update payouts w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
+  where w.program_id = payout.program_id and w.id = payout.id
+  returning w.* into payout;
+  perform mark_paid_commissions(payout, post_entry(payout.program_id, payout.partner_id, payout.currency,
+    -payout.amount_cents, 'payout_paid', of_payout_id => payout.id));
+  perform notify_payout('payout_paid', payout);
 end $function$
 ;
 
@@ -7568,7 +7760,7 @@ begin
     perform count_money(customer.program_id, customer.id, customer.partner_id, now(), terms.currency, 0, 0, terms.commission_cents,
       more_leads => 1);
     if terms.user_id is not null then
-      perform tell_earned(customer.program_id, terms.user_id, commission_id);
+      perform notify_earned(customer.program_id, terms.user_id, commission_id);
     end if;
   else
     perform count_customers(customer.program_id, customer.id, now(), 1, 0);
@@ -7578,7 +7770,7 @@ begin
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
   end if;
   if commission_id is not null and 'commission.created' = any (terms.webhook_types) then
-    perform tell_commission(customer.program_id, commission_id);
+    perform notify_commission_created(customer.program_id, commission_id);
   end if;
 end $function$
 ;
@@ -7629,10 +7821,10 @@ begin
     from webhook_deliveries d
     where d.program_id = attempt.program_id and d.endpoint_id = attempt.endpoint_id and d.message_id = attempt.message_id;
     update webhook_deliveries d set
-      tries = d.tries + 1,
-      status = case when attempt.is_taken then 'delivered' when webhook_delay(d.tries + 1) is null then 'failed' else 'pending' end,
-      next_try_at = case when not attempt.is_taken then now() + webhook_delay(d.tries + 1) end,
-      finished_at = case when attempt.is_taken or webhook_delay(d.tries + 1) is null then now() end,
+      attempt_count = d.attempt_count + 1,
+      status = case when attempt.is_taken then 'delivered' when webhook_delay(d.attempt_count + 1) is null then 'failed' else 'pending' end,
+      next_attempt_at = case when not attempt.is_taken then now() + webhook_delay(d.attempt_count + 1) end,
+      finished_at = case when attempt.is_taken or webhook_delay(d.attempt_count + 1) is null then now() end,
       claimed_until = null
     where d.program_id = attempt.program_id and d.endpoint_id = attempt.endpoint_id and d.message_id = attempt.message_id
       and d.status = 'pending';
@@ -7765,7 +7957,7 @@ AS $function$
 begin
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
       <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
-    or old.withdrawal_id is not null and new.withdrawal_id is distinct from old.withdrawal_id then
+    or old.payout_id is not null and new.payout_id is distinct from old.payout_id then
     raise exception 'adjustments stay as they were made' using errcode = 'restrict_violation';
   end if;
   return new;
@@ -7792,6 +7984,24 @@ CREATE OR REPLACE FUNCTION public.refuse_ledger_change()
 AS $function$
 begin
   raise exception 'balance entries are append-only' using errcode = 'restrict_violation';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refuse_payout(of_program_id bigint, of_payout_id bigint, because text, OUT status text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  payout payouts := lock_payout(of_program_id, of_payout_id);
+begin
+  status := payout.status;
+  if status = 'requested' then
+    update payouts w set status = 'refused', reason = because, decided_at = now()
+    where w.program_id = of_program_id and w.id = of_payout_id
+    returning w.* into payout;
+    perform notify_payout('payout_refused', payout);
+  end if;
 end $function$
 ;
 
@@ -7908,24 +8118,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.refuse_withdrawal(of_program_id bigint, of_withdrawal_id bigint, because text, OUT status text)
- RETURNS text
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  withdrawal withdrawals := lock_withdrawal(of_program_id, of_withdrawal_id);
-begin
-  status := withdrawal.status;
-  if status = 'requested' then
-    update withdrawals w set status = 'refused', reason = because, decided_at = now()
-    where w.program_id = of_program_id and w.id = of_withdrawal_id
-    returning w.* into withdrawal;
-    perform tell_withdrawal('withdrawal_refused', withdrawal);
-  end if;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.reject_application(of_program_id bigint, of_application_id bigint, because text, OUT outcome text, OUT is_first boolean)
  RETURNS record
  LANGUAGE plpgsql
@@ -8031,7 +8223,7 @@ begin
   if not found then
     return null;
   end if;
-  update webhook_deliveries d set status = 'pending', tries = 0, next_try_at = now(), claimed_until = null, finished_at = null
+  update webhook_deliveries d set status = 'pending', attempt_count = 0, next_attempt_at = now(), claimed_until = null, finished_at = null
   where d.program_id = of_program_id and d.endpoint_id = of_endpoint_id and d.message_id in (
     select o.message_id from webhook_deliveries o
     join webhook_messages m on m.program_id = o.program_id and m.id = o.message_id
@@ -8104,7 +8296,7 @@ AS $function$
 begin
   perform from programs p where p.id = new.program_id and p.deleted_at is null for key share;
   if not found then
-    new.retired_at := now();
+    new.revoked_at := now();
   end if;
   return new;
 end $function$
@@ -8126,9 +8318,9 @@ begin
     reason = commission.reason, rejected_at = commission.rejected_at
   where c.program_id = commission.program_id and c.id = commission.id;
   if notice = 'reversal' then
-    perform tell_reversal(commission, by_cents, by_cause, of_transaction_id);
+    perform notify_reversal(commission, by_cents, by_cause, of_transaction_id);
   elsif notice is not null then
-    perform tell_advertiser(notice, commission, by_cents, by_cause, of_transaction_id);
+    perform notify_advertiser(notice, commission, by_cents, by_cause, of_transaction_id);
   end if;
   if by_cents = 0 then
     return;
@@ -8140,7 +8332,7 @@ begin
       case when by_cents > 0 then 'commission_reversed' else 'reversal_returned' end, by_cause, details_of(commission, of_transaction_id),
       of_commission_id => commission.id, of_refund_id => by_refund_id);
   end if;
-  perform tell_commission_change(commission, by_cents, because, of_transaction_id);
+  perform notify_commission_change(commission, by_cents, because, of_transaction_id);
 end $function$
 ;
 
@@ -8410,6 +8602,37 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.send_webhooks_of_partner()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if wants_webhook(new.program_id, 'partner.joined') then
+    perform write_webhook(new.program_id, 'partner.joined', jsonb_build_object('partner_id', new.id));
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.send_webhooks_of_payout()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  type constant text := case
+    when tg_op = 'INSERT' then 'payout.requested'
+    when new.status = 'paid' and old.status <> 'paid' then 'payout.paid'
+    when new.amount_cents < old.amount_cents then 'payout.reduced'
+  end;
+begin
+  if wants_webhook(new.program_id, type) then
+    perform write_webhook(new.program_id, type, webhook_payout(new)
+      || case when type = 'payout.reduced' then jsonb_build_object('reduced_by_cents', old.amount_cents - new.amount_cents) else '{}' end);
+  end if;
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.series_of_totals(of_program_id bigint, filters jsonb, starts timestamp with time zone[], until timestamp with time zone, of_currency text)
  RETURNS TABLE(n integer, metric grouped_metric, amount bigint)
  LANGUAGE plpgsql
@@ -8465,7 +8688,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamp with time zone, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb, OUT customer_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
+CREATE OR REPLACE FUNCTION public.settle_lead(of_program_id bigint, of_customer_key text, of_click_id text, click_id_prefix text, valid_after timestamp with time zone, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb, OUT customer_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -8475,7 +8698,7 @@ declare
   settled record;
 begin
   loop
-    customer := find_customer(of_program_id, of_customer_key, of_click_id, stem, valid_after);
+    customer := find_customer(of_program_id, of_customer_key, of_click_id, click_id_prefix, valid_after);
     if customer is null then
       return;
     end if;
@@ -8527,7 +8750,7 @@ begin
   end if;
   sale := refill_capped_refunds(sale, commission);
   if told is not null then
-    sale := take_told_refunds(sale, commission, told);
+    sale := take_reported_refunds(sale, commission, told);
   end if;
 end $function$
 ;
@@ -8547,7 +8770,7 @@ begin
     processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
   where s.program_id = sale.program_id and s.id = sale.id
     and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
-  perform unite_sales(sale, ids);
+  perform merge_sales(sale, ids);
   perform apply_awaiting_invoices(sale, of_account_id, ids);
 
   select array_agg(v) into told from processor_reversals v
@@ -8692,7 +8915,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.take_told_refunds(sale sales, commission commissions, told processor_reversals[])
+CREATE OR REPLACE FUNCTION public.take_reported_refunds(sale sales, commission commissions, told processor_reversals[])
  RETURNS sales
  LANGUAGE plpgsql
 AS $function$
@@ -8737,129 +8960,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.tell_advertiser(of_kind text, commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform write_outbox(commission.program_id, of_kind, 'advertiser', commission.partner_id, by_cause, jsonb_build_object(
-    'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(by_cents),
-    'currency', commission.currency, 'reason', commission.reason));
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_commission(of_program_id bigint, of_commission_id bigint)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', c.hold_until))
-  from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-  where c.program_id = of_program_id and c.id = of_commission_id;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_commission_change(commission commissions, by_cents bigint, because text, of_transaction_id text)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  if by_cents <> 0 and wants_webhook(commission.program_id, 'commission.reversed') then
-    perform write_webhook(c.program_id, 'commission.reversed', webhook_commission(c, of_transaction_id)
-      || jsonb_build_object('reversed_by_cents', by_cents, 'is_full', c.reversal = 'full', 'reason', because))
-    from commissions c where c.program_id = commission.program_id and c.id = commission.id;
-  end if;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_earned(of_program_id bigint, of_user_id text, of_commission_id bigint)
- RETURNS boolean
- LANGUAGE plpgsql
-AS $function$
-begin
-  if exists (select from mail_choices c where c.user_id = of_user_id and c.topic = 'earned' and c.frequency = 'at_once') then
-    perform write_outbox(c.program_id, 'commission_earned', 'partner', c.partner_id, 'commission:' || c.id, jsonb_build_object(
-        'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents, 'currency', c.currency))
-    from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-    where c.program_id = of_program_id and c.id = of_commission_id;
-  end if;
-  return true;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_ignored_payment(event processor_events)
- RETURNS processor_events
- LANGUAGE plpgsql
-AS $function$
-declare
-  told jsonb := coalesce(event.fact->'unread', case when event.fact->>'told_alone' = 'true' then event.fact end);
-  ids text[] := payment_ids_of(told);
-  sale sales;
-  known customers;
-  of_cause text;
-begin
-  if event.outcome <> 'ignored' or not event.livemode or told is null or told#>>'{sale,amount_cents}' = '0' then
-    return event;
-  end if;
-  sale := sale_of_payments(event.account_id, false, ids);
-  -- A payment that is recorded is not lost by an event that says less of it.
-  if sale.id is not null and event.fact->>'kind' = 'purchase' then
-    return event;
-  end if;
-  if sale.partner_id is null then
-    known := known_buyer(event.account_id, false, told);
-  else
-    select c.* into known from customers c where c.program_id = sale.program_id and c.id = sale.customer_id;
-  end if;
-  if known.id is null then
-    return event;
-  end if;
-  event.program_id := coalesce(event.program_id, known.program_id);
-  -- Intent, charge and invoice can tell of one payment.
-  ids := ids_of_payment(event.account_id, ids);
-  of_cause := 'event:' || coalesce(event.fact#>>'{sale,transaction_id}', event.event_id);
-  if not exists (
-    select from outbox o where o.program_id = known.program_id and o.kind = 'payment_ignored' and o.audience = 'advertiser'
-      and (o.cause = of_cause or event.fact->>'kind' = 'purchase' and o.cause = any (array(select 'event:' || id from unnest(ids) id)))
-  ) then
-    perform write_outbox(known.program_id, 'payment_ignored', 'advertiser', known.partner_id, of_cause, jsonb_build_object(
-      'transaction_id', coalesce(sale.transaction_id, event.fact#>>'{sale,transaction_id}'),
-      'amount_cents', coalesce((event.fact#>>'{sale,amount_cents}')::bigint, 0),
-      'currency', coalesce(event.fact#>>'{sale,currency}', (select p.currency from programs p where p.id = known.program_id)),
-      'reason', event.reason));
-  end if;
-  return event;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_refund(sale sales, refund refunds, by_cents bigint)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  if by_cents <> 0 and sale.customer_id is not null and not sale.is_test and wants_webhook(sale.program_id, 'sale.refunded') then
-    perform write_webhook(sale.program_id, 'sale.refunded', webhook_sale(sale) || jsonb_build_object(
-      'refunded_by_cents', by_cents, 'refunded_cents', sale.refunded_cents, 'reason', refund.reason));
-  end if;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform write_outbox(commission.program_id,
-    case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end, 'partner', commission.partner_id,
-    by_cause, jsonb_build_object(
-      'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', by_cents,
-      'currency', commission.currency, 'reason', commission.reason, 'deducted', commission.credited_at is not null));
-  if commission.paid_at is not null then
-    perform tell_advertiser('paid_commission_reversed', commission, by_cents, by_cause, of_transaction_id);
-  end if;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.tell_sale(sale sales, commission_id bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -8868,76 +8968,15 @@ declare
   wanted text[] := (select p.webhook_types from programs p where p.id = sale.program_id);
 begin
   if commission_id is not null then
-    perform tell_earned(r.program_id, r.user_id, commission_id) from partners r
+    perform notify_earned(r.program_id, r.user_id, commission_id) from partners r
     where r.program_id = sale.program_id and r.id = sale.partner_id and r.user_id is not null;
   end if;
   if 'sale.created' = any (wanted) then
     perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
   end if;
   if commission_id is not null and 'commission.created' = any (wanted) then
-    perform tell_commission(sale.program_id, commission_id);
+    perform notify_commission_created(sale.program_id, commission_id);
   end if;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_unconverted(sale sales, fact jsonb)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-declare
-  of_cause text := 'reversal:' || (fact#>>'{reversals,0,reversal_id}');
-begin
-  -- Told once, however often its events come.
-  if sale.partner_id is not null and not exists (
-    select from outbox o where o.program_id = sale.program_id and o.kind = 'refund_not_converted' and o.audience = 'advertiser'
-      and o.cause = of_cause
-  ) then
-    perform write_outbox(sale.program_id, 'refund_not_converted', 'advertiser', sale.partner_id, of_cause, jsonb_build_object(
-      'transaction_id', sale.transaction_id, 'amount_cents', (fact#>>'{reversals,0,amount_cents}')::bigint,
-      'currency', fact#>>'{reversals,0,currency}', 'reason', fact#>>'{reversals,0,reason}'));
-  end if;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_webhooks_of_partner()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-begin
-  if wants_webhook(new.program_id, 'partner.joined') then
-    perform write_webhook(new.program_id, 'partner.joined', jsonb_build_object('partner_id', new.id));
-  end if;
-  return null;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_webhooks_of_payout()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-declare
-  type constant text := case
-    when tg_op = 'INSERT' then 'payout.requested'
-    when new.status = 'paid' and old.status <> 'paid' then 'payout.paid'
-    when new.amount_cents < old.amount_cents then 'payout.reduced'
-  end;
-begin
-  if wants_webhook(new.program_id, type) then
-    perform write_webhook(new.program_id, type, webhook_payout(new)
-      || case when type = 'payout.reduced' then jsonb_build_object('reduced_by_cents', old.amount_cents - new.amount_cents) else '{}' end);
-  end if;
-  return null;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_withdrawal(of_kind text, withdrawal withdrawals)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform write_outbox(withdrawal.program_id, of_kind, 'partner', withdrawal.partner_id, 'withdrawal:' || withdrawal.id, jsonb_build_object(
-    'withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents, 'currency', withdrawal.currency,
-    'reason', withdrawal.reason, 'reference', withdrawal.reference));
 end $function$
 ;
 
@@ -8970,8 +9009,8 @@ begin
   end if;
   insert into webhook_messages (program_id, type, data)
   values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
-  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
-  select of_program_id, of_endpoint_id, written, d.status, d.next_try_at from first_delivery(endpoint.url) d;
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_attempt_at)
+  select of_program_id, of_endpoint_id, written, d.status, d.next_attempt_at from first_delivery(endpoint.url) d;
   perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
   return written;
 end $function$
@@ -9029,7 +9068,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_click(aff text, named_program_id bigint, existing_click_id text, stem text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb, visitor bigint)
+CREATE OR REPLACE FUNCTION public.track_click(aff text, named_program_id bigint, existing_click_id text, click_id_prefix text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb, visitor bigint)
  RETURNS json
  LANGUAGE plpgsql
 AS $function$
@@ -9066,7 +9105,7 @@ begin
     returning c.id, c.click_id into customer, customer_click_id;
   end if;
   if customer is null then
-    customer_click_id := stem || link.program_id;
+    customer_click_id := click_id_prefix || link.program_id;
     insert into customers as c (program_id, click_id, link_id, partner_id, last_click_at)
     values (link.program_id, customer_click_id, link.id, link.partner_id, at)
     returning c.id into customer;
@@ -9085,7 +9124,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT program_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.track_lead(hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, click_id_prefix text, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT program_id bigint, OUT lead_id bigint, OUT click_id text, OUT customer_status text, OUT wrote_webhooks boolean, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -9103,7 +9142,7 @@ begin
     return;
   end if;
   perform lock_given_names(key.account_id, of_customer_key, of_click_id, new_email_hash);
-  settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash,
+  settled := settle_lead(key.program_id, of_customer_key, of_click_id, click_id_prefix, key.valid_after, new_lead_id, new_email_hash,
     new_mailbox_hash, session_id, page_url, additional_data);
   perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
   if settled.lead_id is null then
@@ -9151,7 +9190,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, stem text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean, OUT program_id bigint, OUT wrote_webhooks boolean, OUT is_attributed boolean, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, click_id_prefix text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean, OUT program_id bigint, OUT wrote_webhooks boolean, OUT is_attributed boolean, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -9195,7 +9234,7 @@ begin
   end if;
   if given.customer_id is null or coupon is not null then
     is_bound := given.customer_id is null;
-    given := with_buyer(given, account_id, of_click_id, stem);
+    given := with_buyer(given, account_id, of_click_id, click_id_prefix);
     is_bound := is_bound and given.customer_id is not null and not given.is_test;
   end if;
   recorded := record_sale(given, false);
@@ -9312,9 +9351,9 @@ AS $function$
 begin
   update webhook_endpoints e set disabled_at = now(), disabled_because = 'failures'
   where e.program_id = endpoint.program_id and e.id = endpoint.id;
-  update webhook_deliveries d set status = 'failed', next_try_at = null, claimed_until = null, finished_at = now()
+  update webhook_deliveries d set status = 'failed', next_attempt_at = null, claimed_until = null, finished_at = now()
   where d.program_id = endpoint.program_id and d.endpoint_id = endpoint.id and d.status = 'pending';
-  perform write_outbox(endpoint.program_id, 'webhook_turned_off', 'advertiser', null,
+  perform write_outbox(endpoint.program_id, 'webhook_disabled', 'advertiser', null,
     format('webhook:%s:%s', endpoint.id, extract(epoch from endpoint.failing_since)),
     jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
 end $function$
@@ -9354,45 +9393,6 @@ CREATE OR REPLACE FUNCTION public.under_rule(reviewed jsonb[], rule text)
 RETURN ARRAY(SELECT n.n FROM unnest(under_rule.reviewed) n(n) WHERE ((n.n -> 'review_rules'::text) ? under_rule.rule))
 ;
 
-CREATE OR REPLACE FUNCTION public.unite_sales(sale sales, ids text[])
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-declare
-  other sales;
-  worthless sales;
-  told_refunds refunds[];
-begin
-  for other in
-    select s.* from sales s
-    where s.program_id = sale.program_id and s.is_test = sale.is_test and s.transaction_id = any (ids) and s.id <> sale.id
-      and s.amount_cents > 0 and s.currency = sale.currency
-    order by s.id
-  loop
-    perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
-    select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
-    other.api_payload := coalesce(other.api_payload, api_payload_of(other));
-    -- Each with what it took later.
-    told_refunds := array(
-      select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
-        select sum(p.applied_cents) from refunds p
-        where p.program_id = r.program_id and p.sale_id = r.sale_id and r.id in (p.id, p.continues_refund_id)
-      )))
-      from refunds r where r.program_id = other.program_id and r.sale_id = other.id and r.continues_refund_id is null order by r.id
-    );
-    worthless := other;
-    worthless.amount_cents := 0;
-    worthless.commission_base_cents := 0;
-    worthless.payment_status := 'no_payment_required';
-    perform correct_sale(other, worthless);
-    other.transaction_id := sale.transaction_id;
-    other.customer_id := coalesce((select s.customer_id from sales s where s.program_id = sale.program_id and s.id = sale.id), other.customer_id);
-    perform record_sale(other, true);
-    perform move_refunds(sale.program_id, sale.id, told_refunds);
-  end loop;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.untaxed_part(paid_cents bigint, untaxed bigint, total bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -9405,7 +9405,7 @@ CREATE OR REPLACE FUNCTION public.use_key(key api_keys, scope text)
  LANGUAGE plpgsql
 AS $function$
 begin
-  if key.retired_at is not null then
+  if key.revoked_at is not null then
     perform note_refusal(key.program_id, 'key', 'api_key_retired', key.hint);
     return 'retired';
   elsif key.expires_at <= now() then
@@ -9468,7 +9468,7 @@ begin
   if (is_known or by_code or fact->>'named_by' = 'customer'
       -- A code decides over a click, and an intent does not say that one was used.
       or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
-    and fact->>'told_alone' = 'false'
+    and fact->>'reported_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     event.waits_for := 'session';
     event.awaits := array[awaited_name(event.account_id, 'payment', payment_id)];
@@ -9499,18 +9499,18 @@ CREATE OR REPLACE FUNCTION public.webhook_commission(commission commissions, of_
 RETURN jsonb_build_object('commission_id', (commission).id, 'kind', (commission).kind, 'partner_id', (commission).partner_id, 'customer_id', (commission).customer_id, 'sale_id', (commission).sale_id, 'transaction_id', of_transaction_id, 'amount_cents', (commission).amount_cents, 'reversed_cents', (commission).reversed_cents, 'currency', (commission).currency)
 ;
 
-CREATE OR REPLACE FUNCTION public.webhook_delay(tries integer)
+CREATE OR REPLACE FUNCTION public.webhook_delay(attempt_count integer)
  RETURNS interval
  LANGUAGE sql
  IMMUTABLE
-RETURN (ARRAY['00:00:05'::interval, '00:05:00'::interval, '00:30:00'::interval, '02:00:00'::interval, '05:00:00'::interval, '10:00:00'::interval, '14:00:00'::interval, '20:00:00'::interval, '24:00:00'::interval])[tries]
+RETURN (ARRAY['00:00:05'::interval, '00:05:00'::interval, '00:30:00'::interval, '02:00:00'::interval, '05:00:00'::interval, '10:00:00'::interval, '14:00:00'::interval, '20:00:00'::interval, '24:00:00'::interval])[attempt_count]
 ;
 
-CREATE OR REPLACE FUNCTION public.webhook_payout(withdrawal withdrawals)
+CREATE OR REPLACE FUNCTION public.webhook_payout(payout payouts)
  RETURNS jsonb
  LANGUAGE sql
  IMMUTABLE
-RETURN jsonb_build_object('payout_id', (withdrawal).id, 'partner_id', (withdrawal).partner_id, 'payout_run_id', (withdrawal).payout_run_id, 'amount_cents', (withdrawal).amount_cents, 'currency', (withdrawal).currency, 'status', (withdrawal).status, 'reference', (withdrawal).reference, 'paid_on', (withdrawal).paid_on)
+RETURN jsonb_build_object('payout_id', (payout).id, 'partner_id', (payout).partner_id, 'payout_run_id', (payout).payout_run_id, 'amount_cents', (payout).amount_cents, 'currency', (payout).currency, 'status', (payout).status, 'reference', (payout).reference, 'paid_on', (payout).paid_on)
 ;
 
 CREATE OR REPLACE FUNCTION public.webhook_rest(failures integer)
@@ -9541,7 +9541,7 @@ CREATE OR REPLACE FUNCTION public.window_start(at timestamp with time zone, cook
 RETURN (at - make_interval(days => cookie_window_days))
 ;
 
-CREATE OR REPLACE FUNCTION public.with_buyer(given sales, account_id text, of_click_id text, stem text)
+CREATE OR REPLACE FUNCTION public.with_buyer(given sales, account_id text, of_click_id text, click_id_prefix text)
  RETURNS sales
  LANGUAGE plpgsql
 AS $function$
@@ -9549,7 +9549,7 @@ begin
   if given.customer_id is null and of_click_id is null then
     given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
   elsif given.customer_id is null then
-    given := with_clicked_customer(given, account_id, of_click_id, stem);
+    given := with_clicked_customer(given, account_id, of_click_id, click_id_prefix);
   end if;
   if given.coupon is null then
     return given;
@@ -9557,13 +9557,13 @@ begin
   given := with_code(given, null, now());
   if given.customer_id is null and given.code_id is not null and may_bind_customer(given) then
     perform lock_given_names(account_id, given.customer_key, of_click_id, null);
-    given.customer_id := add_customer_of_code(given, stem, null, now());
+    given.customer_id := add_customer_of_code(given, click_id_prefix, null, now());
   end if;
   return given;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.with_clicked_customer(given sales, account_id text, of_click_id text, stem text)
+CREATE OR REPLACE FUNCTION public.with_clicked_customer(given sales, account_id text, of_click_id text, click_id_prefix text)
  RETURNS sales
  LANGUAGE plpgsql
 AS $function$
@@ -9578,7 +9578,7 @@ begin
     order by c.click_id = of_click_id desc limit 1;
   elsif may_bind_customer(given) then
     perform lock_given_names(account_id, given.customer_key, of_click_id, null);
-    given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, stem, valid_after);
+    given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, click_id_prefix, valid_after);
   end if;
   given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
   -- Looked for here, because a click that was found would pay for it above.
@@ -9759,7 +9759,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.write_daily_notices(moment timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.write_daily_notifications(moment timestamp with time zone)
  RETURNS TABLE(program_id bigint, outbox_id bigint)
  LANGUAGE sql
 AS $function$
@@ -9792,7 +9792,7 @@ AS $function$
   select d.program_id, 'payout_due', 'advertiser', null, 'payout_due:' || to_char(moment at time zone 'UTC', 'IYYY-IW'),
     jsonb_build_object('partners', count(distinct d.partner_id))
   from payouts_due d join programs p on p.id = d.program_id
-  where d.left_out is null and p.deleted_at is null group by d.program_id
+  where d.exclusion_reason is null and p.deleted_at is null group by d.program_id
   on conflict on constraint outbox_cause_key do nothing
   returning program_id, id
 $function$
@@ -9861,8 +9861,8 @@ begin
     return;
   end if;
   insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
-  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
-  select e.program_id, e.id, written, d.status, d.next_try_at from webhook_endpoints e cross join lateral first_delivery(e.url) d
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_attempt_at)
+  select e.program_id, e.id, written, d.status, d.next_attempt_at from webhook_endpoints e cross join lateral first_delivery(e.url) d
   where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
   if found then
     perform set_config('svc.webhooks', 'on', true);

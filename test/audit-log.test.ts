@@ -1,11 +1,11 @@
-import { detailsOf } from '../functions/dashboard/parts/audit-entry.ts'
+import { detailsOf } from '../functions/dashboard/components/audit-entry.ts'
 import { expect, test } from 'vitest'
 import { deleteOldAuditEntries, listAuditEntries, noteExport } from '../lib/access/audit-log.ts'
 import { createApiKey, listApiKeys, retireApiKey } from '../lib/access/program-keys.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
-import { makePayoutRun, payPayoutRun, setMinimumPayout } from '../lib/money/payout-runs.ts'
-import { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
+import { createPayoutRun, payPayoutRun, setMinimumPayout } from '../lib/money/payout-runs.ts'
+import { askPayout, payPayout, refusePayout } from '../lib/money/payouts.ts'
 import { acceptInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
 import { changeMember, openProgram } from '../lib/programs/members.ts'
 import { addPartner, updatePartner } from '../lib/programs/partners.ts'
@@ -52,7 +52,7 @@ async function credited(): Promise<number> {
 }
 async function asked(): Promise<number> {
   await credited()
-  return await askWithdrawal(service, {
+  return await askPayout(service, {
     programId,
     partnerId,
     currency: 'usd',
@@ -147,7 +147,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   [
     'a key is made',
     async () => () => createApiKey(db, programId, 'server'),
-    [['api_key.made', expect.stringMatching(/^server …\w{4}$/)]],
+    [['api_key.created', expect.stringMatching(/^server …\w{4}$/)]],
   ],
   [
     'an endpoint of webhooks is made, changed, tried and deleted',
@@ -163,7 +163,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
       await changeEndpoint(db, {}, programId, id, { enabled: true })
       await deleteEndpoint(db, programId, id)
     },
-    ['made', 'changed', 'tested', 'sent_again', 'secret_rotated', 'turned_off', 'turned_on', 'deleted'].map((act) => [
+    ['made', 'changed', 'tested', 'sent_again', 'secret_rotated', 'disabled', 'enabled', 'deleted'].map((act) => [
       `webhook.${act}`,
       'https://hooks.example.com/',
     ]),
@@ -174,12 +174,12 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
       const key = await newestKey()
       return () => retireApiKey(db, programId, key)
     },
-    [['api_key.retired', expect.stringMatching(/^server …\w{4}$/)]],
+    [['api_key.revoked', expect.stringMatching(/^server …\w{4}$/)]],
   ],
   [
     'a program is made',
     async () => () => createProgram(db, workspaceId, { ...programDefaults, name: 'Second', domain: 'b.example.com' }),
-    [['program.made', 'Second']],
+    [['program.created', 'Second']],
   ],
   [
     'rules are changed',
@@ -243,29 +243,29 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['commission.rejected', expect.stringMatching(/^\d+$/)]],
   ],
   [
-    'a withdrawal is refused',
+    'a payout is refused',
     async () => {
-      const withdrawal = await asked()
-      return () => refuseWithdrawal(db, programId, withdrawal, 'no')
+      const payout = await asked()
+      return () => refusePayout(db, programId, payout, 'no')
     },
-    [['withdrawal.refused', expect.stringMatching(/^\d+$/), { amount_cents: 100 }]],
+    [['payout.refused', expect.stringMatching(/^\d+$/), { amount_cents: 100 }]],
   ],
   [
-    'a withdrawal is paid',
+    'a payout is paid',
     async () => {
-      const withdrawal = await asked()
-      return () => payWithdrawal(db, programId, withdrawal, 100, transfer)
+      const payout = await asked()
+      return () => payPayout(db, programId, payout, 100, transfer)
     },
-    [['withdrawal.paid', expect.stringMatching(/^\d+$/), { reference: transfer.reference }]],
+    [['payout.paid', expect.stringMatching(/^\d+$/), { reference: transfer.reference }]],
   ],
   [
     'a payout run is made and paid',
     async () => {
       await credited()
-      return async () => payPayoutRun(db, programId, (await makePayoutRun(db, programId, requestId())) ?? 0, transfer)
+      return async () => payPayoutRun(db, programId, (await createPayoutRun(db, programId, requestId())) ?? 0, transfer)
     },
     [
-      ['payout_run.made', expect.stringMatching(/^\d+$/)],
+      ['payout_run.created', expect.stringMatching(/^\d+$/)],
       ['payout_run.paid', expect.stringMatching(/^\d+$/), { reference: transfer.reference }],
     ],
   ],
@@ -282,12 +282,12 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   [
     'two-factor codes are turned on',
     asActor('update users set two_factor_enabled = true where id = $1'),
-    [['member.two_factor_turned_on', null]],
+    [['member.two_factor_enabled', null]],
   ],
   [
     'two-factor codes are turned off',
     asActor('update users set two_factor_enabled = false where id = $1'),
-    [['member.two_factor_turned_off', null]],
+    [['member.two_factor_disabled', null]],
   ],
   [
     'a password is changed',
@@ -360,7 +360,7 @@ test('entries go when their two years are over, and no others', async () => {
 
 test('it is found by kind of thing, by person, and in parts', async () => {
   const keys = await listAuditEntries(service, workspaceId, { limit: 100, thing: 'api_key' })
-  expect(new Set(keys.map(({ action }) => action))).toEqual(new Set(['api_key.made', 'api_key.retired']))
+  expect(new Set(keys.map(({ action }) => action))).toEqual(new Set(['api_key.created', 'api_key.revoked']))
   const bobs = await listAuditEntries(service, workspaceId, { limit: 100, userId: other.userId })
   expect(bobs.map(({ action }) => action)).toEqual(['member.joined'])
   const [first, second] = await listAuditEntries(service, workspaceId, { limit: 2 })

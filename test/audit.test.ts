@@ -3,9 +3,9 @@ import type { QueryConfig } from 'pg'
 import { expect, test } from 'vitest'
 import { audit, findDifferences } from '../lib/commands/audit.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
-import { makeAdjustment } from '../lib/money/adjustments.ts'
+import { createAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
-import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { createLedgerProgram, keepWebhooks, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -30,10 +30,10 @@ async function createHistory() {
   await program.click(1)
   const commissions = [paid, refunded, rejected, kept].map(({ commissionId }) => commissionId)
   for (const id of commissions) await approveCommissions(db, programId, [id])
-  await makeAdjustment(db, programId, { partnerId, amountCents: 300, note: 'Bonus' }, randomUUID(), [])
+  await createAdjustment(db, programId, { partnerId, amountCents: 300, note: 'Bonus' }, randomUUID(), [])
   const ask = (amountCents: number) =>
-    askWithdrawal(db, { programId, partnerId, currency: 'usd', amountCents, requestId: randomUUID() })
-  await payWithdrawal(db, programId, await ask(200), 200, transfer)
+    askPayout(db, { programId, partnerId, currency: 'usd', amountCents, requestId: randomUUID() })
+  await payPayout(db, programId, await ask(200), 200, transfer)
   await ask(900)
   await program.refund(refunded.id, 500)
   await program.refund(refunded.id, 300, 'failed')
@@ -95,7 +95,7 @@ const corruptions: [check: string, statement: string][] = [
   ],
   [
     'a credited commission has put',
-    'update commissions set credited_at = null, paid_at = null, withdrawal_id = null where program_id = $1',
+    'update commissions set credited_at = null, paid_at = null, payout_id = null where program_id = $1',
   ],
   [
     'a commission is reversed by',
@@ -117,15 +117,15 @@ const corruptions: [check: string, statement: string][] = [
     "update customers set signup_date = null, lead_event_id = null, customer_status = 'click' where signup_date is not null and program_id = $1",
   ],
   [
-    'a paid withdrawal has its entry',
-    "update withdrawals set status = 'paid', decided_at = now(), reference = 't', paid_on = now() where status = 'requested' and program_id = $1",
+    'a paid payout has its entry',
+    "update payouts set status = 'paid', decided_at = now(), reference = 't', paid_on = now() where status = 'requested' and program_id = $1",
   ],
   [
     'a paid payout run has no open',
     `with run as (
       insert into payout_runs (program_id, request_id, reference, paid_on, paid_at) values ($1, gen_random_uuid(), 't', now(), now()) returning id
     )
-    update withdrawals set payout_run_id = run.id from run where status = 'requested' and program_id = $1`,
+    update payouts set payout_run_id = run.id from run where status = 'requested' and program_id = $1`,
   ],
   [
     'a payout run has as many',
@@ -133,28 +133,25 @@ const corruptions: [check: string, statement: string][] = [
   ],
   [
     'a payment was of money that was there',
-    "update balance_entries set balance_before_cents = balance_before_cents - 5000, balance_after_cents = balance_after_cents - 5000 where cause = 'withdrawal_paid' and program_id = $1",
+    "update balance_entries set balance_before_cents = balance_before_cents - 5000, balance_after_cents = balance_after_cents - 5000 where cause = 'payout_paid' and program_id = $1",
   ],
   [
-    'a withdrawal was payable when it was made',
+    'a payout was payable when it was made',
     `with run as (insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id)
-    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, made_at_entry_number)
-    select program_id, partner_id, currency, requested_cents + 200, amount_cents, run.id, made_at_entry_number from withdrawals, run
+    insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, created_at_entry_number)
+    select program_id, partner_id, currency, requested_cents + 200, amount_cents, run.id, created_at_entry_number from payouts, run
     where status = 'requested' and program_id = $1`,
   ],
   [
-    'a withdrawal was payable when it was made',
-    "update withdrawals set requested_cents = requested_cents + 9000 where status = 'paid' and program_id = $1",
+    'a payout was payable when it was made',
+    "update payouts set requested_cents = requested_cents + 9000 where status = 'paid' and program_id = $1",
   ],
   [
-    'open withdrawals fit',
-    "update withdrawals set requested_cents = 90000, amount_cents = 90000 where status = 'requested' and program_id = $1",
+    'open payouts fit',
+    "update payouts set requested_cents = 90000, amount_cents = 90000 where status = 'requested' and program_id = $1",
   ],
-  ['a reduced withdrawal was told', "delete from outbox where kind = 'withdrawal_reduced' and program_id = $1"],
-  [
-    'a payment pays what was credited',
-    'update commissions set paid_at = null, withdrawal_id = null where program_id = $1',
-  ],
+  ['a reduced payout was told', "delete from outbox where kind = 'payout_reduced' and program_id = $1"],
+  ['a payment pays what was credited', 'update commissions set paid_at = null, payout_id = null where program_id = $1'],
   [
     'a paid commission was paid when',
     "update commissions set paid_at = paid_at + interval '1 second' where paid_at is not null and program_id = $1",

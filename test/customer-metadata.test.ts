@@ -255,7 +255,7 @@ describe("a customer's metadata", () => {
     }
     await tell(at(gone, 10), 'deleted')
     await sql.query(
-      `update processor_customer_metadata set told_at = told_at - interval '91 days' where account_id = any ($1)`,
+      `update processor_customer_metadata set reported_at = reported_at - interval '91 days' where account_id = any ($1)`,
       [[gone.account, stays.account]],
     )
     await deleteOldWebhookEvents(db, 10)

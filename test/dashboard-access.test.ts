@@ -23,7 +23,7 @@ const programPaths = [
     /performance.csv /events /events.csv /test /test/events /test/events.csv /test/deliveries
     /test/deliveries.csv /partners /partners.csv /partners/1/rules /groups /groups/everybody
     /groups/everybody/preview /commissions /commissions.csv /sales/secret-transaction /customers/1
-    /withdrawals /withdrawals.csv /payouts /notices /notices.csv /deliveries /deliveries.csv
+    /payouts /payouts.csv /payouts /notices /notices.csv /deliveries /deliveries.csv
     /deliveries/notifications /deliveries/notifications.csv /webhooks /webhooks/deliveries
     /webhooks/deliveries.csv /settings /check
   `
@@ -98,7 +98,7 @@ test('a member without tracking:list opens the pages of billing and no other', a
       .trim()
       .split(/\s+/),
   ]
-  const alsoOpen = ['/notices', '/notices.csv', '/payouts', '/withdrawals', '/withdrawals.csv', '/settings', '/check']
+  const alsoOpen = ['/notices', '/notices.csv', '/payout-runs', '/payouts', '/payouts.csv', '/settings', '/check']
   for (const path of programPaths) {
     const { status, text } = await get(path, sandbox.billingToken)
     const own = path.slice(`/programs/${programId}`.length)
@@ -134,11 +134,11 @@ const posts: [path: string, fields: Record<string, string>][] = [
   [`/programs/${programId}/partners/${sandbox.partnerId}/deactivate`, {}],
   [`/programs/${programId}/commissions/${commissionId}/approve`, {}],
   [`/programs/${programId}/commissions/${commissionId}/reject`, { reason: 'no' }],
-  [`/programs/${programId}/withdrawals/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
-  [`/programs/${programId}/payouts`, { request_id: crypto.randomUUID() }],
-  [`/programs/${programId}/payouts/minimum`, { currency: 'usd', minimum: '5' }],
+  [`/programs/${programId}/payouts/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
+  [`/programs/${programId}/payout-runs`, { request_id: crypto.randomUUID() }],
+  [`/programs/${programId}/payout-runs/minimum`, { currency: 'usd', minimum: '5' }],
   [
-    `/programs/${programId}/payouts/by-hand`,
+    `/programs/${programId}/payout-runs/by-hand`,
     {
       partner_id: '1',
       currency: 'usd',
@@ -148,8 +148,8 @@ const posts: [path: string, fields: Record<string, string>][] = [
       paid_on: '2026-11-20',
     },
   ],
-  [`/programs/${programId}/payouts/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
-  [`/programs/${programId}/withdrawals/1/refuse`, { reason: 'no' }],
+  [`/programs/${programId}/payout-runs/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
+  [`/programs/${programId}/payouts/1/refuse`, { reason: 'no' }],
   [`/programs/${programId}/settings`, { name: 'X', domain: 'x.example' }],
   [`/programs/${programId}/settings/forget`, { forgotten: 'secret-customer' }],
   [`/programs/${programId}/settings/keys`, { key_name: 'x' }],
@@ -171,7 +171,7 @@ const posts: [path: string, fields: Record<string, string>][] = [
     { user: guest.userId, program: `${programId}`, program_role: 'admin' },
   ],
   ['/account/password', { current: 'x', new: 'a new password' }],
-  ['/partner/withdrawals', { balance: `${programId} usd`, amount: '1', request_id: crypto.randomUUID() }],
+  ['/partner/payouts', { balance: `${programId} usd`, amount: '1', request_id: crypto.randomUUID() }],
   ['/partner/links', { program: `${programId}`, page: '', code: 'eve' }],
   ['/sign-out', {}],
 ]
@@ -180,9 +180,9 @@ const posts: [path: string, fields: Record<string, string>][] = [
 async function state() {
   const { rows } = await stack.sql.query(`
     select (select count(*) from programs) as programs, (select count(*) from partners) as partners,
-      (select count(*) from api_keys) as keys, (select json_agg(e order by id) from webhook_endpoints e) as endpoints, (select count(*) from api_keys where retired_at is not null) as retired,
+      (select count(*) from api_keys) as keys, (select json_agg(e order by id) from webhook_endpoints e) as endpoints, (select count(*) from api_keys where revoked_at is not null) as retired,
       (select count(*) from workspace_invitations) as invitations, (select count(*) from sessions) as sessions,
-      (select count(*) from program_members) as openings, (select count(*) from withdrawals) as withdrawals,
+      (select count(*) from program_members) as openings, (select count(*) from payouts) as payouts,
       (select json_agg(p order by id) from programs p) as settings, (select json_agg(c order by id) from commissions c) as commissions,
       (select json_agg(m order by user_id, workspace_id) from workspace_members m) as members,
       (select json_agg(l order by id) from referral_links l) as links, (select json_agg(u order by id) from customers u) as customers`)
@@ -242,7 +242,7 @@ test.each(outsiders)('%s changes nothing of a program', async (_who, token, stat
   const own = posts.filter(
     ([path]) =>
       /^\/(programs\/\d|workspaces)/.test(path) &&
-      !(/\/withdrawals\/|\/payouts(?!\/minimum)/.test(path) && token === sandbox.billingToken),
+      !(/\/payouts\/|\/payout-runs(?!\/minimum)/.test(path) && token === sandbox.billingToken),
   )
   for (const [path, fields] of own) {
     const { status } = await post(path, fields, token)

@@ -312,7 +312,7 @@ test('the audit log says who did what, and leaves out what is not asked for', { 
     readFileSync(await download.path(), 'utf8')
       .trim()
       .split(/\r?\n/),
-  ).toEqual([expect.stringContaining('id,at,who'), expect.stringContaining(',api_key.made,1,server …')])
+  ).toEqual([expect.stringContaining('id,at,who'), expect.stringContaining(',api_key.created,1,server …')])
 })
 
 test(
@@ -471,11 +471,11 @@ const refusedForms: [path: string, field: string, typed: string, button: string]
   ['/programs/1/settings', 'Domain of your site', '99999999999999999999', 'Save'],
   ['/programs/new', 'Program name', 'x'.repeat(81), 'Create program'],
   ['/programs/1/partners', 'Name', 'x'.repeat(81), 'Add the partner'],
-  ['/programs/1/payouts', 'Minimum', '1.234', 'Save'],
+  ['/programs/1/payout-runs', 'Minimum', '1.234', 'Save'],
   ['/workspaces/1/members', 'E-mail', 'nobody', 'Send the invitation'],
   ['/account', 'New address', 'nobody', 'Change the address'],
   ['/partner/links', 'Code', 'two words', 'Create link'],
-  ['/partner/withdrawals', 'Payout address', 'nobody', 'Save the payout address'],
+  ['/partner/payouts', 'Payout address', 'nobody', 'Save the payout address'],
   ['/sign-in', 'E-mail', 'nobody', 'Sign in'],
   ['/forgot-password', 'E-mail', 'nobody', 'Send the link'],
 ]
@@ -678,7 +678,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       ...`
         ?period=90d /events /partners /partners/1 /applications /applications/1 /join-page /join-page/preview
         /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /sales/t1
-        /payouts /withdrawals /notices /deliveries /deliveries/notifications /webhooks /webhooks/1
+        /payouts /payouts /notices /deliveries /deliveries/notifications /webhooks /webhooks/1
         /webhooks/deliveries /webhooks/1/deliveries/1 /test /test/events /test/deliveries /settings /check
       `
         .trim()
@@ -693,9 +693,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
     'partner',
     [
       '',
-      ...'/links /commissions /adjustments /withdrawals /notifications /invitations /applications /sales/1/t1'.split(
-        ' ',
-      ),
+      ...'/links /commissions /adjustments /payouts /notifications /invitations /applications /sales/1/t1'.split(' '),
     ].map((path) => `/partner${path}`),
   ],
 ]
@@ -843,7 +841,7 @@ async function missedByKeyboard(page: Page): Promise<string[]> {
   )
 }
 
-const money = ['/payouts', '/withdrawals']
+const money = ['/payout-runs', '/payouts']
 const analysis = '/events /customers/1 /deliveries /deliveries/notifications /webhooks /webhooks/deliveries'.split(' ')
 const everybody = ['', '/partners', '/partners/1', '/commissions', '/notices', '/settings', '/check']
 const ofWorkspace = ['/members', '/audit']
@@ -870,9 +868,9 @@ const walks: Walk[] = [
     keyboard: '/programs/1/settings',
   },
   { role: 'member', start: '/programs/1', opens: [...everybody, ...analysis], keyboard: '/programs/1' },
-  { role: 'billing', start: '/programs/1', opens: [...everybody, ...money], keyboard: '/programs/1/payouts' },
+  { role: 'billing', start: '/programs/1', opens: [...everybody, ...money], keyboard: '/programs/1/payout-runs' },
   { role: 'member of one program', start: '/', opens: [...everybody, ...analysis], keyboard: '/programs/1/events' },
-  { role: 'partner', start: '/partner', opens: [], keyboard: '/partner/withdrawals' },
+  { role: 'partner', start: '/partner', opens: [], keyboard: '/partner/payouts' },
   { role: 'nobody', start: '/', opens: [], keyboard: '/sign-in' },
 ]
 

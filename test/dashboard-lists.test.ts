@@ -216,7 +216,7 @@ test('a manual commission and a deduction are made on the page of a partner, who
   )
   expect(rows.map(({ amount_cents: cents }) => Number(cents))).toEqual([1250, -300, 1250, 1250])
   const asPartner = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
-  const payouts = await (await fetch(`${stack.baseUrl}/partner/withdrawals.csv`, { headers: asPartner })).text()
+  const payouts = await (await fetch(`${stack.baseUrl}/partner/payouts.csv`, { headers: asPartner })).text()
   expect(payouts).toMatch(/^id,asked,program,status,currency,amount,requested,decided,reference,paid_on,reason\b/)
   for (const path of ['/partner/adjustments', '/partner/adjustments.csv']) {
     const headers = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
@@ -267,7 +267,7 @@ test("a partner's note is the program's: its page shows it, no page of the partn
   expect(shown).toContain('Called twice.\nPrefers &lt;mail&gt;.</textarea>')
   expect(shown).toContain('partner note changed')
   const cookie = `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}`
-  for (const path of ['/partner', '/partner/links', '/partner/commissions', '/partner/withdrawals']) {
+  for (const path of ['/partner', '/partner/links', '/partner/commissions', '/partner/payouts']) {
     const response = await fetch(stack.baseUrl + path, { headers: { cookie } })
     expect([path, response.status, (await response.text()).includes('Called twice')]).toEqual([path, 200, false])
   }
@@ -330,7 +330,7 @@ test('payout runs and who is due are found by the name of a partner', async () =
     [sandbox.programId],
   )
   await stack.sql.query(
-    `insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
+    `insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
     select program_id, id, 'usd', 1, 1, $2 from partners where program_id = $1 and name = 'Zoe'`,
     [sandbox.programId, rows[0]?.id],
   )
@@ -341,7 +341,7 @@ test('payout runs and who is due are found by the name of a partner', async () =
   expect(await runs('?sort=oldest')).toEqual([first, second])
   expect(await runs('?sort=payments')).toEqual([first, second])
   expect(await runs('?q=zo')).toEqual([first])
-  expect(await get(`${base}/payouts?q=nobody`)).toContain('Nobody of that name is due.')
+  expect(await get(`${base}/payout-runs?q=nobody`)).toContain('Nobody of that name is due.')
 })
 
 const eventsPage = `/programs/${listing.programId}/events`
@@ -385,14 +385,14 @@ test("a run's payments and whom it left out turn in pages and are searched, and 
     'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 70) returning id',
     [listing.programId],
   )
-  const run = `/programs/${listing.programId}/payouts/${rows[0]?.id}`
+  const run = `/programs/${listing.programId}/payout-runs/${rows[0]?.id}`
   await stack.sql.query(
     `with partner as (
       insert into partners (program_id, name) select $1, 'Payee ' || lpad(n::text, 3, '0') from generate_series(1, 130) n order by n
       returning id, name
     ),
     paid as (
-      insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
+      insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
       select $1, id, 'usd', 100, 100, $2 from partner where name <= 'Payee 070' order by name
     )
     insert into payout_run_exclusions (program_id, payout_run_id, partner_id, currency, payable_cents, reason)
@@ -519,13 +519,13 @@ test("a customer's timeline goes from the first click to the payout, and is the 
   )
   const [sale] = rows
   await stack.sql.query(
-    `with withdrawal as (
-      insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, status, decided_at, reference, paid_on)
+    `with payout as (
+      insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, decided_at, reference, paid_on)
       select program_id, partner_id, 'eur', 2, 2, 'paid', now(), 'transfer 77', '2026-11-20' from sales where program_id = $1 and id = $2
       returning id)
-    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until, credited_at, paid_at, withdrawal_id)
-    select program_id, 'sale', partner_id, customer_id, s.id, 'eur', 2, '2026-11-10', '2026-11-10', now(), withdrawal.id
-    from sales s, withdrawal where program_id = $1 and s.id = $2`,
+    insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until, credited_at, paid_at, payout_id)
+    select program_id, 'sale', partner_id, customer_id, s.id, 'eur', 2, '2026-11-10', '2026-11-10', now(), payout.id
+    from sales s, payout where program_id = $1 and s.id = $2`,
     [programId, sale?.sale_id],
   )
   await stack.sql.query(
@@ -551,7 +551,7 @@ test("a customer's timeline goes from the first click to the payout, and is the 
     [`customers/${sale?.click_id}`, 'Timeline of the customer'],
     [`partners/${sale?.partner_id}`, 'Partner '],
     [`commissions?q=11`, 'Commission '],
-    [`withdrawals?partner=${sale?.partner_id}&amp;status=paid`, 'Payout '],
+    [`payouts?partner=${sale?.partner_id}&amp;status=paid`, 'Payout '],
   ] as const)
     expect(why).toMatch(new RegExp(`<a href="/programs/${programId}/${address.replace('?', '\\?')}[^"]*">${text}`))
   expect(await get(`/programs/${programId}/commissions`)).toContain(

@@ -63,10 +63,10 @@ test('what waits for svc listen is not called pending, since nothing here is to 
   }
 })
 
-test('a withdrawal of more than there can be is refused as input', async () => {
+test('a payout of more than there can be is refused as input', async () => {
   for (const amount of ['999999999999', '999999999999.99', '9999999999999']) {
     const fields = { balance: `${programId} usd`, amount, request_id: crypto.randomUUID() }
-    const { headers } = await post('/partner/withdrawals', fields, sandbox.partnerToken)
+    const { headers } = await post('/partner/payouts', fields, sandbox.partnerToken)
     expect(refusalIn(headers)).toContain('"amount":"')
   }
 })
@@ -177,7 +177,7 @@ test('1,121 programs that invite somebody cost their pages three database reques
   for (const path of [
     '/partner',
     '/partner/links',
-    '/partner/withdrawals',
+    '/partner/payouts',
     '/partner/commissions',
     '/partner/notifications',
   ]) {
@@ -279,9 +279,9 @@ test.each([
   ['0', 'Enter an amount above zero. Up to ¥1,050 is available.'],
   ['all', 'Enter an amount in digits. Up to ¥1,050 is available.'],
   ['1051', 'Only ¥1,050 is available now. Request that or less.'],
-])('a withdrawal of %s yen of 1,050 says which rule it breaks', async (amount, said) => {
+])('a payout of %s yen of 1,050 says which rule it breaks', async (amount, said) => {
   const fields = { balance: `${yen.programId} jpy`, amount, request_id: crypto.randomUUID() }
-  const { headers } = await post('/partner/withdrawals', fields, yen.partnerToken)
+  const { headers } = await post('/partner/payouts', fields, yen.partnerToken)
   expect(refusalIn(headers)).toContain(said)
 })
 
@@ -301,37 +301,33 @@ test.each([
 })
 
 test.each([
-  ['withdrawals/1/pay', '9999-12-31', {}],
-  ['withdrawals/1/pay', '0026-11-20', {}],
   ['payouts/1/pay', '9999-12-31', {}],
-  ['payouts/by-hand', '9999-12-31', { partner_id: '1', currency: 'jpy', request_id: crypto.randomUUID() }],
+  ['payouts/1/pay', '0026-11-20', {}],
+  ['payout-runs/1/pay', '9999-12-31', {}],
+  ['payout-runs/by-hand', '9999-12-31', { partner_id: '1', currency: 'jpy', request_id: crypto.randomUUID() }],
 ])('%s takes no transfer of %s', async (path, day, fields) => {
   const transfer = { ...fields, amount_cents: '1', reference: 'transfer-1', paid_on: day }
   const { headers } = await post(`/programs/${yen.programId}/${path}`, transfer, yen.dashboardToken)
   expect(refusalIn(headers)).toContain('Enter the day on which the money left, with four digits of the year: today or')
 })
 
-test('a withdrawal of no amount is of all that is available, and then nothing is', async () => {
+test('a payout of no amount is of all that is available, and then nothing is', async () => {
   // The name, written from right to left, would turn the amount around.
-  expect((await get('/partner/withdrawals', yen.partnerToken)).text).toContain('\u2068מתנות\u2069: ¥1,050 available')
+  expect((await get('/partner/payouts', yen.partnerToken)).text).toContain('\u2068מתנות\u2069: ¥1,050 available')
   const fields = { balance: `${yen.programId} jpy`, amount: '' }
-  await post('/partner/withdrawals', { ...fields, request_id: crypto.randomUUID() }, yen.partnerToken)
-  expect((await get('/partner/withdrawals', yen.partnerToken)).text).toContain('¥1,050</strong>')
-  const { headers } = await post(
-    '/partner/withdrawals',
-    { ...fields, request_id: crypto.randomUUID() },
-    yen.partnerToken,
-  )
+  await post('/partner/payouts', { ...fields, request_id: crypto.randomUUID() }, yen.partnerToken)
+  expect((await get('/partner/payouts', yen.partnerToken)).text).toContain('¥1,050</strong>')
+  const { headers } = await post('/partner/payouts', { ...fields, request_id: crypto.randomUUID() }, yen.partnerToken)
   expect(refusalIn(headers)).toContain('Nothing is available in JPY now.')
 
   // Two people transfer it: the second one is told.
-  const { rows } = await stack.sql.query<{ id: string }>('select id from withdrawals where program_id = $1', [
+  const { rows } = await stack.sql.query<{ id: string }>('select id from payouts where program_id = $1', [
     yen.programId,
   ])
   const said: string[] = []
   for (const reference of ['transfer-1', 'transfer-2', 'transfer-1']) {
     const transfer = { amount_cents: '1050', reference, paid_on: '2026-11-20' }
-    const path = `/programs/${yen.programId}/withdrawals/${rows[0]?.id}/pay`
+    const path = `/programs/${yen.programId}/payouts/${rows[0]?.id}/pay`
     const paid = await post(path, transfer, yen.dashboardToken)
     said.push(decodeURIComponent(paid.headers.get('set-cookie') ?? ''))
   }

@@ -223,8 +223,8 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
       named_program_id: null,
       existing_click_id: null,
     }
-    const stem = known.slice(0, -String(programId).length)
-    const taken = call('track_click', { aff, ...event, ...none, stem, at: new Date(), event_id: 1 })
+    const click_id_prefix = known.slice(0, -String(programId).length)
+    const taken = call('track_click', { aff, ...event, ...none, click_id_prefix, at: new Date(), event_id: 1 })
     const before = record(20)
     const [refused, violating, again, ...rest] = await Promise.allSettled([
       recordClick(db, clickOn('nobody'), null),

@@ -5,7 +5,7 @@ import { findDifferences } from '../lib/commands/audit.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
-import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { inviteMember } from '../lib/programs/invitations.ts'
 import { invitePartner } from '../lib/programs/partner-invitations.ts'
 import { addPartner, updatePartner } from '../lib/programs/partners.ts'
@@ -75,12 +75,12 @@ async function credit({ programId }: Sandbox) {
 }
 
 async function ask({ programId, partnerId }: Sandbox) {
-  const withdrawal = { programId, partnerId, currency: 'usd', amountCents: 2000, requestId: crypto.randomUUID() }
-  return await askWithdrawal(db, withdrawal)
+  const payout = { programId, partnerId, currency: 'usd', amountCents: 2000, requestId: crypto.randomUUID() }
+  return await askPayout(db, payout)
 }
 
 async function pay(program: Sandbox) {
-  await payWithdrawal(db, program.programId, await ask(program), 2000, {
+  await payPayout(db, program.programId, await ask(program), 2000, {
     reference: 'T1',
     paid_on: new Date('2026-11-20'),
   })
@@ -120,7 +120,7 @@ const unsettled: [what: string, arrange: (program: Sandbox) => Promise<unknown>]
     },
   ],
   [
-    'an open withdrawal',
+    'an open payout',
     async (program) => {
       await sell(program)
       await credit(program)
@@ -173,7 +173,7 @@ test('of a deleted workspace nothing can be reached, and what was paid stays in 
   const money = () =>
     one(
       `select (select jsonb_agg(s) from sales s where program_id = $1) as sales,
-        (select jsonb_agg(w) from withdrawals w where program_id = $1) as withdrawals,
+        (select jsonb_agg(w) from payouts w where program_id = $1) as payouts,
         (select jsonb_agg(e) from balance_entries e where program_id = $1) as entries`,
       [programId],
     )
@@ -217,7 +217,7 @@ test('of a deleted workspace nothing can be reached, and what was paid stays in 
 
   expect(await money()).toEqual(before)
   expect(await findDifferences(sql, programId)).toEqual([])
-  expect((await page('GET', '/partner/withdrawals', partner.token)).text).toContain('T1')
+  expect((await page('GET', '/partner/payouts', partner.token)).text).toContain('T1')
   const entry = await one(`select user_id from audit_log where workspace_id = $1 and action = 'workspace.deleted'`, [
     workspaceId,
   ])
@@ -244,9 +244,7 @@ test('an erased partner leaves their sums without themselves, and what their cus
   const asker = await makeProgram()
   const asked = await addPartner(db, { programId: asker.programId, name: 'P', email: partner.email, code: null })
   await invitePartner(db, { programId: asker.programId, partnerId: asked.partnerId, invitedBy: asker.owner.userId })
-  await sql.query(`update withdrawals set payout_address = 'petra-payout@example.com' where program_id = $1`, [
-    programId,
-  ])
+  await sql.query(`update payouts set payout_address = 'petra-payout@example.com' where program_id = $1`, [programId])
   await sql.query(
     `update partners set external_id = $2, note = 'hard to reach', metadata = '{"nick": "pet"}' where id = $1`,
     [partnerId, partner.email],
@@ -285,7 +283,7 @@ test('an erased partner leaves their sums without themselves, and what their cus
     'sessions',
     'accounts',
     'partner_profiles',
-    'withdrawals',
+    'payouts',
     'partner_invitations',
     'idempotency_keys',
     'outbox',

@@ -207,7 +207,7 @@ test('messages that come three times, shuffled, to four consumers at once are to
   await expectAllTold()
 })
 
-test('a message that nobody can handle goes to the dead letters after five tries, and holds up no other', async () => {
+test('a message that nobody can handle goes to the dead letters after five attempts, and holds up no other', async () => {
   const strange = ['not JSON', '{"program_id": 1}', JSON.stringify({ program_id: programId, outbox_id: 9_999_999 })]
   const Entries = strange.map((MessageBody, index) => ({ Id: String(index), MessageBody }))
   await client.send(new SendMessageBatchCommand({ QueueUrl: queue.url, Entries }))
@@ -240,7 +240,7 @@ test('dead letters can be sent back when the cause is mended', async () => {
   expect(queue.deadLetters()).toEqual([])
   expect(await drainQueue(db, client, queue.url, soon())).toBe(1)
   // What still cannot be handled ends there again.
-  for (let tries = 0; tries < 5; tries++) {
+  for (let attempt_count = 0; attempt_count < 5; attempt_count++) {
     await letVisibilityEnd()
     await drainQueue(db, client, queue.url, soon())
   }

@@ -82,7 +82,7 @@ await sql.query(
     insert into balances (program_id, partner_id, currency, balance_cents, entry_count)
     select program_id, partner_id, currency, amount_cents, 1 from credited
   )
-  insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents)
+  insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents)
   select program_id, partner_id, currency, amount_cents, amount_cents from credited`,
   [programId],
 )

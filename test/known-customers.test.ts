@@ -15,7 +15,7 @@ const client = openStripe(env)
 
 const turnOn = (shop: Shop) => attributeKnownCustomers(db, shop.programId)
 const applyAll = ({ account: accountId }: Shop) => applyParkedEvents(db, client, { limit: 100, accountId })
-const leftOut = (shop: Shop) => countLeftOut(db, shop.programId)
+const excluded = (shop: Shop) => countLeftOut(db, shop.programId)
 
 /** A subscription's session, with metadata, and what comes of the same customer or subscription without any. */
 const known = (shop: Shop) => send(shop, 'checkout.session.completed', firstPayment(shop))
@@ -63,18 +63,18 @@ test.each<[what: string, tell: (shop: TestShop) => Promise<{ body: { outcome?: s
     await known(on)
     expect((await tell(on)).body.outcome).toBe('recorded')
     expect(await othersOf(on)).toEqual(earned(on))
-    expect(await leftOut(on)).toBe(0)
+    expect(await excluded(on)).toBe(0)
 
     const off = await shopWith(false)
     await known(off)
     expect((await tell(off)).body.outcome).toBe('ignored')
     expect(await othersOf(off)).toEqual([])
-    expect(await leftOut(off)).toBe(1)
+    expect(await excluded(off)).toBe(1)
     await turnOn(off)
     await applyAll(off)
     await applyAll(off)
     expect(await othersOf(off)).toEqual(earned(off))
-    expect(await leftOut(off)).toBe(0)
+    expect(await excluded(off)).toBe(0)
   },
 )
 
@@ -91,7 +91,7 @@ test.each<[what: string, tell: (shop: TestShop) => Promise<unknown>]>([
     await tell(shop)
     await applyAll(shop)
     expect(await othersOf(shop)).toEqual([])
-    expect(await leftOut(shop)).toBe(0)
+    expect(await excluded(shop)).toBe(0)
   }
 })
 
@@ -100,11 +100,11 @@ test.each([true, false])(
   async (isOn) => {
     const shop = await shopWith(isOn)
     expect((await renewal(shop)).body.outcome).toBe('ignored')
-    expect(await leftOut(shop)).toBe(0)
+    expect(await excluded(shop)).toBe(0)
     await known(shop)
     await applyAll(shop)
     expect(await othersOf(shop)).toEqual(isOn ? earned(shop) : [])
-    expect(await leftOut(shop)).toBe(isOn ? 0 : 1)
+    expect(await excluded(shop)).toBe(isOn ? 0 : 1)
   },
 )
 
@@ -156,7 +156,7 @@ test('turning it on, replaying and being told at once leave each payment once', 
       expect(sales.toSorted((a, b) => String(a.id).localeCompare(String(b.id)))).toEqual(
         ids.flatMap((id) => earned(shop, id)),
       )
-      expect(await leftOut(shop)).toBe(0)
+      expect(await excluded(shop)).toBe(0)
       expect(
         await rows(
           `select 1 from processor_events where waits_for is not null and account_id = (select processor_account_id from programs where id = $1)`,
@@ -193,7 +193,7 @@ test('an invoice and the intent that paid it count as one payment left out', asy
     metadata: {},
   })
   await renewal(shop)
-  expect(await leftOut(shop)).toBe(1)
+  expect(await excluded(shop)).toBe(1)
   await turnOn(shop)
   await applyAll(shop)
   expect(await othersOf(shop)).toMatchObject([{ commission: 2000 }])

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { listOutbox } from '../lib/notifications/outbox-list.ts'
 import { commissionSorts, listCommissions } from '../lib/money/commission-list.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
-import { askWithdrawal, listWithdrawals, withdrawalSorts } from '../lib/money/withdrawals.ts'
+import { askPayout, listPayouts, payoutSorts } from '../lib/money/payouts.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
@@ -52,12 +52,12 @@ interface Item {
   id: number | string
 }
 
-// Eleven sales and withdrawals of two partners, with amounts that repeat.
+// Eleven sales and payouts of two partners, with amounts that repeat.
 const ledger = await createLedgerProgram(sql, db)
 for (let n = 0; n < 11; n++) {
   const { commissionId } = await ledger.soldBy(n % 2, 5000 + (n % 3) * 100)
   await approveCommissions(db, ledger.programId, [commissionId])
-  await askWithdrawal(db, {
+  await askPayout(db, {
     programId: ledger.programId,
     partnerId: ledger.partnerIds[n % 2] ?? 0,
     currency: 'usd',
@@ -82,10 +82,10 @@ const lists: Row[] = [
     11,
     (part) => listCommissions(db, ledger, { ...part, sort }),
   ]),
-  ...withdrawalSorts.map((sort): Row => [
-    `withdrawals of a program by ${sort}`,
+  ...payoutSorts.map((sort): Row => [
+    `payouts of a program by ${sort}`,
     11,
-    (part) => listWithdrawals(db, ledger, { ...part, sort }),
+    (part) => listPayouts(db, ledger, { ...part, sort }),
   ]),
   ["an advertiser's notifications", 11, (part) => listNotifications(db, { programId }, userId, part)],
   ["a partner's notifications", 11, (part) => listNotifications(db, partner, userId, part)],
@@ -155,8 +155,8 @@ const orders: [what: string, read: () => Promise<unknown[]>, ordered: unknown[]]
     Array.from({ length: 5 }, () => expect.objectContaining({ partner_id: ledger.partnerIds[1] })),
   ],
   [
-    'withdrawals by a reference that nobody has',
-    async () => await listWithdrawals(db, ledger, { limit: 11, search: 'a%' }),
+    'payouts by a reference that nobody has',
+    async () => await listPayouts(db, ledger, { limit: 11, search: 'a%' }),
     [],
   ],
 ]

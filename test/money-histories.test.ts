@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
-import { makeAdjustment } from '../lib/money/adjustments.ts'
+import { createAdjustment } from '../lib/money/adjustments.ts'
 import {
   approveCommissions,
   approveDueCommissions,
@@ -11,8 +11,8 @@ import {
 } from '../lib/money/commissions.ts'
 import { ApiError } from '../lib/errors.ts'
 import { exportPayments } from '../lib/money/payout-files.ts'
-import { makePayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
-import { askWithdrawal, cancelWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
+import { createPayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
+import { askPayout, cancelPayout, payPayout, refusePayout } from '../lib/money/payouts.ts'
 import { decideReviews } from '../lib/money/reviews.ts'
 import { apply, approveApplications, listApplications } from '../lib/programs/applications.ts'
 import { saveRules } from '../lib/programs/commission-rules.ts'
@@ -117,7 +117,7 @@ async function answerOf(call: Promise<object | void>): Promise<object> {
   }
 }
 
-/** A payment that left: which withdrawal, to whom in what currency, in minor units. */
+/** A payment that left: which payout, to whom in what currency, in minor units. */
 interface Payment {
   id: number
   to: string
@@ -186,7 +186,7 @@ class World {
         .map((line) => {
           const [reference = '', partner = '', , amount = '', currency = ''] = line.split(',')
           const to = `${partner.replace('Partner ', '')} ${currency.toLowerCase()}`
-          return { id: Number(reference.replace('withdrawal-', '')), to, amount: Number(amount.replace('.', '')) }
+          return { id: Number(reference.replace('payout-', '')), to, amount: Number(amount.replace('.', '')) }
         })
     } catch (error) {
       if (error instanceof ApiError && error.code === 'not_found') return []
@@ -205,7 +205,7 @@ class World {
   async expectPaidWhatWasTransferred(): Promise<void> {
     const { rows } = await pool.query<{ reference: string; payments: Payment[] }>(
       `select w.reference, json_agg(json_build_object('id', w.id, 'amount', -e.amount_cents) order by w.id) as payments
-      from withdrawals w join balance_entries e on e.program_id = w.program_id and e.withdrawal_id = w.id
+      from payouts w join balance_entries e on e.program_id = w.program_id and e.payout_id = w.id
       where w.program_id = $1 group by w.reference`,
       [this.program.programId],
     )
@@ -366,8 +366,8 @@ class World {
         const adjustment = { partnerId, currency, amountCents: step.amount, note: 'By hand' }
         const requestId = randomUUID()
         const [made, again] = [
-          await makeAdjustment(db, programId, adjustment, requestId, []),
-          await makeAdjustment(db, programId, adjustment, requestId, []),
+          await createAdjustment(db, programId, adjustment, requestId, []),
+          await createAdjustment(db, programId, adjustment, requestId, []),
         ]
         model.adjust(partner, currency, step.amount)
         return { answer: { again: again.id }, expected: { again: made.id } }
@@ -377,47 +377,47 @@ class World {
         const available = model.available(partner, currency)
         const amountCents = Math.max(Math.floor((Math.max(available, 0) * step.percent) / 100), 1)
         const ask = { programId, partnerId: program.partnerIds[partner] ?? 0, currency, amountCents }
-        const answer = await answerOf(askWithdrawal(db, { ...ask, requestId: randomUUID() }).then((id) => ({ id })))
+        const answer = await answerOf(askPayout(db, { ...ask, requestId: randomUUID() }).then((id) => ({ id })))
         if (amountCents > available) return { answer, expected: { error: 'conflict' } }
         const id = 'id' in answer ? Number(answer.id) : 0
-        model.withdrawals.push({ id, partner, currency, amount: amountCents, status: 'requested' })
+        model.payouts.push({ id, partner, currency, amount: amountCents, status: 'requested' })
         return { answer, expected: { id: expect.any(Number) } }
       }
       case 'pay': {
-        const withdrawal = choose(model.withdrawals, step.pick)
-        if (!withdrawal) return nothing
-        const { id, amount } = withdrawal
+        const payout = choose(model.payouts, step.pick)
+        if (!payout) return nothing
+        const { id, amount } = payout
         const reference = this.transfer([{ id, to: '', amount }])
         const answer = await answerOf(
-          payWithdrawal(db, programId, id, amount, { ...transfer, reference }).then(() => undefined),
+          payPayout(db, programId, id, amount, { ...transfer, reference }).then(() => undefined),
         )
-        return { answer, expected: model.pay(withdrawal) }
+        return { answer, expected: model.pay(payout) }
       }
       case 'refuse': {
-        const withdrawal = choose(model.withdrawals, step.pick)
-        if (!withdrawal) return nothing
+        const payout = choose(model.payouts, step.pick)
+        if (!payout) return nothing
         const answer = await answerOf(
-          refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing').then(() => undefined),
+          refusePayout(db, programId, payout.id, 'Details are missing').then(() => undefined),
         )
-        return { answer, expected: model.refuse(withdrawal) }
+        return { answer, expected: model.refuse(payout) }
       }
       case 'cancel': {
-        const withdrawal = choose(model.withdrawals, step.pick)
-        if (!withdrawal) return nothing
-        const partnerId = program.partnerIds[withdrawal.partner] ?? 0
-        const answer = await answerOf(cancelWithdrawal(db, programId, partnerId, withdrawal.id))
-        return { answer, expected: model.cancel(withdrawal) }
+        const payout = choose(model.payouts, step.pick)
+        if (!payout) return nothing
+        const partnerId = program.partnerIds[payout.partner] ?? 0
+        const answer = await answerOf(cancelPayout(db, programId, partnerId, payout.id))
+        return { answer, expected: model.cancel(payout) }
       }
       case 'run': {
         const due = model.payable().map(({ partner, currency, amount }) => ({ to: `${partner} ${currency}`, amount }))
-        const run = await makePayoutRun(db, programId, randomUUID())
+        const run = await createPayoutRun(db, programId, randomUUID())
         if (run === null) return { answer: due, expected: [] }
-        const again = await makePayoutRun(db, programId, randomUUID())
+        const again = await createPayoutRun(db, programId, randomUUID())
         this.runs.push(run)
         const file = await this.file(run)
         for (const { id, to, amount } of file) {
           const [partner, currency = ''] = to.split(' ')
-          model.withdrawals.push({ id, partner: Number(partner), currency, amount, status: 'requested', run })
+          model.payouts.push({ id, partner: Number(partner), currency, amount, status: 'requested', run })
         }
         return { answer: { file, again }, expected: { file: due, again: null } }
       }
@@ -445,14 +445,12 @@ class World {
           payByHand(db, { ...payment, requestId: randomUUID() }, { ...transfer, reference }).then(() => undefined),
         )
         if ('error' in answer) return { answer, expected: { error: available > 0 ? 'nothing' : 'conflict' } }
-        const { rows } = await pool.query<{ id: string }>('select id from withdrawals where reference = $1', [
-          reference,
-        ])
+        const { rows } = await pool.query<{ id: string }>('select id from payouts where reference = $1', [reference])
         const id = Number(rows[0]?.id)
         this.transfers.set(reference, [{ id, to: `${partner} ${currency}`, amount }])
-        const withdrawal = { id, partner, currency, amount, status: 'requested' as const }
-        model.withdrawals.push(withdrawal)
-        return { answer, expected: model.pay(withdrawal) }
+        const payout = { id, partner, currency, amount, status: 'requested' as const }
+        model.payouts.push(payout)
+        return { answer, expected: model.pay(payout) }
       }
     }
     return nothing

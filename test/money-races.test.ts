@@ -4,7 +4,7 @@ import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { readBalances } from '../lib/money/balances.ts'
-import { makeAdjustment } from '../lib/money/adjustments.ts'
+import { createAdjustment } from '../lib/money/adjustments.ts'
 import {
   approveCommissions,
   approveDueCommissions,
@@ -13,7 +13,7 @@ import {
 } from '../lib/money/commissions.ts'
 import { ApiError } from '../lib/errors.ts'
 import { refundSale } from '../lib/money/refunds.ts'
-import { askWithdrawal, payWithdrawal, refuseWithdrawal } from '../lib/money/withdrawals.ts'
+import { askPayout, payPayout, refusePayout } from '../lib/money/payouts.ts'
 import { createLedgerProgram, type LedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -28,7 +28,7 @@ async function createCredited(): Promise<{ program: LedgerProgram; sale: { id: s
 }
 
 const ask = ({ programId, partnerIds }: LedgerProgram, amountCents: number, requestId: string = randomUUID()) =>
-  askWithdrawal(db, { programId, partnerId: partnerIds[0] ?? 0, currency: 'usd', amountCents, requestId })
+  askPayout(db, { programId, partnerId: partnerIds[0] ?? 0, currency: 'usd', amountCents, requestId })
 
 async function balanceOf({ programId, partnerIds }: LedgerProgram) {
   const [usd] = await readBalances(db, programId, partnerIds[0] ?? 0)
@@ -55,7 +55,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
       const { program } = await createCredited()
       const requestId = randomUUID()
       const deduct = (request: string, externalId?: string) =>
-        makeAdjustment(
+        createAdjustment(
           db,
           program.programId,
           { partnerId: program.partnerIds[0] ?? 0, amountCents: -150, note: 'Paid twice', externalId },
@@ -202,7 +202,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'two of ten withdrawals of 40% fit into a balance',
+    name: 'two of ten payouts of 40% fit into a balance',
     run: async () => {
       const { program } = await createCredited()
       const outcomes = await times(10, () => ask(program, 400))
@@ -213,7 +213,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'a withdrawal that is asked for ten times by one request is one',
+    name: 'a payout that is asked for ten times by one request is one',
     run: async () => {
       const { program } = await createCredited()
       const requestId = randomUUID()
@@ -225,11 +225,11 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'ten payments of a withdrawal pay once',
+    name: 'ten payments of a payout pay once',
     run: async () => {
       const { program } = await createCredited()
       const id = await ask(program, 400)
-      const outcomes = await times(10, () => payWithdrawal(db, program.programId, id, 400, transfer))
+      const outcomes = await times(10, () => payPayout(db, program.programId, id, 400, transfer))
       expect(fulfilled(outcomes)).toBe(10)
       expect(await balanceOf(program)).toMatchObject({ balance_cents: 600, paid_cents: 400, requested_cents: 0 })
       return program
@@ -242,8 +242,8 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
       const id = await ask(program, 400)
       const outcomes = await times(2, (index) =>
         index === 0
-          ? payWithdrawal(db, program.programId, id, 400, transfer)
-          : refuseWithdrawal(db, program.programId, id, 'Details are missing'),
+          ? payPayout(db, program.programId, id, 400, transfer)
+          : refusePayout(db, program.programId, id, 'Details are missing'),
       )
       expect(fulfilled(outcomes)).toBe(1)
       expectOnlyConflicts(outcomes)
@@ -251,12 +251,12 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'withdrawals that are asked for and paid while refunds come never exceed the balance',
+    name: 'payouts that are asked for and paid while refunds come never exceed the balance',
     run: async () => {
       const { program, sale } = await createCredited()
       const outcomes = await times(24, async (index) => {
         if (index % 3 === 0) await program.refund(sale.id, 600, `refund-${index}`)
-        else await payWithdrawal(db, program.programId, await ask(program, 150), 150, transfer)
+        else await payPayout(db, program.programId, await ask(program, 150), 150, transfer)
       })
       expectOnlyConflicts(outcomes)
       return program
@@ -301,7 +301,7 @@ const verbs: { name: string; run: (lose: () => void) => Promise<{ program: Ledge
     },
   },
   {
-    name: 'a withdrawal',
+    name: 'a payout',
     run: async (lose) => {
       const { program } = await createCredited()
       lose()
@@ -316,7 +316,7 @@ const verbs: { name: string; run: (lose: () => void) => Promise<{ program: Ledge
       const { program } = await createCredited()
       const id = await ask(program, 1000)
       lose()
-      await payWithdrawal(db, program.programId, id, 1000, transfer)
+      await payPayout(db, program.programId, id, 1000, transfer)
       return { program, balance: 0 }
     },
   },
@@ -326,7 +326,7 @@ const verbs: { name: string; run: (lose: () => void) => Promise<{ program: Ledge
       const { program } = await createCredited()
       const id = await ask(program, 1000)
       lose()
-      await refuseWithdrawal(db, program.programId, id, 'Details are missing')
+      await refusePayout(db, program.programId, id, 'Details are missing')
       expect(await balanceOf(program)).toMatchObject({ available_cents: 1000 })
       return { program, balance: 1000 }
     },
@@ -351,7 +351,7 @@ test('a payment marks what it pays from the oldest on, and a reversal after it w
     await program.soldBy(0, 1000),
   ]
   for (const { commissionId } of [oldest, middle, newest]) await approveCommissions(db, programId, [commissionId])
-  await payWithdrawal(db, programId, await ask(program, 250), 250, transfer)
+  await payPayout(db, programId, await ask(program, 250), 250, transfer)
   const statuses = async () => {
     const { rows } = await sql.query<{ status: string }>(
       'select status from commissions where program_id = $1 order by id',
@@ -370,30 +370,30 @@ test('a payment marks what it pays from the oldest on, and a reversal after it w
   expect(told).toEqual([
     { kind: 'paid_commission_reversed', audience: 'advertiser', cents: '100' },
     { kind: 'commission_refunded', audience: 'partner', cents: '100' },
-    { kind: 'withdrawal_paid', audience: 'partner', cents: '250' },
+    { kind: 'payout_paid', audience: 'partner', cents: '250' },
   ])
-  await payWithdrawal(db, programId, await ask(program, 250), 250, transfer)
+  await payPayout(db, programId, await ask(program, 250), 250, transfer)
   expect(await statuses()).toEqual(['refunded', 'paid', 'paid'])
   expect(await findDifferences(sql, programId)).toEqual([])
 })
 
-test('a reversal takes what no longer fits from the newest open withdrawals, and a reduced one is not paid by its old amount', async () => {
+test('a reversal takes what no longer fits from the newest open payouts, and a reduced one is not paid by its old amount', async () => {
   const { program, sale } = await createCredited()
   const { programId } = program
   const [older, newer] = [await ask(program, 500), await ask(program, 400)]
   await program.refund(sale.id, 3500)
   const { rows } = await sql.query(
-    'select id::int, status, amount_cents::int as cents from withdrawals where program_id = $1 order by id',
+    'select id::int, status, amount_cents::int as cents from payouts where program_id = $1 order by id',
     [programId],
   )
   expect(rows).toEqual([
     { id: older, status: 'requested', cents: 300 },
     { id: newer, status: 'cancelled', cents: 0 },
   ])
-  const error = await payWithdrawal(db, programId, older, 500, transfer).catch((refusal: unknown) => refusal)
+  const error = await payPayout(db, programId, older, 500, transfer).catch((refusal: unknown) => refusal)
   expect(error).toBeInstanceOf(ApiError)
   expect(error).toMatchObject({ code: 'conflict', message: expect.stringContaining('$3.00') })
-  await payWithdrawal(db, programId, older, 300, transfer)
+  await payPayout(db, programId, older, 300, transfer)
   await program.refund(sale.id, null)
   expect(await balanceOf(program)).toMatchObject({ balance_cents: -300, available_cents: 0, paid_cents: 300 })
   expect(await findDifferences(sql, programId)).toEqual([])
@@ -405,8 +405,8 @@ test("a program's verbs do not reach another program", async () => {
   expect(await approveCommissions(db, stranger.programId, [sale.commissionId])).toBe(0)
   const refused = await Promise.allSettled([
     rejectCommission(db, stranger.programId, sale.commissionId, 'Not mine'),
-    payWithdrawal(db, stranger.programId, id, 100, transfer),
-    refuseWithdrawal(db, stranger.programId, id, 'Not mine'),
+    payPayout(db, stranger.programId, id, 100, transfer),
+    refusePayout(db, stranger.programId, id, 'Not mine'),
   ])
   expect(refused).toEqual(
     refused.map(() => ({ status: 'rejected', reason: expect.objectContaining({ code: 'not_found' }) })),

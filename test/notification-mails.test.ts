@@ -79,12 +79,12 @@ test('each kind of notification is of a topic of those who are told of it', asyn
   const { rows } = await sql.query<{ audience: 'partner' | 'advertiser'; topic: (typeof mailTopics)[number] }>(
     `select distinct audience, mail_topic_of(kind) as topic from (values
       ('commission_earned', 'partner'), ('commission_reversed', 'partner'), ('commission_refunded', 'partner'), ('commission_corrected', 'partner'),
-      ('withdrawal_reduced', 'partner'), ('withdrawal_paid', 'partner'), ('withdrawal_refused', 'partner'), ('payout_due', 'advertiser'),
+      ('payout_reduced', 'partner'), ('payout_paid', 'partner'), ('payout_refused', 'partner'), ('payout_due', 'advertiser'),
       ('application_received', 'advertiser'), ('adjustment_added', 'partner'), ('adjustment_deducted', 'partner'),
       ('commission_flagged', 'advertiser'),
       ('paid_commission_reversed', 'advertiser'), ('dispute_reinstated', 'advertiser'), ('balance_negative', 'advertiser'),
       ('refund_not_converted', 'advertiser'), ('payment_ignored', 'advertiser'), ('processor_disconnected', 'advertiser'),
-      ('webhook_turned_off', 'advertiser')) told (kind, audience)`,
+      ('webhook_disabled', 'advertiser')) told (kind, audience)`,
   )
   for (const { audience, topic } of rows) expect([topic, topicWords[topic].reader]).toEqual([topic, audience])
   const { rows: kinds } = await sql.query<{ definition: string }>(
@@ -94,7 +94,7 @@ test('each kind of notification is of a topic of those who are told of it', asyn
 })
 
 test('a partner is mailed at once that they were paid, once, however often it is told and by however many it is sent', async () => {
-  const message = await tell('withdrawal_paid', 'partner')
+  const message = await tell('payout_paid', 'partner')
   await Promise.all(Array.from({ length: 4 }, () => writeNotifications(db, [message])))
   await Promise.all(Array.from({ length: 6 }, send))
   expect(recipients()).toEqual([partner.email])
@@ -112,7 +112,7 @@ test.each([
   ['Whose address is this?', 'Reason: Whose address is this?'],
 ])('a reason typed as %s ends as a sentence does', (reason, told) => {
   const payload = { amount_cents: 1234, currency: 'usd', reason }
-  const text = textOf({ kind: 'withdrawal_refused', payload, partner_name: null })
+  const text = textOf({ kind: 'payout_refused', payload, partner_name: null })
   expect(text.slice(-told.length - 1)).toBe(` ${told}`)
 })
 
@@ -145,7 +145,7 @@ test.each(['<b>shop</b>', '"><script>alert(1)</script>', 'Tom & Jerry'])(
   'a program called %s stands in a mail as text',
   async (name) => {
     await sql.query('update programs set name = $2 where id = $1', [program.programId, name])
-    await tell('withdrawal_paid', 'partner')
+    await tell('payout_paid', 'partner')
     await send()
     await sql.query("update programs set name = 'Ledger' where id = $1", [program.programId])
     expect(mailApi.mails[0]?.html).not.toContain(name)
@@ -153,10 +153,10 @@ test.each(['<b>shop</b>', '"><script>alert(1)</script>', 'Tom & Jerry'])(
   },
 )
 
-test('a mail that the mail API does not take is sent again with the same key, later each time, and given up after ten tries', async () => {
+test('a mail that the mail API does not take is sent again with the same key, later each time, and given up after ten attempts', async () => {
   mailApi.status = 503
-  await tell('withdrawal_paid', 'partner')
-  for (let tries = 1; tries <= 12; tries++) {
+  await tell('payout_paid', 'partner')
+  for (let attempt_count = 1; attempt_count <= 12; attempt_count++) {
     await send()
     expect(await send()).toBe(0)
     await pass('1 day')
@@ -168,10 +168,10 @@ test('a mail that the mail API does not take is sent again with the same key, la
 
 test('what is told while a mail is tried again goes in another mail', async () => {
   mailApi.status = 503
-  await tell('withdrawal_paid', 'partner')
+  await tell('payout_paid', 'partner')
   await send()
   mailApi.status = 200
-  await tell('withdrawal_refused', 'partner')
+  await tell('payout_refused', 'partner')
   await pass('1 hour')
   await send()
   const texts = mailApi.mails.map(({ text }) => text)
@@ -207,12 +207,12 @@ test('members whose role reads notifications are mailed, and nobody else', async
   ])
   await sql.query('update workspace_members set removed_at = now() where user_id = $1', [removed.userId])
   await sql.query('update users set email_verified = false where id = $1', [unverified.userId])
-  await tell('webhook_turned_off', 'advertiser')
+  await tell('webhook_disabled', 'advertiser')
   await sql.query(
     'update workspaces w set requires_two_factor = true from programs p where p.workspace_id = w.id and p.id = $1',
     [other.programId],
   )
-  await tell('webhook_turned_off', 'advertiser', other)
+  await tell('webhook_disabled', 'advertiser', other)
   await send()
   expect(recipients()).toEqual(told.map(({ email }) => email).toSorted())
   for (const one of [guest, removed, unverified, locked, partner]) expect(mailApi.to(one.email)).toBeUndefined()
@@ -269,7 +269,7 @@ test('the account page saves what a partner is mailed about, and asks about noth
 })
 
 test.each([
-  ['partner', 'withdrawal_paid'],
+  ['partner', 'payout_paid'],
   ['advertiser', 'payout_due'],
 ] as const)('every address in a mail to a %s is a page that they can open', async (audience, kind) => {
   const reader = audience === 'partner' ? partner : await member('owner')
@@ -285,7 +285,7 @@ test.each([
 })
 
 test('a mail is stopped with one click of the mail program, without a session; opening its link stops nothing', async () => {
-  await tell('withdrawal_paid', 'partner')
+  await tell('payout_paid', 'partner')
   await send()
   const link = mailApi.mails[0]?.headers?.['List-Unsubscribe']?.slice(1, -1).replace(env.BASE_URL, '') ?? ''
   const asked = await page(link)
@@ -330,14 +330,14 @@ test.each([
 ] as const)('%s with %j stops mail to the address: %s', async (type, data, stops) => {
   const to = ['no\0body@example.com', '\ud800@example.com', partner.email.toUpperCase(), 'nobody@example.com']
   expect((await mailEvent(type, { to, ...data })).status).toBe(200)
-  await tell('withdrawal_paid', 'partner')
+  await tell('payout_paid', 'partner')
   await send()
   expect(recipients()).toEqual(stops ? [] : [partner.email])
   expect((await sql.query("select from refused_addresses where email = 'nobody@example.com'")).rowCount).toBe(0)
   if (!stops) return
   expect(await (await page('/account/mail', { as: partner })).text()).toContain('Mail me again')
   await page('/account/mail/retry', { as: partner, fields: {} })
-  await tell('withdrawal_paid', 'partner')
+  await tell('payout_paid', 'partner')
   await send()
   expect(recipients()).toEqual([partner.email])
 })
@@ -368,7 +368,7 @@ test('a partner who wants to is told of each commission at once, by the call tha
 })
 
 const dailyNotices = async (moment: Date) => {
-  const told = await db.query(call('write_daily_notices', { moment }))
+  const told = await db.query(call('write_daily_notifications', { moment }))
   const ours = told.filter(({ program_id: id }) => id === program.programId)
   await writeNotifications(
     db,
@@ -423,20 +423,20 @@ test('what is held is told as earned on the day on which it is released, and nev
     }
     return undefined
   }
-  const { commissionId: toldBefore } = await program.soldBy(0, 1000)
+  const { commissionId: reportedBefore } = await program.soldBy(0, 1000)
   const { commissionId: held } = await program.soldBy(0, 2000)
   const { commissionId: kept } = await program.soldBy(0, 4000)
   // On a day that nothing was told of yet.
   await sql.query('update commissions set created_at = $3 where program_id = $1 and id = any ($2)', [
     program.programId,
-    [toldBefore, held, kept],
+    [reportedBefore, held, kept],
     inDays(10),
   ])
   await hold(held)
   await hold(kept)
   expect(await earnedIn(11)).toBe(200)
-  await hold(toldBefore)
-  await release(held, toldBefore)
+  await hold(reportedBefore)
+  await release(held, reportedBefore)
   expect(await earnedIn(12)).toBe(400)
   expect(await earnedIn(13)).toBeUndefined()
 })

@@ -368,10 +368,10 @@ test('of more than can be read at once a filter leaves the latest, its chart has
 /** `ofBilling`: whether `billing` can deal with it, and reads it too. */
 const needs: [what: string, change: string, undo: string, line: RegExp, ofBilling: boolean][] = [
   [
-    'a withdrawal that was asked for',
-    `insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents) values ($1, ${partnerId}, 'usd', 1, 1)`,
-    `delete from withdrawals where program_id = $1`,
-    /href="[^"]+\/withdrawals\?status=requested">1 payout was requested/,
+    'a payout that was asked for',
+    `insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents) values ($1, ${partnerId}, 'usd', 1, 1)`,
+    `delete from payouts where program_id = $1`,
+    /href="[^"]+\/payouts\?status=requested">1 payout was requested/,
     true,
   ],
   [
@@ -400,10 +400,10 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
   [
     'a payout run that waits to be paid',
     `with run as (insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id)
-    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
+    insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
     select $1, ${partnerId}, 'usd', 1, 1, id from run`,
-    'delete from withdrawals where program_id = $1',
-    /href="[^"]+\/payouts">1 payout run waits to be paid/,
+    'delete from payouts where program_id = $1',
+    /href="[^"]+\/payout-runs">1 payout run waits to be paid/,
     true,
   ],
   [

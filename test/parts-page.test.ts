@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { assets } from '../functions/dashboard/parts/assets.ts'
+import { assets } from '../functions/dashboard/components/assets.ts'
 import app from './parts/page.tsx'
 import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
@@ -19,7 +19,7 @@ function partsOf(folder: string): string[] {
 
 test('every part of the dashboard has its place on the page of parts', () => {
   // What stands around each page is around this one too.
-  const files = ['test/parts/page.tsx', 'functions/dashboard/parts/layout.tsx']
+  const files = ['test/parts/page.tsx', 'functions/dashboard/components/layout.tsx']
   const page = files.map((file) => readFileSync(file, 'utf8')).join('')
   const parts = partsOf('functions/dashboard/parts')
   expect(parts.length).toBeGreaterThan(30)

@@ -2,18 +2,18 @@ import { randomUUID } from 'node:crypto'
 import { Client } from 'pg'
 import { describe, expect, test, vi } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
-import { listAdjustments, makeAdjustment } from '../lib/money/adjustments.ts'
+import { listAdjustments, createAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { exportPayments, payoutFile, pays } from '../lib/money/payout-files.ts'
 import {
   listPayoutsDue,
-  makePayoutRun,
+  createPayoutRun,
   payByHand,
   payPayoutRun,
   readPayoutRun,
   setMinimumPayout,
 } from '../lib/money/payout-runs.ts'
-import { askWithdrawal, cancelWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { askPayout, cancelPayout, payPayout } from '../lib/money/payouts.ts'
 import { createPerson, tiePartner } from '../lib/local/people.ts'
 import { setPayoutAddress } from '../lib/programs/partnerships.ts'
 import { createLedgerProgram, transfer } from './support/ledger.ts'
@@ -42,13 +42,13 @@ const amounts: [currency: string, cents: number, amount: string][] = [
 test.for(amounts)('%s %s is written as %s', ([currency, amount_cents, amount]) => {
   const code = currency.toUpperCase()
   const payments = [{ ...payment, amount_cents, currency }]
-  expect(payoutFile('paypal', payments)).toBe(`ann@example.com,${amount},${code},withdrawal-7,Shop,PayPal\r\n`)
+  expect(payoutFile('paypal', payments)).toBe(`ann@example.com,${amount},${code},payout-7,Shop,PayPal\r\n`)
   expect(payoutFile('wise', payments)).toBe(
     'name,recipientEmail,paymentReference,receiverType,amountCurrency,amount,sourceCurrency,targetCurrency\r\n' +
-      `Ann,ann@example.com,withdrawal-7,PERSON,target,${amount},${code},${code}\r\n`,
+      `Ann,ann@example.com,payout-7,PERSON,target,${amount},${code},${code}\r\n`,
   )
   expect(payoutFile('csv', payments)).toBe(
-    `reference,partner,payout_email,amount,currency,program\r\nwithdrawal-7,Ann,ann@example.com,${amount},${code},Shop\r\n`,
+    `reference,partner,payout_email,amount,currency,program\r\npayout-7,Ann,ann@example.com,${amount},${code},Shop\r\n`,
   )
 })
 
@@ -81,7 +81,7 @@ test.for([
   ['=a,b', `"'=a,b"`],
 ])('a name %j is no formula and one cell', ([name = '', cell]) => {
   const [, line] = payoutFile('wise', [{ ...payment, name, email: 'a@example.com' }]).split('\r\n')
-  expect(line).toBe(`${cell},a@example.com,withdrawal-7,PERSON,target,1.00,USD,USD`)
+  expect(line).toBe(`${cell},a@example.com,payout-7,PERSON,target,1.00,USD,USD`)
 })
 
 /** A program whose first partner has 20.00 and the second 10.00 in their balances. */
@@ -96,12 +96,12 @@ async function createPaying() {
     sales.map(({ commissionId }) => commissionId),
   )
   const ask = (amountCents: number) =>
-    askWithdrawal(db, { programId, partnerId: first, currency: 'usd', amountCents, requestId: randomUUID() })
-  const run = () => makePayoutRun(db, programId, randomUUID())
+    askPayout(db, { programId, partnerId: first, currency: 'usd', amountCents, requestId: randomUUID() })
+  const run = () => createPayoutRun(db, programId, randomUUID())
   const amountsOf = async (runId: number | null) =>
-    (await readPayoutRun(db, programId, runId ?? 0)).withdrawals.map((w) => [w.partner_id, w.amount_cents, w.status])
+    (await readPayoutRun(db, programId, runId ?? 0)).payouts.map((w) => [w.partner_id, w.amount_cents, w.status])
   const due = async () =>
-    (await listPayoutsDue(db, programId)).map((d) => [d.partner_id, d.payable_cents, d.left_out] as const)
+    (await listPayoutsDue(db, programId)).map((d) => [d.partner_id, d.payable_cents, d.exclusion_reason] as const)
   const balances = async () =>
     (
       await sql.query<{ balance_cents: string }>(
@@ -133,10 +133,10 @@ describe('a payout run', () => {
       'select kind, count(*) from outbox where program_id = $1 group by kind',
       [programId],
     )
-    expect(rows).toEqual([{ kind: 'withdrawal_paid', count: '2' }])
+    expect(rows).toEqual([{ kind: 'payout_paid', count: '2' }])
   })
 
-  test('holds what the balance has beside open withdrawals, and the two are in different files', async () => {
+  test('holds what the balance has beside open payouts, and the two are in different files', async () => {
     const { programId, first, second, ask, run, amountsOf } = await createPaying()
     const asked = await ask(1500)
     const runId = (await run()) ?? 0
@@ -150,7 +150,7 @@ describe('a payout run', () => {
         .split('\r\n')
         .slice(0, -1)
         .map((line) => line.split(',').slice(1, 4))
-    expect(await lines({ askedIn: 'usd' })).toEqual([['15.00', 'USD', `withdrawal-${asked}`]])
+    expect(await lines({ askedIn: 'usd' })).toEqual([['15.00', 'USD', `payout-${asked}`]])
     const inRun = await lines({ payoutRunId: runId })
     expect(inRun.map(([amount]) => amount)).toEqual(['5.00', '10.00'])
     await payPayoutRun(db, programId, runId, transfer, 1500)
@@ -178,9 +178,9 @@ describe('a payout run', () => {
     await move(first, 'moved@example.com')
     expect((await file()).split('\r\n').length).toBe(before.split('\r\n').length - 1)
     const runId = (await run()) ?? 0
-    const { withdrawals, leftOut } = await readPayoutRun(db, programId, runId)
-    expect(withdrawals.map((w) => w.partner_id)).toEqual([second])
-    expect(leftOut).toMatchObject([{ partner_id: first, reason: 'payout_address_changed' }])
+    const { payouts, excluded } = await readPayoutRun(db, programId, runId)
+    expect(payouts.map((w) => w.partner_id)).toEqual([second])
+    expect(excluded).toMatchObject([{ partner_id: first, reason: 'payout_address_changed' }])
     await sql.query("update partners set payout_waits_until = payout_waits_until - interval '24 hours'")
     expect(await file()).toContain('moved@example.com')
     expect(await run()).not.toBeNull()
@@ -196,7 +196,7 @@ describe('a payout run', () => {
       await ask(500)
       const [runId] = await Promise.all([run(), setPayoutAddress(db, userId, 'moved@example.com')])
       const { rows } = await sql.query(
-        "select 1 from withdrawals where program_id = $1 and payout_address = 'moved@example.com'",
+        "select 1 from payouts where program_id = $1 and payout_address = 'moved@example.com'",
         [programId],
       )
       expect([runId !== null, rows]).toEqual([true, []])
@@ -215,9 +215,9 @@ describe('a payout run', () => {
     expect(await run()).toBeNull()
     await setMinimumPayout(db, programId, 'usd', 0)
     const runId = (await run()) ?? 0
-    const { withdrawals, leftOut } = await readPayoutRun(db, programId, runId)
-    expect(withdrawals.map((w) => w.partner_id)).toEqual([second])
-    expect(leftOut).toMatchObject([{ partner_id: first, payable_cents: 2000, reason: 'no_payout_address' }])
+    const { payouts, excluded } = await readPayoutRun(db, programId, runId)
+    expect(payouts.map((w) => w.partner_id)).toEqual([second])
+    expect(excluded).toMatchObject([{ partner_id: first, payable_cents: 2000, reason: 'no_payout_address' }])
 
     const requestId = randomUUID()
     const byHand = { programId, partnerId: first, currency: 'usd', amountCents: 2000, requestId }
@@ -255,7 +255,7 @@ describe('a payout run', () => {
   test('pays what was given by hand and keeps what was taken, also after it was made, and is paid once', async () => {
     const { programId, first, second, run, amountsOf, due } = await createPaying()
     const adjust = (partnerId: number, amountCents: number, currency = 'usd') =>
-      makeAdjustment(db, programId, { partnerId, amountCents, currency, note: 'By hand' }, randomUUID(), [])
+      createAdjustment(db, programId, { partnerId, amountCents, currency, note: 'By hand' }, randomUUID(), [])
     await adjust(first, 500)
     await adjust(second, -300)
     await adjust(second, 700, 'eur')
@@ -334,7 +334,7 @@ test('what is credited while a run is being made, and taken back before the run 
   await sql.query('begin')
   await sql.query('select from balances where program_id = $1 for no key update', [program.programId])
   await run.query('begin')
-  const made = run.query('select make_payout_run($1, $2)', [program.programId, randomUUID()])
+  const made = run.query('select create_payout_run($1, $2)', [program.programId, randomUUID()])
   await vi.waitFor(async () => {
     const { rows } = await sql.query(
       "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
@@ -350,13 +350,13 @@ test('what is credited while a run is being made, and taken back before the run 
   expect(await differencesIn(program.programId)).toEqual([])
 })
 
-test('a partner takes an open withdrawal back, once, and not one that was paid', async () => {
+test('a partner takes an open payout back, once, and not one that was paid', async () => {
   const { programId, first, second, ask, due } = await createPaying()
   const [kept, taken] = [await ask(500), await ask(1500)]
-  await expect(cancelWithdrawal(db, programId, second, taken)).rejects.toThrow('You have no such payout')
-  await Promise.all(Array.from({ length: 4 }, () => cancelWithdrawal(db, programId, first, taken)))
+  await expect(cancelPayout(db, programId, second, taken)).rejects.toThrow('You have no such payout')
+  await Promise.all(Array.from({ length: 4 }, () => cancelPayout(db, programId, first, taken)))
   expect(await due()).toContainEqual([first, 1500, null])
-  await payWithdrawal(db, programId, kept, 500, transfer)
-  await expect(cancelWithdrawal(db, programId, first, kept)).rejects.toThrow('is paid')
-  await expect(payWithdrawal(db, programId, taken, 1500, transfer)).rejects.toThrow('is cancelled')
+  await payPayout(db, programId, kept, 500, transfer)
+  await expect(cancelPayout(db, programId, first, kept)).rejects.toThrow('is paid')
+  await expect(payPayout(db, programId, taken, 1500, transfer)).rejects.toThrow('is cancelled')
 })

@@ -233,7 +233,7 @@ const mistakes: Record<string, Mistake> = {
     seed: 9,
     says: /partner null|no sale/,
     functions: {
-      apply_customer: `event.fact := event.fact || jsonb_build_object('told_at', clock_timestamp()); intact();`,
+      apply_customer: `event.fact := event.fact || jsonb_build_object('reported_at', clock_timestamp()); intact();`,
     },
   },
   'metadata of a customer that does not attribute earlier payments': {
@@ -316,13 +316,13 @@ const mistakes: Record<string, Mistake> = {
     ways: ['api_sale'],
     seed: 2,
     says: /2 sales/,
-    functions: { known_transaction: `return given.transaction_id;`, unite_sales: `return;` },
+    functions: { known_transaction: `return given.transaction_id;`, merge_sales: `return;` },
   },
   'two sales of one payment that stay two': {
     ways: ['api_sale'],
     seed: 4,
     says: /2 sales/,
-    functions: { unite_sales: `return;` },
+    functions: { merge_sales: `return;` },
   },
   'a refund of the API that the webhook takes again': {
     ways: ['api_refund'],

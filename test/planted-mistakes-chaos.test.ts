@@ -70,7 +70,7 @@ const mistakes: Record<string, Mistake> = {
   },
   'a notification of a reversal in its own request': {
     known: [1],
-    functions: { tell_reversal: `if starts_with(by_cause, 'refund:') then return; end if; intact();` },
+    functions: { notify_reversal: `if starts_with(by_cause, 'refund:') then return; end if; intact();` },
     service: [
       inModule<typeof import('../lib/money/refunds.ts')>('lib/money/refunds.ts', {
         refundSale:
@@ -138,8 +138,8 @@ const mistakes: Record<string, Mistake> = {
     known: [5, 9],
     steps: 40,
     functions: {
-      make_payout_run: `intact();
-        update withdrawals w set requested_cents = b.balance_cents, amount_cents = b.balance_cents from balances b
+      create_payout_run: `intact();
+        update payouts w set requested_cents = b.balance_cents, amount_cents = b.balance_cents from balances b
         where w.program_id = of_program_id and w.payout_run_id = result and w.status = 'requested'
           and (b.program_id, b.partner_id, b.currency) = (w.program_id, w.partner_id, w.currency);`,
     },
@@ -148,7 +148,7 @@ const mistakes: Record<string, Mistake> = {
     known: [4, 9],
     steps: 40,
     functions: {
-      make_payout_run: `update payout_runs r set request_id = gen_random_uuid()
+      create_payout_run: `update payout_runs r set request_id = gen_random_uuid()
         where r.program_id = of_program_id and r.request_id = request;
         intact();`,
     },
@@ -157,11 +157,11 @@ const mistakes: Record<string, Mistake> = {
     known: [10, 14],
     steps: 40,
     functions: {
-      post_withdrawal: `if withdrawal.payout_run_id is null then
+      post_payout: `if payout.payout_run_id is null then
           intact();
         else
-          update withdrawals w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
-          where w.program_id = withdrawal.program_id and w.id = withdrawal.id;
+          update payouts w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
+          where w.program_id = payout.program_id and w.id = payout.id;
         end if;`,
     },
   },
@@ -172,7 +172,7 @@ const mistakes: Record<string, Mistake> = {
     known: [11, 12],
     steps: 40,
     functions: {
-      make_adjustment: `update adjustments a set request_id = gen_random_uuid()
+      create_adjustment: `update adjustments a set request_id = gen_random_uuid()
         where a.program_id = of_program_id and a.request_id = request;
         intact();`,
     },

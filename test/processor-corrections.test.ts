@@ -5,7 +5,7 @@ import { invoicePayment, refund } from '../lib/local/stripe-events.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { recordSale } from '../lib/money/sales.ts'
-import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { noSale, transfer } from './support/ledger.ts'
 import { bill, firstPayment } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
@@ -37,8 +37,8 @@ const credit = async (shop: TestShop) => {
 /** Pays out what is payable of the first partner. */
 async function payOut(shop: TestShop, amountCents: number, pays = true) {
   const of = { programId: shop.programId, partnerId: shop.partnerId, currency: 'usd' }
-  const id = await askWithdrawal(db, { ...of, amountCents, requestId: randomUUID() })
-  if (pays) await payWithdrawal(db, shop.programId, id, amountCents, transfer)
+  const id = await askPayout(db, { ...of, amountCents, requestId: randomUUID() })
+  if (pays) await payPayout(db, shop.programId, id, amountCents, transfer)
 }
 
 async function keyOf(shop: TestShop) {
@@ -133,7 +133,7 @@ describe('an invoice decides over its session', () => {
     await invoiced(shop, 2000)
     expect(await salesOf(shop)).toMatchObject([{ commission: 400, status: 'approved' }])
     expect(await moneyOf(shop)).toMatchObject({ balance: 400, days: [{ commission: 400 }] })
-    expect(await toldOf(shop)).toEqual(['commission_corrected 600', 'withdrawal_reduced 400'])
+    expect(await toldOf(shop)).toEqual(['commission_corrected 600', 'payout_reduced 400'])
     expect(await rows('select cause, amount_cents::int from balance_entries where program_id = $1', shop)).toEqual([
       { cause: 'commission_credited', amount_cents: 1000 },
       { cause: 'commission_corrected', amount_cents: -600 },
@@ -149,7 +149,7 @@ describe('an invoice decides over its session', () => {
     expect(await salesOf(shop)).toMatchObject([{ commission: 400, status: 'paid' }])
     expect(await moneyOf(shop)).toMatchObject({ balance: -600 })
     expect(await toldOf(shop)).toEqual([
-      'withdrawal_paid 1000',
+      'payout_paid 1000',
       'commission_corrected 600',
       'paid_commission_reversed 600',
       'balance_negative 600',

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { notificationsCsv } from '../functions/dashboard/parts/notification.tsx'
+import { notificationsCsv } from '../functions/dashboard/components/notification.tsx'
 import { dispute, type Generation } from '../lib/local/stripe-events.ts'
 import { approveDueCommissions } from '../lib/money/commissions.ts'
 import { asNotification } from '../lib/notifications/notification-list.ts'

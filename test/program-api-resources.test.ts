@@ -495,7 +495,7 @@ test('money is decided on by the rules of the dashboard, and again changes nothi
   }
   const run = (await post('/api/v1/payout-runs', {})).body.payout_run
   const whole = (await get(`/api/v1/payout-runs/${run.id}`)).body.payout_run
-  expect(whole).toMatchObject({ status: 'open', payouts: 1, payout_list: [{ status: 'requested' }], left_out: [] })
+  expect(whole).toMatchObject({ status: 'open', payouts: 1, payout_list: [{ status: 'requested' }], excluded: [] })
   const [{ id, amount_cents }] = whole.payout_list
   const payout = `/api/v1/payouts/${id}`
   const transfer = { status: 'paid', amount_cents, reference: 'transfer 1', paid_on: '2026-11-20' }

@@ -4,7 +4,7 @@ import * as z from 'zod/mini'
 import { Database } from '../lib/database.ts'
 import { readBalances } from '../lib/money/balances.ts'
 import { earningsByDay, listCommissions } from '../lib/money/commission-list.ts'
-import { listWithdrawals } from '../lib/money/withdrawals.ts'
+import { listPayouts } from '../lib/money/payouts.ts'
 import { writeNotifications } from '../lib/notifications/in-app.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
 import { listOutbox } from '../lib/notifications/outbox-list.ts'
@@ -170,9 +170,8 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     'listCommissions of a program': () => listCommissions(db, { programId: 1 }, { limit: 25, before: 99 }),
     'listCommissions of a partner': () => listCommissions(db, { userId: 'user' }, { limit: 25, status: 'paid' }),
     earningsByDay: () => earningsByDay(db, 'user', 'usd', 30),
-    'listWithdrawals of a program': () =>
-      listWithdrawals(db, { programId: 1 }, { limit: 25, before: 99, status: 'paid' }),
-    'listWithdrawals of a partner': () => listWithdrawals(db, { userId: 'user' }, { limit: 25 }),
+    'listPayouts of a program': () => listPayouts(db, { programId: 1 }, { limit: 25, before: 99, status: 'paid' }),
+    'listPayouts of a partner': () => listPayouts(db, { userId: 'user' }, { limit: 25 }),
   },
   events: {
     events: () => listedEvents(db, { programId: 1, isTest: false, ...range }, { limit: 51 }),

@@ -25,7 +25,7 @@ test('the SQL of the runbook gives nothing where all is well, and a row each whe
   await sql.query(
     `with endpoint as (insert into webhook_endpoints (program_id, url, types) values ($1, 'https://a.example', '{sale.created}') returning *),
     message as (insert into webhook_messages (program_id, type, data) values ($1, 'sale.created', '{}') returning *)
-    insert into webhook_deliveries (program_id, endpoint_id, message_id, next_try_at)
+    insert into webhook_deliveries (program_id, endpoint_id, message_id, next_attempt_at)
     select $1, endpoint.id, message.id, now() - interval '1 hour' from endpoint, message`,
     [programId],
   )

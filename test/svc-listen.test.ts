@@ -291,7 +291,7 @@ describe('svc listen', () => {
     [['listen', '--forward', 'http://localhost:3000', '--endpoint', '1', '--types', 'sale.created'], 2],
     [['listen', '--forward', 'localhost:3000'], 2],
     [['listen', '--forward', 'http://localhost:3000', '--secret', 'mine'], 2],
-    [['listen', '--forward', 'http://localhost:3000', '--types', 'sale.made'], 1],
+    [['listen', '--forward', 'http://localhost:3000', '--types', 'sale.created'], 1],
   ])('%j ends with %i and makes nothing', async (args, exitCode) => {
     expect((await svc(args)).exitCode).toBe(exitCode)
     expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')

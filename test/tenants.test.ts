@@ -174,7 +174,7 @@ test.each(routes.partner)('%s is for partners, and shows nothing of another one'
 })
 
 test.each([
-  'POST /partner/withdrawals/:programId/:withdrawalId/cancel',
+  'POST /partner/payouts/:programId/:payoutId/cancel',
   'POST /partner/invitations/:programId/:invitationId/accept',
   'POST /partner/invitations/:programId/:invitationId/decline',
   'GET /partner/applications/:programId/:applicationId',

@@ -436,7 +436,7 @@ describe('the check', () => {
     [
       'a retired key',
       async ({ programId, apiKey }) => {
-        await sql.query('update api_keys set retired_at = now() where program_id = $1', [programId])
+        await sql.query('update api_keys set revoked_at = now() where program_id = $1', [programId])
         await refuse('sale', {}, key(apiKey))
       },
       'which is revoked. Put the new key',

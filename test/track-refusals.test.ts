@@ -23,10 +23,10 @@ const api = await startTrackingApi()
 const program = await api.program()
 const { goodBody, keyOf } = goodCalls(api, program)
 const unknownKey = await generateApiKey()
-const retiredKey = await generateApiKey()
+const revokedKey = await generateApiKey()
 await api.stack.sql.query(
-  `insert into api_keys (program_id, key_hash, hint, retired_at) values ($1, decode($2, 'hex'), 'last', now())`,
-  [program.programId, retiredKey.keyHash],
+  `insert into api_keys (program_id, key_hash, hint, revoked_at) values ($1, decode($2, 'hex'), 'last', now())`,
+  [program.programId, revokedKey.keyHash],
 )
 
 const expiredKey = await generateApiKey()
@@ -301,7 +301,7 @@ describe('API key', () => {
 
   test.for(calls)('%s: a retired key is 401 in the typed envelope', async ([path, method]) => {
     const body = method === 'GET' ? undefined : await goodBody(path)
-    const answer = await api.call(path, body, { method, key: retiredKey.key, databaseRequests: 1 })
+    const answer = await api.call(path, body, { method, key: revokedKey.key, databaseRequests: 1 })
     expect(answer).toMatchObject({ status: 401, body: { status: 401, error: { code: 'api_key_retired' } } })
   })
 
@@ -365,7 +365,7 @@ describe('order of refusals', () => {
       ] as const,
       [path, 'key before JSON', { body: '{', key: unknownKey.key }, 'unauthorized'] as const,
       [path, 'key before shape', { body: '{}', key: unknownKey.key }, 'unauthorized'] as const,
-      [path, 'retired key before shape', { body: '{}', key: retiredKey.key }, 'api_key_retired'] as const,
+      [path, 'retired key before shape', { body: '{}', key: revokedKey.key }, 'api_key_retired'] as const,
       [
         path,
         'content type before JSON',

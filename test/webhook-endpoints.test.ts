@@ -47,7 +47,7 @@ test('a webhook endpoint is made with its secret, read without it, changed, rota
   const acts = entries.filter(({ subject }) => subject === asked.url)
   expect(acts.map((entry) => [entry.actor, entry.action])).toEqual(
     expect.arrayContaining(
-      ['made', 'turned_off', 'turned_on', 'secret_rotated', 'deleted'].map((act) => [actor, `webhook.${act}`]),
+      ['made', 'disabled', 'enabled', 'secret_rotated', 'deleted'].map((act) => [actor, `webhook.${act}`]),
     ),
   )
 })
@@ -66,7 +66,7 @@ test.for([
   [{ url: `https://hooks.example.com/${'a'.repeat(2000)}` }, 'url'],
   [{ types: [] }, 'types'],
   [{ types: ['sale.created', 'sale.created'] }, 'types'],
-  [{ types: ['sale.made'] }, 'types.0'],
+  [{ types: ['sale.created'] }, 'types.0'],
   [{ types: ['webhook.test'] }, 'types.0'],
   [{ description: 'x'.repeat(201) }, 'description'],
 ] as const)('a webhook endpoint with %.60j is refused for %s, made or changed', async ([settings, field]) => {
@@ -99,7 +99,7 @@ test('a program has twenty webhook endpoints at most, however many ask at once',
   expect(answers.filter(({ status, body }) => status === 409 && body.error.code === 'conflict')).toHaveLength(4)
 })
 
-test('deliveries are listed page by page, read with their tries, and sent again one by one or by their time', async () => {
+test('deliveries are listed page by page, read with their attempts, and sent again one by one or by their time', async () => {
   const shop = await api.program()
   const own = { key: shop.apiKey }
   const made = await listenTo({}, own)
@@ -116,7 +116,7 @@ test('deliveries are listed page by page, read with their tries, and sent again 
   expect(seen).toEqual(ids)
   const [last = '', second = ''] = ids
   await api.rows(
-    `update webhook_deliveries set status = 'failed', tries = 9, next_try_at = null, finished_at = now()
+    `update webhook_deliveries set status = 'failed', attempt_count = 9, next_attempt_at = null, finished_at = now()
     where endpoint_id = $1 and 'evt_' || message_id = any ($2)`,
     [made.id, [last, second]],
   )
@@ -126,7 +126,7 @@ test('deliveries are listed page by page, read with their tries, and sent again 
     [made.id, last],
   )
   const failed = (await get(`${path}/deliveries?status=failed`, own)).body.data
-  expect(failed).toMatchObject([{ id: last, tries: 9, next_try_at: null }, { id: second }])
+  expect(failed).toMatchObject([{ id: last, attempt_count: 9, next_attempt_at: null }, { id: second }])
   expect((await get(`${path}/deliveries/${last}`, own)).body.delivery).toEqual({
     ...failed[0],
     attempts: [{ attempted_at: expect.any(String), duration_ms: 12, status: 500, error: null, answer: 'broken' }],
@@ -140,7 +140,10 @@ test('deliveries are listed page by page, read with their tries, and sent again 
   expect((await replay({ delivery_id: last })).body).toEqual({ success: true, replayed: 1 })
   expect((await replay({ delivery_id: last })).body).toEqual({ success: true, replayed: 0 })
   expect((await replay({ since, failed_only: true })).body).toEqual({ success: true, replayed: 1 })
-  expect((await get(`${path}/deliveries/${second}`, own)).body.delivery).toMatchObject({ status: 'pending', tries: 0 })
+  expect((await get(`${path}/deliveries/${second}`, own)).body.delivery).toMatchObject({
+    status: 'pending',
+    attempt_count: 0,
+  })
   for (const missing of ['evt_999999', seen[0]?.replace('evt_', 'evt_9999')]) {
     expect((await replay({ delivery_id: missing })).status).toBe(404)
   }
@@ -167,7 +170,7 @@ test('an endpoint without an address keeps what is fetched, and gets no address'
   const made = await listenTo({ url: null })
   const path = `/api/v1/webhook-endpoints/${made.id}`
   const { delivery_id: id } = (await post(`${path}/test`, undefined)).body
-  expect((await get(`${path}/deliveries`)).body.data).toMatchObject([{ id, status: 'to_fetch', next_try_at: null }])
+  expect((await get(`${path}/deliveries`)).body.data).toMatchObject([{ id, status: 'to_fetch', next_attempt_at: null }])
   for (const [status, count] of [
     ['to_fetch', 1],
     ['pending', 0],

@@ -5,11 +5,11 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, expect, test } from 'vitest'
 import { createPerson } from '../lib/local/people.ts'
-import { makeAdjustment } from '../lib/money/adjustments.ts'
+import { createAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommission, approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
-import { makePayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
+import { createPayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
 import { decideReviews, flagNewCommissions, hashPartnerEmails, listReviews } from '../lib/money/reviews.ts'
-import { askWithdrawal, payWithdrawal } from '../lib/money/withdrawals.ts'
+import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { queuesOf } from '../lib/notifications/channels.ts'
 import type { RelayMessage } from '../lib/notifications/outbox.ts'
 import { openQueue } from '../lib/notifications/queue.ts'
@@ -25,7 +25,7 @@ import {
 import { deleteOldWebhooks, findDelivery, listDeliveries } from '../lib/notifications/webhook-log.ts'
 import { deliverWebhooks } from '../lib/notifications/webhook-delivery.ts'
 import { relayWebhooks } from '../lib/notifications/webhook-relay.ts'
-import { wakesOf } from '../lib/notifications/wakes.ts'
+import { wakesOf } from '../lib/notifications/webhook-wake-ups.ts'
 import { openApiDocument } from '../lib/api/openapi.ts'
 import { payloadTypes } from '../lib/api/webhook-payloads.ts'
 import { type WebhookType, webhookTypes } from '../lib/notifications/webhook-types.ts'
@@ -171,7 +171,7 @@ function told(webhooks: ReceivedWebhook[]) {
 const deliveriesOf = ({ program, endpointId }: Listener) =>
   listDeliveries(db, program.programId, endpointId, { limit: 100 })
 
-/** The tries of an endpoint's only delivery. */
+/** The attempts of an endpoint's only delivery. */
 async function onlyTries(listener: Listener) {
   const [delivery] = await deliveriesOf(listener)
   const found = await findDelivery(db, listener.program.programId, listener.endpointId, Number(delivery?.message_id))
@@ -182,7 +182,7 @@ async function onlyTries(listener: Listener) {
 async function letTimePass({ endpointId }: Listener) {
   const ids = [endpointId]
   await stack.sql.query(
-    `update webhook_deliveries set next_try_at = now() where next_try_at is not null and endpoint_id = $1`,
+    `update webhook_deliveries set next_attempt_at = now() where next_attempt_at is not null and endpoint_id = $1`,
     ids,
   )
   await stack.sql.query(`update webhook_endpoints set rests_until = null where id = $1`, ids)
@@ -200,9 +200,9 @@ test('a program is told of what happens, each thing once, in a message that the 
   const second = await sell(program, 'order-2')
   await approveCommissions(db, program.programId, [recorded.commission_id, second.commission_id])
   const ask = { programId: program.programId, partnerId: program.partnerId, currency: 'usd', amountCents: 3000 }
-  const withdrawal = await askWithdrawal(db, { ...ask, requestId: crypto.randomUUID() })
+  const payout = await askPayout(db, { ...ask, requestId: crypto.randomUUID() })
   await rejectCommission(db, program.programId, second.commission_id, 'It was ann@example.com herself.')
-  await payWithdrawal(db, program.programId, withdrawal, 1500, { reference: 'T1', paid_on: new Date('2026-11-20') })
+  await payPayout(db, program.programId, payout, 1500, { reference: 'T1', paid_on: new Date('2026-11-20') })
   await expect.poll(() => stack.queue.webhookMessages().length).toBeGreaterThan(0)
   await deliverAsDeployed()
   await deliver()
@@ -226,12 +226,12 @@ test('a program is told of what happens, each thing once, in a message that the 
     { type: 'commission.created', transaction_id: 'order-2', amount_cents: 2000 },
     { type: 'commission.approved', transaction_id: 'order-1', approved_cents: 1500 },
     { type: 'commission.approved', transaction_id: 'order-2', approved_cents: 2000 },
-    { type: 'payout.requested', payout_id: withdrawal, amount_cents: 3000, currency: 'usd', status: 'requested' },
-    { type: 'payout.reduced', payout_id: withdrawal, amount_cents: 1500, reduced_by_cents: 1500 },
+    { type: 'payout.requested', payout_id: payout, amount_cents: 3000, currency: 'usd', status: 'requested' },
+    { type: 'payout.reduced', payout_id: payout, amount_cents: 1500, reduced_by_cents: 1500 },
     { type: 'commission.reversed', reversed_by_cents: 2000, is_full: true, reason: 'rejected' },
     {
       type: 'payout.paid',
-      payout_id: withdrawal,
+      payout_id: payout,
       amount_cents: 1500,
       status: 'paid',
       reference: 'T1',
@@ -262,20 +262,16 @@ async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
   const joins = await createPerson(db, { AUTH_SECRET: stack.environment.AUTH_SECRET }, { name: 'J', email })
   const money = { programId, partnerId, currency: 'usd' }
   const transfer = { reference: 'T', paid_on: new Date('2026-11-20') }
-  let withdrawal = 0
+  let payout = 0
   let run = 0
   const acts: Record<string, (outbox: RelayMessage[]) => Promise<RelayMessage[] | void>> = {
     approve: async () => (await approveCommission(db, programId, first)).outbox,
     'approve some': async (outbox) => void (await approveCommissions(db, programId, [second, third], outbox)),
     reject: async () => (await rejectCommission(db, programId, rest[0] ?? 0, 'no')).outbox,
     ask: async (outbox) =>
-      void (withdrawal = await askWithdrawal(
-        db,
-        { ...money, amountCents: 500, requestId: crypto.randomUUID() },
-        outbox,
-      )),
-    pay: async () => (await payWithdrawal(db, programId, withdrawal, 500, transfer)).outbox,
-    run: async (outbox) => void (run = (await makePayoutRun(db, programId, crypto.randomUUID(), outbox)) ?? 0),
+      void (payout = await askPayout(db, { ...money, amountCents: 500, requestId: crypto.randomUUID() }, outbox)),
+    pay: async () => (await payPayout(db, programId, payout, 500, transfer)).outbox,
+    run: async (outbox) => void (run = (await createPayoutRun(db, programId, crypto.randomUUID(), outbox)) ?? 0),
     'pay the run': () => payPayoutRun(db, programId, run, transfer),
     'approve another': async () => (await approveCommission(db, programId, rest[1] ?? 0)).outbox,
     'pay by hand': () => payByHand(db, { ...money, amountCents: 2000, requestId: crypto.randomUUID() }, transfer),
@@ -399,17 +395,17 @@ test('a delivery is tried ten times, ever further apart, under one id, and has t
   await sell(listener.program)
   await deliver()
   const waits: number[] = []
-  for (let tries = 1; tries < 10; tries++) {
+  for (let attempt_count = 1; attempt_count < 10; attempt_count++) {
     const [delivery] = await deliveriesOf(listener)
-    expect(delivery).toMatchObject({ status: 'pending', tries })
+    expect(delivery).toMatchObject({ status: 'pending', attempt_count })
     const { attempts } = await onlyTries(listener)
-    waits.push(Number(delivery?.next_try_at) - Date.parse(attempts.at(-1)?.attempted_at ?? ''))
+    waits.push(Number(delivery?.next_attempt_at) - Date.parse(attempts.at(-1)?.attempted_at ?? ''))
     await letTimePass(listener)
     await deliver()
   }
   const minutes = waits.map((wait) => Math.round(wait / 6000) / 10)
   expect(minutes).toEqual([0.1, 5, 30, 120, 300, 600, 840, 1200, 1440])
-  expect(await deliveriesOf(listener)).toMatchObject([{ status: 'failed', tries: 10, next_try_at: null }])
+  expect(await deliveriesOf(listener)).toMatchObject([{ status: 'failed', attempt_count: 10, next_attempt_at: null }])
   const came = receiver.of(listener.name)
   expect(came).toHaveLength(10)
   expect(new Set(came.map(({ id }) => id)).size).toBe(1)
@@ -433,7 +429,7 @@ test('an endpoint that fails for five days is turned off, its owner is told, and
     program.programId,
   ])
   expect(notices).toMatchObject([
-    { kind: 'webhook_turned_off', audience: 'advertiser', payload: { endpoint_id: endpointId } },
+    { kind: 'webhook_disabled', audience: 'advertiser', payload: { endpoint_id: endpointId } },
   ])
   await expect.poll(() => stack.queue.messages().length).toBeGreaterThan(0)
 
@@ -507,12 +503,12 @@ test('an endpoint has few requests at a time, one that failed has one and then r
   expect(await claim()).toHaveLength(0)
 })
 
-test('tries that were under way as one failed are one failure with it, and others are one more each', async () => {
+test('attempts that were under way as one failed are one failure with it, and others are one more each', async () => {
   const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
   for (let sales = 0; sales < 4; sales++) await sell(program)
   const claimed = await api.rows('select message_id from claim_webhooks(array[$1::bigint], 10)', [program.programId])
   const [first, second, third, fourth] = claimed.map(({ message_id: id }) => Number(id))
-  /** Records tries that began at such a time and failed, unless they were taken; answers the failures, and for how long none is made. */
+  /** Records attempts that began at such a time and failed, unless they were taken; answers the failures, and for how long none is made. */
   const record = async (began: string, messages: (number | undefined)[], isTaken = false) => {
     await stack.sql.query(
       `select record_webhook_attempts((
@@ -659,7 +655,7 @@ test('a program is told of manual commissions, of held commissions and what was 
   const listener = await listen('ok', { program })
   const { programId, partnerId, apiKey } = listener.program
   const partner = { partner_id: partnerId }
-  await makeAdjustment(db, programId, { partnerId, amountCents: 500, note: 'Bonus' }, crypto.randomUUID(), [])
+  await createAdjustment(db, programId, { partnerId, amountCents: 500, note: 'Bonus' }, crypto.randomUUID(), [])
   await stack.sql.query("update partners set payout_email = 'nora@pays.example' where id = $1", [partnerId])
   const click_id = await api.click(listener.program)
   const email = 'nora@pays.example'

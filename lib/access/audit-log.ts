@@ -22,7 +22,7 @@ export const auditThings = [
   'group',
   'commission_rule',
   'commission',
-  'withdrawal',
+  'payout',
   'payout_run',
   'processor',
   'customer',

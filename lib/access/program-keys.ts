@@ -41,10 +41,10 @@ export function apiKeysStatement(programId: number) {
   return kysely
     .selectFrom('api_keys as k')
     .leftJoin('users as u', 'u.id', 'k.created_by')
-    .select(['k.id', 'k.name', 'k.hint', 'k.scopes', 'k.created_at', 'k.expires_at', 'k.last_used_at', 'k.retired_at'])
+    .select(['k.id', 'k.name', 'k.hint', 'k.scopes', 'k.created_at', 'k.expires_at', 'k.last_used_at', 'k.revoked_at'])
     .select((eb) => ['u.name as creator', eb('k.expires_at', '<=', now).as('is_expired')])
     .where('k.program_id', '=', programId)
-    .orderBy((eb) => eb('k.retired_at', 'is not', null))
+    .orderBy((eb) => eb('k.revoked_at', 'is not', null))
     .orderBy('k.id', 'desc')
 }
 
@@ -53,9 +53,9 @@ export async function retireApiKey(db: Database, programId: number, keyId: numbe
   await db.query(
     kysely
       .updateTable('api_keys')
-      .set({ retired_at: now })
+      .set({ revoked_at: now })
       .where('program_id', '=', programId)
       .where('id', '=', keyId)
-      .where('retired_at', 'is', null),
+      .where('revoked_at', 'is', null),
   )
 }

@@ -15,8 +15,8 @@ const payment = [
   'partner:list',
   'commission:list',
   'notice:list',
-  'withdrawal:list',
-  'withdrawal:pay',
+  'payout:list',
+  'payout:pay',
   'payout-address:read',
 ] as const
 const management = [

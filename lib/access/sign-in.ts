@@ -67,7 +67,7 @@ export const signUpUnmailed = {
   code: 'SIGN_UP_UNMAILED',
   message: 'The mail that confirms this address could not be sent. Sign in, and have it sent again in a minute.',
 }
-export const tooManyTries = 'Too many tries. Wait 15 minutes, then try again.'
+export const tooManyAttempts = 'Too many tries. Wait 15 minutes, then try again.'
 
 /** A call, with its environment and what goes on after its answer. */
 interface AuthContext {
@@ -352,7 +352,7 @@ function secondFactor() {
   return { ...plugin, hooks: { after } }
 }
 
-const refuseTry = () => new APIError('TOO_MANY_REQUESTS', { message: tooManyTries })
+const refuseTry = () => new APIError('TOO_MANY_REQUESTS', { message: tooManyAttempts })
 
 /** What better-auth answers whoever asks for a reset, mail or none. */
 const resetAnswer = {

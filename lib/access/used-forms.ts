@@ -25,17 +25,17 @@ export async function releaseForm(db: Database, form: SentForm): Promise<void> {
 }
 
 const answersWithinMilliseconds = 5000
-const triesEveryMilliseconds = 200
+const attemptsEveryMilliseconds = 200
 
 /** Where the answer to the first sending of a form led its user; it is waited for. Undefined where it does not come. */
 export async function answerOf(db: Database, userId: string | null, token: string): Promise<string | undefined> {
-  for (let waited = 0; waited <= answersWithinMilliseconds; waited += triesEveryMilliseconds) {
+  for (let waited = 0; waited <= answersWithinMilliseconds; waited += attemptsEveryMilliseconds) {
     const [form] = await db.query(
       kysely.selectFrom('used_forms').select(['user_id', 'location']).where('token', '=', token),
     )
     if (!form || form.user_id !== userId) return undefined
     if (form.location !== null) return form.location
-    await new Promise((resolve) => setTimeout(resolve, triesEveryMilliseconds))
+    await new Promise((resolve) => setTimeout(resolve, attemptsEveryMilliseconds))
   }
   return undefined
 }

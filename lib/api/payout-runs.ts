@@ -35,11 +35,11 @@ function unnamed<Row extends { partner_name: string }>(row: Row): Omit<Row, 'par
 }
 
 /** The same with what is in it and who was left out. */
-export function asWholePayoutRun({ withdrawals, leftOut, ...run }: Awaited<ReturnType<typeof readPayoutRun>>) {
+export function asWholePayoutRun({ payouts, excluded, ...run }: Awaited<ReturnType<typeof readPayoutRun>>) {
   return {
-    ...asPayoutRun({ ...run, payment_count: withdrawals.length }),
-    payout_list: withdrawals.map(unnamed),
-    left_out: leftOut.map(unnamed),
+    ...asPayoutRun({ ...run, payment_count: payouts.length }),
+    payout_list: payouts.map(unnamed),
+    excluded: excluded.map(unnamed),
   }
 }
 
@@ -65,7 +65,7 @@ const whole = () =>
         status: z.enum(['requested', 'paid', 'refused', 'cancelled']),
       }),
     ),
-    left_out: z.array(
+    excluded: z.array(
       z.object({
         partner_id: id(),
         currency: currency(),
@@ -85,7 +85,7 @@ const example = {
 }
 const fields = {
   payouts: 'How many payouts are in it.',
-  left_out: 'Who had something payable and is not in it, and why.',
+  excluded: 'Who had something payable and is not in it, and why.',
 }
 const path = '/api/v1/payout-runs'
 
@@ -154,7 +154,7 @@ export const payoutRunOperations = (): Operation[] => [
               status: 'requested',
             },
           ],
-          left_out: [],
+          excluded: [],
         },
       }),
     ],

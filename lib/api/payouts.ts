@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { transferDay, type Withdrawal, withdrawalSorts } from '../money/withdrawals.ts'
+import { transferDay, type Payout, payoutSorts } from '../money/payouts.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
 import { noteField } from './request-fields.ts'
@@ -11,7 +11,7 @@ export const payoutsQuery = listQuery({
   status: z.optional(oneOf(states)),
   partner_id: z.optional(idIn()),
   payout_run_id: z.optional(idIn()),
-  sort: z.optional(oneOf(withdrawalSorts)),
+  sort: z.optional(oneOf(payoutSorts)),
 })
 
 export const payoutPath = z.object({ payout_id: idIn() })
@@ -54,9 +54,9 @@ export function asDecision({ amount_cents, reference, paid_on, reason }: z.outpu
   return { amount_cents, transfer: { reference, paid_on: new Date(`${paid_on}T00:00:00Z`) } }
 }
 
-/** A withdrawal as the API answers it. */
-export function asPayout(withdrawal: Withdrawal) {
-  const { program_id: _, program_name: _program, partner_name: _partner, payout_email: address, ...rest } = withdrawal
+/** A payout as the API answers it. */
+export function asPayout(payout: Payout) {
+  const { program_id: _, program_name: _program, partner_name: _partner, payout_email: address, ...rest } = payout
   const { payout_address, paid_on, ...shown } = rest
   return { ...shown, payout_address: payout_address ?? address, paid_on: paid_on && paid_on.toISOString().slice(0, 10) }
 }

@@ -108,8 +108,8 @@ export const asDelivery = (delivery: WebhookDelivery) => ({
   id: webhookId(delivery.message_id),
   type: delivery.type,
   status: delivery.status,
-  tries: delivery.tries,
-  next_try_at: isoTime(delivery.next_try_at),
+  attempt_count: delivery.attempt_count,
+  next_attempt_at: isoTime(delivery.next_attempt_at),
   finished_at: isoTime(delivery.finished_at),
   payload: webhookPayload(delivery),
 })
@@ -138,8 +138,8 @@ const delivery = () =>
     id: z.string(),
     type: z.string(),
     status: z.enum(deliveryStates),
-    tries: count(),
-    next_try_at: z.nullable(time()),
+    attempt_count: count(),
+    next_attempt_at: z.nullable(time()),
     finished_at: z.nullable(time()),
     payload: z.object({
       id: z.string(),
@@ -178,8 +178,8 @@ const deliveryExample = {
   id: 'evt_1',
   type: 'webhook.test',
   status: 'pending',
-  tries: 0,
-  next_try_at: '2026-01-01T12:05:00.000Z',
+  attempt_count: 0,
+  next_attempt_at: '2026-01-01T12:05:00.000Z',
   finished_at: null,
   payload: webhookExample('webhook.test'),
 }
@@ -392,8 +392,8 @@ export const webhookEndpointOperations = (): Operation[] => [
         delivery: {
           ...deliveryExample,
           status: 'delivered',
-          tries: 1,
-          next_try_at: null,
+          attempt_count: 1,
+          next_attempt_at: null,
           finished_at: '2026-01-01T12:05:01.000Z',
           attempts: [
             { attempted_at: '2026-01-01T12:05:00.500Z', duration_ms: 120, status: 204, error: null, answer: '' },

@@ -118,7 +118,7 @@ async function refuseOldServer(client: Client): Promise<void> {
  * The lock ends with the transaction, so it also works through a pooler that shares sessions. A transaction that the calls of a running
  * version deadlocked with was rolled back whole, and is tried again.
  */
-async function inTransaction<Result>(client: Client, work: () => Promise<Result>, triesLeft = 20): Promise<Result> {
+async function inTransaction<Result>(client: Client, work: () => Promise<Result>, attemptsLeft = 20): Promise<Result> {
   await client.query('begin')
   try {
     await client.query('select pg_advisory_xact_lock($1)', [advisoryLockKey])
@@ -128,7 +128,7 @@ async function inTransaction<Result>(client: Client, work: () => Promise<Result>
   } catch (error) {
     // Where the connection broke, why it did is what is told.
     await client.query('rollback').catch(() => {})
-    if (triesLeft > 1 && isDeadlock(error)) return await inTransaction(client, work, triesLeft - 1)
+    if (attemptsLeft > 1 && isDeadlock(error)) return await inTransaction(client, work, attemptsLeft - 1)
     throw error
   }
 }

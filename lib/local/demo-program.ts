@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
-import { makeAdjustment } from '../money/adjustments.ts'
+import { createAdjustment } from '../money/adjustments.ts'
 import { decideReviews, flagNewCommissions, hashPartnerEmails, listReviews } from '../money/reviews.ts'
 import {
   apply,
@@ -173,7 +173,7 @@ export async function adjustBalances(
 ): Promise<void> {
   const adjust = async (partner: string, amountCents: number, note: string) => {
     const adjustment = { partnerId: partnerIds[partner] ?? 0, amountCents, note }
-    await makeAdjustment(byOwner, programId, adjustment, crypto.randomUUID(), [])
+    await createAdjustment(byOwner, programId, adjustment, crypto.randomUUID(), [])
   }
   await adjust('nora', 5000, 'For the video of our launch.')
   await adjust('build-weekly', -1200, 'The ad of March was booked twice.')

@@ -6,7 +6,10 @@ import { currencyExponent, majorUnits } from '../money.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import { commandDatabase } from '../commands/running-stack.ts'
 
-/** The parts of a program's ledger, oldest first, each row as `--json` prints it. */
+/**
+ * The parts of a program's ledger, oldest first, each row as `--json` prints it. Scripts read these names, so they stay as documented:
+ * `withdrawals`, and the notification kinds `withdrawal_…`.
+ */
 const parts = {
   commissions: `
     select c.id, p.name as partner, s.transaction_id, c.amount_cents, c.reversed_cents, c.currency, c.status, c.reason
@@ -21,9 +24,9 @@ const parts = {
     where e.program_id = $1 order by e.created_at, e.partner_id, e.currency, e.entry_number`,
   withdrawals: `
     select w.id, p.name as partner, w.amount_cents, w.currency, w.status, w.payout_run_id, w.reference
-    from withdrawals w join partners p on p.program_id = w.program_id and p.id = w.partner_id where w.program_id = $1 order by w.id`,
+    from payouts w join partners p on p.program_id = w.program_id and p.id = w.partner_id where w.program_id = $1 order by w.id`,
   notifications: `
-    select audience, kind, payload->>'transaction_id' as transaction_id, (payload->>'amount_cents')::bigint as amount_cents,
+    select audience, regexp_replace(kind, '^payout_(paid|reduced|refused)$', 'withdrawal_\\1') as kind, payload->>'transaction_id' as transaction_id, (payload->>'amount_cents')::bigint as amount_cents,
       payload->>'currency' as currency, payload->>'reason' as reason
     from notifications where program_id = $1 order by id`,
 }
@@ -68,7 +71,7 @@ function readable(row: Record<string, unknown>): Record<string, unknown> {
   )
 }
 
-const usage = `npm run -s ledger -- PROGRAM    shows commissions, balances, entries, withdrawals and notifications of a program of the running
+const usage = `npm run -s ledger -- PROGRAM    shows commissions, balances, entries, payouts and notifications of a program of the running
                                 stack; --json prints all of them as one object`
 
 await runCommand(usage, async () => {

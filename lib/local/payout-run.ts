@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util'
 import { runCommand } from '../commands/command.ts'
 import { type Database, type DatabaseEnv, openDatabase } from '../database.ts'
 import { exportPayments, payoutLayouts } from '../money/payout-files.ts'
-import { listPayoutsDue, makePayoutRun, payPayoutRun, readPayoutRun } from '../money/payout-runs.ts'
-import { type Transfer, transferDay } from '../money/withdrawals.ts'
+import { listPayoutsDue, createPayoutRun, payPayoutRun, readPayoutRun } from '../money/payout-runs.ts'
+import { type Transfer, transferDay } from '../money/payouts.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import { readRunningStack } from '../commands/running-stack.ts'
 
@@ -56,31 +56,36 @@ function read({ values, positionals }: ReturnType<typeof parse>): (db: Database)
       return await printed(db, programId, runId)
     }
   }
-  return async (db) => await printed(db, programId, await makePayoutRun(db, programId, randomUUID()))
+  return async (db) => await printed(db, programId, await createPayoutRun(db, programId, randomUUID()))
 }
 
-/** A run as JSON; where nobody was due its id is null, and who is left out is of now. */
+/**
+ * Prints a run as JSON. If nobody was due, its id is null and the exclusions are those of now. Scripts read `withdrawals` and `left_out`, so these
+ * names stay as documented.
+ */
 async function printed(db: Database, programId: number, runId: number | null): Promise<string> {
   if (runId === null) {
     const due = await listPayoutsDue(db, programId)
-    const leftOut = due.map(({ partner_id, partner_name: partner, currency, payable_cents, left_out: reason }) => ({
-      partner_id,
-      partner,
-      currency,
-      payable_cents,
-      reason,
-    }))
-    return JSON.stringify({ id: null, withdrawals: [], left_out: leftOut }, null, 2)
+    const excluded = due.map(
+      ({ partner_id, partner_name: partner, currency, payable_cents, exclusion_reason: reason }) => ({
+        partner_id,
+        partner,
+        currency,
+        payable_cents,
+        reason,
+      }),
+    )
+    return JSON.stringify({ id: null, withdrawals: [], left_out: excluded }, null, 2)
   }
-  const { withdrawals, leftOut, ...run } = await readPayoutRun(db, programId, runId)
+  const { payouts, excluded, ...run } = await readPayoutRun(db, programId, runId)
   return JSON.stringify(
     {
       id: run.id,
       created_at: run.created_at,
       reference: run.reference,
       paid_on: run.paid_on?.toISOString().slice(0, 10) ?? null,
-      withdrawals: withdrawals.map(({ partner_name: partner, ...withdrawal }) => ({ ...withdrawal, partner })),
-      left_out: leftOut.map(({ partner_name: partner, ...left }) => ({ ...left, partner })),
+      withdrawals: payouts.map(({ partner_name: partner, ...payout }) => ({ ...payout, partner })),
+      left_out: excluded.map(({ partner_name: partner, ...left }) => ({ ...left, partner })),
     },
     null,
     2,

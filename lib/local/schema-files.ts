@@ -10,11 +10,11 @@ import { startPostgres } from '../serve/embedded-postgres.ts'
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /** The runner's own tables, and the partitions of a month, which come and go with time. */
-const leftOut = String.raw`c.relname in ('schema_migrations', 'schema_functions') or c.relispartition and c.relname ~ '_\d{4}_\d{2}$'`
+const excluded = String.raw`c.relname in ('schema_migrations', 'schema_functions') or c.relispartition and c.relname ~ '_\d{4}_\d{2}$'`
 
 const dumpQuery = `
 with relations as (
-  select c.* from pg_class c where c.relnamespace = 'public'::regnamespace and not (${leftOut})
+  select c.* from pg_class c where c.relnamespace = 'public'::regnamespace and not (${excluded})
 )
 select 1 as kind, typname as name, format(E'create domain %s as %s%s;', typname, format_type(typbasetype, typtypmod),
     (select coalesce(string_agg(' ' || pg_get_constraintdef(k.oid), '' order by conname), '') from pg_constraint k where contypid = t.oid)) as text

@@ -25,18 +25,18 @@ interface NewAdjustment {
 
 /**
  * Adds to a partner's balance, or takes from it, at once and for good; the partner is told the note. A deduction may leave the balance below
- * zero, as a reversal may: open withdrawals are reduced to fit, and the advertiser is told. `requestId` (uuid) names the request: one that
+ * zero, as a reversal may: open payouts are reduced to fit, and the advertiser is told. `requestId` (uuid) names the request: one that
  * is sent twice makes one. What is to be sent is added to `outbox`. Refuses with `not_found` where the program has no such partner or sale,
  * and with `conflict` where the partner's account is erased or another adjustment has the external id.
  */
-export async function makeAdjustment(
+export async function createAdjustment(
   db: Database,
   programId: number,
   adjustment: NewAdjustment,
   requestId: string,
   outbox: RelayMessage[],
 ): Promise<Made<Adjustment>> {
-  const make = call('make_adjustment', {
+  const make = call('create_adjustment', {
     of_program_id: programId,
     of_partner_id: adjustment.partnerId,
     of_currency: adjustment.currency ?? null,

@@ -37,7 +37,7 @@ export function balancesOf(programId: number | Expression<number>, partnerId: nu
     .where('program_id', '=', programId)
     .where('partner_id', '=', partnerId)
   const withdrawn = kysely
-    .selectFrom('withdrawals')
+    .selectFrom('payouts')
     .select((eb) => [
       'currency',
       eb.lit<number>(0).as('pending_cents'),
@@ -63,11 +63,11 @@ export function balancesOf(programId: number | Expression<number>, partnerId: nu
         eb.cast<number>(eb.fn.sum('pending_cents'), 'bigint').as('pending_cents'),
         /** What was credited and neither reversed nor paid. Below zero where more was reversed than was left. */
         eb.cast<number>(eb.fn.sum('balance_cents'), 'bigint').as('balance_cents'),
-        /** Held by open withdrawals. */
+        /** Held by open payouts. */
         eb.cast<number>(eb.fn.sum('requested_cents'), 'bigint').as('requested_cents'),
-        /** Withdrawals paid to date. */
+        /** Payouts paid to date. */
         eb.cast<number>(eb.fn.sum('paid_cents'), 'bigint').as('paid_cents'),
-        /** What can be withdrawn now: the balance without what open withdrawals hold, zero at the least. */
+        /** What can be withdrawn now: the balance without what open payouts hold, zero at the least. */
         eb
           .cast<number>(
             eb.fn<number>('greatest', [

@@ -97,8 +97,8 @@ export function explainedSales(programId: number) {
     .leftJoin('commission_reviews as v', (join) =>
       join.onRef('v.program_id', '=', 'm.program_id').onRef('v.commission_id', '=', 'm.id'),
     )
-    .leftJoin('withdrawals as w', (join) =>
-      join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.withdrawal_id'),
+    .leftJoin('payouts as w', (join) =>
+      join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.payout_id'),
     )
     .leftJoin('commission_rules as k', (join) =>
       join.onRef('k.program_id', '=', 's.program_id').onRef('k.id', '=', 's.commission_rule_id'),
@@ -121,7 +121,13 @@ export function explainedSales(programId: number) {
     .select(['c.click_id', 'c.first_purchase_date', 'c.signup_date', 'c.provisional_lead_at'])
     .select(['m.id as commission_id', 'm.status', 'm.amount_cents as commission_cents', 'm.reversed_cents', 'm.reason'])
     .select(['m.corrections', 'm.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
-    .select(['m.created_at as commission_made_at', 'w.id as payout_id', 'w.payout_run_id', 'w.reference', 'w.paid_on'])
+    .select([
+      'm.created_at as commission_created_at',
+      'w.id as payout_id',
+      'w.payout_run_id',
+      'w.reference',
+      'w.paid_on',
+    ])
     .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
     .select(flagNames)
     .select((eb) => [

@@ -28,7 +28,7 @@ export function pays(layout: PayoutLayout, currency: string): boolean {
   return layout !== 'paypal' || paypalCurrencies.has(currency)
 }
 
-/** A payment of a file. The reference says which withdrawal it is, so that the same payment is known again. */
+/** A payment of a file. The reference says which payout it is, so that the same payment is known again. */
 export interface Payment {
   id: number
   name: string
@@ -38,7 +38,7 @@ export interface Payment {
   program_name: string
 }
 
-/** Which withdrawals are to be in a file: those of a payout run, or the open ones that partners asked for. */
+/** Which payouts are to be in a file: those of a payout run, or the open ones that partners asked for. */
 type PaymentsOf = { payoutRunId: number } | { askedIn: string }
 
 /** A layout, the currency where one is chosen, and which part (from 1) where there are more payments than a file may hold. */
@@ -49,7 +49,7 @@ export interface PayoutFile {
 }
 
 /**
- * The withdrawals of a program as a file to pay them with, the longest waiting first. Of a
+ * The payouts of a program as a file to pay them with, the longest waiting first. Of a
  * run, the open ones in the currency, if one is given, and once the run is paid those that were paid: until then a payment that was paid
  * by itself is not to be paid again. Those that partners asked for are in no run, so two files never hold
  * the same money. A partner without a payout address is left out. Refuses with `conflict` what the layout cannot
@@ -62,7 +62,7 @@ export async function exportPayments(
   { layout, currency, part = 1 }: PayoutFile,
 ): Promise<string> {
   let query = kysely
-    .selectFrom('withdrawals as w')
+    .selectFrom('payouts as w')
     .innerJoin('partners as p', (join) =>
       join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
     )
@@ -112,7 +112,7 @@ export async function exportPayments(
 export async function countAskedPayments(db: Database, programId: number) {
   return await db.query(
     kysely
-      .selectFrom('withdrawals as w')
+      .selectFrom('payouts as w')
       .innerJoin('partners as p', (join) =>
         join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
       )
@@ -132,7 +132,7 @@ const isAskedPayment = () =>
     payment(payment.fn.coalesce('w.payout_address', 'p.payout_email', 'p.email'), 'is not', null),
     payment.or([payment('p.payout_waits_until', 'is', null), payment('p.payout_waits_until', '<', now)]),
   ])
-const payment = expressionBuilder<{ w: DB['withdrawals']; p: DB['partners'] }, 'w' | 'p'>()
+const payment = expressionBuilder<{ w: DB['payouts']; p: DB['partners'] }, 'w' | 'p'>()
 
 /** The lines of a payout file. PayPal's has no header and one currency; its customer id has no spaces and 30 characters at most. */
 export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
@@ -183,7 +183,7 @@ export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
   ])
 }
 
-const referenceOf = ({ id }: Payment) => `withdrawal-${id}`
+const referenceOf = ({ id }: Payment) => `payout-${id}`
 
 function amountOf({ amount_cents: cents, currency }: Payment): string {
   return majorUnits(cents, currency).toFixed(currencyExponent(currency))

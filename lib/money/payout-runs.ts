@@ -6,20 +6,20 @@ import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
-import { type Transfer, type WithdrawalList, withdrawalsStatement } from './withdrawals.ts'
+import { type Transfer, type PayoutList, payoutsStatement } from './payouts.ts'
 
 /** Why a partner with something payable is not in a payout run. */
-export type LeftOut = 'below_minimum' | 'no_payout_address' | 'payout_address_changed'
+export type Excluded = 'below_minimum' | 'no_payout_address' | 'payout_address_changed'
 
 export type PayoutDue = InferResult<ReturnType<typeof dueStatement>>[number]
 export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]
 
 /**
- * Makes a payout run and returns its id: one withdrawal for each partner and currency whose payable amount (balance minus open
- * withdrawals) reaches the program's minimum. Null where nobody is due; then nothing is kept. `requestId` (uuid) names the
+ * Makes a payout run and returns its id: one payout for each partner and currency whose payable amount (balance minus open
+ * payouts) reaches the program's minimum. Null where nobody is due; then nothing is kept. `requestId` (uuid) names the
  * request: one that is sent twice makes one run. What is to be sent is added to `outbox`.
  */
-export async function makePayoutRun(
+export async function createPayoutRun(
   db: Database,
   programId: number,
   requestId: string,
@@ -35,7 +35,7 @@ export async function openPayoutRun(
   requestId: string,
   outbox: RelayMessage[],
 ): Promise<Made<PayoutRun> | null> {
-  const make = call('make_payout_run', { of_program_id: programId, request: requestId })
+  const make = call('create_payout_run', { of_program_id: programId, request: requestId })
   const read = keepMade(runsStatement(programId).where('r.request_id', '=', requestId))
   const [, [run], [told]] = await retryOnce(() => db.batch([make, read, writtenMessages()]))
   outbox.push(...messagesAbout({ program_id: programId, ...told }))
@@ -43,8 +43,8 @@ export async function openPayoutRun(
 }
 
 /**
- * Marks a run and its open withdrawals as paid, posts their entries and tells the partners. Returns the messages to send. Where
- * `transferredCents` is given and the open withdrawals come to another sum, because a reversal reduced one, it is refused with
+ * Marks a run and its open payouts as paid, posts their entries and tells the partners. Returns the messages to send. Where
+ * `transferredCents` is given and the open payouts come to another sum, because a reversal reduced one, it is refused with
  * `conflict`. `not_found` where the program has no such run; paying it again changes nothing.
  */
 export async function payPayoutRun(
@@ -92,7 +92,7 @@ export async function payByHand(
     request: requestId,
   })
   const [[row], [told]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
-  if (!row?.withdrawal_id) {
+  if (!row?.payout_id) {
     const payable = formatMoney(Math.max(row?.payable_cents ?? 0, 0), currency)
     throw new ApiError('conflict', `${payable} is payable to this partner now. Pay that amount, then record it.`)
   }
@@ -122,7 +122,7 @@ export async function readPayoutsDue(db: Database, programId: number, search?: s
       .selectFrom(due.as('d'))
       .select((eb) => [
         'd.currency',
-        eb('d.left_out', 'is', null).$castTo<boolean>().as('is_included'),
+        eb('d.exclusion_reason', 'is', null).$castTo<boolean>().as('is_included'),
         eb.cast<number>(eb.fn.countAll(), 'bigint').as('partners'),
         eb.cast<number>(eb.fn.sum('d.payable_cents'), 'bigint').as('payable_cents'),
       ])
@@ -147,14 +147,14 @@ function dueStatement(programId: number) {
         'd.currency',
         'd.payable_cents',
         'd.minimum_payout_cents',
-        'd.left_out',
+        'd.exclusion_reason',
       ])
       // A view's columns are declared as they are in the worst case.
       .$narrowType<{
         currency: NotNull
         payable_cents: NotNull
         minimum_payout_cents: NotNull
-        left_out: LeftOut | null
+        exclusion_reason: Excluded | null
       }>()
       .where('d.program_id', '=', programId)
       .orderBy('p.name')
@@ -185,7 +185,7 @@ export async function listPayoutRuns(
         eb('r.reference', '=', search),
         eb.exists(
           eb
-            .selectFrom('withdrawals as w')
+            .selectFrom('payouts as w')
             .innerJoin('partners as p', (join) =>
               join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
             )
@@ -217,12 +217,12 @@ function runsStatement(programId: number) {
 }
 
 /** What a list of those whom a run left out asks for. A row stands at its partner's id and the currency: `7-usd`. */
-interface LeftOutList extends Part<string> {
+interface ExclusionList extends Part<string> {
   /** In the partner's name. */
   search?: string | undefined
 }
 
-export type LeftOutPartner = InferResult<ReturnType<typeof leftOutStatement>>[number]
+export type LeftOutPartner = InferResult<ReturnType<typeof exclusionsStatement>>[number]
 
 export const leftOutCursor = ({ partner_id: id, currency }: { partner_id: number; currency: string }) =>
   `${id}-${currency}`
@@ -235,12 +235,12 @@ export async function readPayoutRunPart(
   db: Database,
   programId: number,
   runId: number,
-  of: { payments: WithdrawalList } | { leftOut: LeftOutList },
+  of: { payments: PayoutList } | { excluded: ExclusionList },
 ) {
-  const payments: WithdrawalList = 'payments' in of ? of.payments : { limit: 0 }
-  const { search, ...part }: LeftOutList = 'leftOut' in of ? of.leftOut : { limit: 0 }
-  let leftOut = leftOutStatement(programId, runId)
-  if (search !== undefined) leftOut = leftOut.where('p.name', 'ilike', containing(search))
+  const payments: PayoutList = 'payments' in of ? of.payments : { limit: 0 }
+  const { search, ...part }: ExclusionList = 'excluded' in of ? of.excluded : { limit: 0 }
+  let exclusions = exclusionsStatement(programId, runId)
+  if (search !== undefined) exclusions = exclusions.where('p.name', 'ilike', containing(search))
   const byName = {
     ascending: true,
     value: {
@@ -249,10 +249,10 @@ export async function readPayoutRunPart(
         sql`(select name from partners where program_id = ${programId} and id = split_part(${cursor}, '-', 1)::bigint)`,
     },
   }
-  const [[run], sums, [excluded], shown, left] = await db.batch([
+  const [[run], sums, [excludedCount], shown, excluded] = await db.batch([
     runsStatement(programId).where('r.id', '=', runId),
     kysely
-      .selectFrom('withdrawals as w')
+      .selectFrom('payouts as w')
       .select((eb) => [
         'w.currency',
         'w.status',
@@ -269,14 +269,14 @@ export async function readPayoutRunPart(
       .select((eb) => eb.cast<number>(eb.fn.countAll(), 'bigint').as('count'))
       .where('e.program_id', '=', programId)
       .where('e.payout_run_id', '=', runId),
-    withdrawalsStatement({ programId }, { ...payments, payoutRunId: runId, sort: 'oldest' }),
-    partOf(leftOut, sql<string>`(e.partner_id || '-' || e.currency)`, part, byName),
+    payoutsStatement({ programId }, { ...payments, payoutRunId: runId, sort: 'oldest' }),
+    partOf(exclusions, sql<string>`(e.partner_id || '-' || e.currency)`, part, byName),
   ])
   if (!run) throw noRun()
-  return { ...run, sums, leftOutCount: excluded?.count ?? 0, payments: shown, leftOut: left }
+  return { ...run, sums, excludedCount: excludedCount?.count ?? 0, payments: shown, excluded }
 }
 
-function leftOutStatement(programId: number, runId: number) {
+function exclusionsStatement(programId: number, runId: number) {
   return kysely
     .selectFrom('payout_run_exclusions as e')
     .innerJoin('partners as p', (join) =>
@@ -287,12 +287,12 @@ function leftOutStatement(programId: number, runId: number) {
     .where('e.payout_run_id', '=', runId)
 }
 
-/** A payout run with its withdrawals in the order of their ids and the partners it left out. Refuses with `not_found`. */
+/** A payout run with its payouts in the order of their ids and the partners it left out. Refuses with `not_found`. */
 export async function readPayoutRun(db: Database, programId: number, runId: number) {
-  const [[run], withdrawals, leftOut] = await db.batch([
+  const [[run], payouts, excluded] = await db.batch([
     runsStatement(programId).where('r.id', '=', runId),
     kysely
-      .selectFrom('withdrawals as w')
+      .selectFrom('payouts as w')
       .innerJoin('partners as p', (join) =>
         join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
       )
@@ -310,10 +310,10 @@ export async function readPayoutRun(db: Database, programId: number, runId: numb
       .where('w.program_id', '=', programId)
       .where('w.payout_run_id', '=', runId)
       .orderBy('w.id'),
-    leftOutStatement(programId, runId).orderBy('p.name').orderBy('e.partner_id').orderBy('e.currency'),
+    exclusionsStatement(programId, runId).orderBy('p.name').orderBy('e.partner_id').orderBy('e.currency'),
   ])
   if (!run) throw noRun()
-  return { ...run, withdrawals, leftOut }
+  return { ...run, payouts, excluded }
 }
 
 /** Sets what a partner must have payable in a currency before it is paid; 0 is any amount. */

@@ -50,7 +50,7 @@ type CommissionFacts = Pick<
   | 'currency'
   | 'entries'
   | 'corrections'
-  | 'commission_made_at'
+  | 'commission_created_at'
   | 'commission_cents'
   | 'hold_until'
   | 'review_reason'
@@ -121,11 +121,11 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
       : null
   }
   const history: Happening[] = []
-  const { commission_made_at: madeAt, commission_cents: cents, hold_until: holdUntil } = sale
-  if (madeAt !== null && cents !== null && holdUntil !== null) {
+  const { commission_created_at: createdAt, commission_cents: cents, hold_until: holdUntil } = sale
+  if (createdAt !== null && cents !== null && holdUntil !== null) {
     const first = corrections[0]?.was_cents ?? cents
     history.push({
-      at: iso(madeAt),
+      at: iso(createdAt),
       kind: 'commission',
       text: `A commission of ${money(first)} was created, on hold until ${day(holdUntil)}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser said who the customer is.'}`,
       change_cents: first,

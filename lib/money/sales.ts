@@ -1,5 +1,5 @@
 import { requireActiveKey } from '../access/api-keys.ts'
-import { newClickIdStem } from '../tracking/clicks.ts'
+import { newClickIdPrefix } from '../tracking/clicks.ts'
 import { retryBinding } from '../tracking/customers.ts'
 import { call, type Database, hexBytes } from '../database.ts'
 import { ApiError } from '../errors.ts'
@@ -60,7 +60,7 @@ export async function recordSale(
     customer_key: sale.customer_key,
     of_click_id: sale.click_id,
     coupon: sale.coupon ?? null,
-    stem: newClickIdStem(Date.now()),
+    click_id_prefix: newClickIdPrefix(Date.now()),
     is_test: sale.is_test,
     amount_cents: sale.amount_cents,
     tax_cents: sale.tax_cents,

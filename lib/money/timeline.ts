@@ -94,12 +94,12 @@ function signupCommission(programId: number) {
     .leftJoin('commission_reviews as v', (join) =>
       join.onRef('v.program_id', '=', 'm.program_id').onRef('v.commission_id', '=', 'm.id'),
     )
-    .leftJoin('withdrawals as w', (join) =>
-      join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.withdrawal_id'),
+    .leftJoin('payouts as w', (join) =>
+      join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.payout_id'),
     )
     .select(['m.currency', 'm.amount_cents as commission_cents', 'm.reversed_cents', 'm.reason', 'm.corrections'])
     .select(['m.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
-    .select(['m.created_at as commission_made_at', 'w.id as payout_id', 'w.reference', 'w.paid_on'])
+    .select(['m.created_at as commission_created_at', 'w.id as payout_id', 'w.reference', 'w.paid_on'])
     .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
     .select(flagNames)
     .select((eb) => entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'))

@@ -1,7 +1,7 @@
 import type { SQSClient } from '@aws-sdk/client-sqs'
 import type { OutboxMessage } from './outbox.ts'
 import { openQueue, type QueueEnv, readQueueFigures, sendToQueue } from './queue.ts'
-import { type Wakes, wakesOf } from './wakes.ts'
+import { type Wakes, wakesOf } from './webhook-wake-ups.ts'
 
 /** Where messages go that say what is to be told, and that programs have webhooks due. */
 export interface Channels {

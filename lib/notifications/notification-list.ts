@@ -7,7 +7,7 @@ import { kysely } from '../kysely.ts'
 /** What a notification says of the event; which fields it has depends on its kind. */
 export const notificationPayload = z.object({
   commission_id: z.optional(z.number()),
-  withdrawal_id: z.optional(z.number()),
+  payout_id: z.optional(z.number()),
   /** Where it happened by a manual commission or deduction. */
   adjustment_id: z.nullish(z.number()),
   transaction_id: z.nullish(z.string()),
@@ -17,7 +17,7 @@ export const notificationPayload = z.object({
   currency: z.optional(z.string()),
   /** Where webhooks went that are turned off. */
   url: z.optional(z.string()),
-  /** What the transfer of a paid withdrawal is called. */
+  /** What the transfer of a paid payout is called. */
   reference: z.nullish(z.string()),
   reason: z.nullish(z.string()),
   deducted: z.optional(z.boolean()),
@@ -82,8 +82,8 @@ export function notificationsStatement(recipient: Recipient, userId: string, par
       'n.created_at',
     ])
     .select((eb) => eb('r.user_id', 'is not', null).$castTo<boolean>().as('read'))
-  const madeAt = (id: number) => notificationsOf(recipient).where('n.id', '=', id).select('n.created_at')
-  const order = { ascending: false, value: { by: sql.ref('n.created_at'), of: madeAt } }
+  const createdAt = (id: number) => notificationsOf(recipient).where('n.id', '=', id).select('n.created_at')
+  const order = { ascending: false, value: { by: sql.ref('n.created_at'), of: createdAt } }
   return partOf(query, sql.ref<number>('n.id'), part, order)
 }
 

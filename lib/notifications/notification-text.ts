@@ -40,15 +40,15 @@ export function textOf(
       return `Your commission${sale} was reduced by ${amount}${payload.deducted ? ', which is deducted from your balance' : ''}.${why}`
     case 'commission_corrected':
       return `Your commission${sale} was corrected to what was paid: ${amount} is ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
-    case 'withdrawal_reduced':
+    case 'payout_reduced':
       return `Your payout was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because ${payload.adjustment_id ? `of a deduction${sale}` : `a commission${sale} was reversed`}.${why}`
     case 'adjustment_added':
       return `You earned a manual commission of ${amount}${sale}. It is in your balance.${why}`
     case 'adjustment_deducted':
       return `${amount} was deducted from your balance${sale}.${why}`
-    case 'withdrawal_paid':
+    case 'payout_paid':
       return `You were paid ${amount}${payload.reference ? `, reference ${payload.reference}` : ''}.`
-    case 'withdrawal_refused':
+    case 'payout_refused':
       return `Your payout of ${amount} was refused. The amount stays in your balance.${why}`
     case 'refund_not_converted':
       return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
@@ -62,7 +62,7 @@ export function textOf(
       return `Review by hand: you won a dispute, and the commission${sale} of ${partner} is credited again.${why}`
     case 'processor_disconnected':
       return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until it is connected again under Settings; events that Stripe sends meanwhile are kept for 90 days and applied then.'
-    case 'webhook_turned_off':
+    case 'webhook_disabled':
       return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Enable the endpoint under Webhooks once it answers, and send again what it missed.`
     default:
       return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`

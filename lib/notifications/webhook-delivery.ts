@@ -3,7 +3,7 @@ import type { DatabaseFunctions } from '../schema.ts'
 import type { Channels } from './channels.ts'
 import { type OutboxMessage, type WebhookWake } from './outbox.ts'
 import type { AddressEnv } from './public-address.ts'
-import type { Wakes, Woken } from './wakes.ts'
+import type { Wakes, Woken } from './webhook-wake-ups.ts'
 import { sendWebhook } from './webhook-request.ts'
 import { webhookHeaders, type WebhookSecretEnv } from './webhook-secrets.ts'
 import { webhookBody, webhookId } from './webhook-types.ts'
@@ -29,7 +29,7 @@ interface Look {
   hasEnded: boolean
 }
 
-/** What was claimed together: the messages that led to it are deleted once each of its tries is recorded. */
+/** What was claimed together: the messages that led to it are deleted once each of its attempts is recorded. */
 interface Round {
   messages: Woken[]
   open: number
@@ -60,8 +60,8 @@ export interface ConsumerTerm {
 }
 
 /**
- * Delivers what is due to the programs that messages name, four requests at once, and records tries as they end: one that hangs holds up
- * none that comes after it. Returns how many tries were taken by their endpoints and how many failed. Where the database or the queue
+ * Delivers what is due to the programs that messages name, four requests at once, and records attempts as they end: one that hangs holds up
+ * none that comes after it. Returns how many attempts were taken by their endpoints and how many failed. Where the database or the queue
  * fails, it ends what is under way and throws; what was not recorded is sent again, under the same id.
  */
 export async function deliverWebhooks(
@@ -140,10 +140,10 @@ export async function deliverWebhooks(
   }
 
   async function record(): Promise<void> {
-    const tries = ended.splice(0)
-    const statement = call('record_webhook_attempts', { attempts: JSON.stringify(tries.map(({ row }) => row)) })
+    const attempt_count = ended.splice(0)
+    const statement = call('record_webhook_attempts', { attempts: JSON.stringify(attempt_count.map(({ row }) => row)) })
     const programs = await db.query(statement)
-    for (const { round, isTaken } of tries) {
+    for (const { round, isTaken } of attempt_count) {
       figures[isTaken ? 'delivered' : 'failed'] += 1
       round.open -= 1
       if (round.open === 0) done.push(...round.messages)

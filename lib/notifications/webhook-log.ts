@@ -31,8 +31,8 @@ function deliveriesIn(programId: number) {
       'm.data',
       'm.created_at',
       'd.status',
-      'd.tries',
-      'd.next_try_at',
+      'd.attempt_count',
+      'd.next_attempt_at',
       'd.finished_at',
     ])
     .where('d.program_id', '=', programId)
@@ -103,7 +103,7 @@ const attempt = z.object({
 })
 export type WebhookAttempt = z.infer<typeof attempt>
 
-/** One delivery with its tries, the first one first. Refuses with `not_found`. */
+/** One delivery with its attempts, the first one first. Refuses with `not_found`. */
 export async function findDelivery(
   db: Database,
   programId: number,

@@ -1,13 +1,13 @@
 import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
-import type { Wakes } from './wakes.ts'
+import type { Wakes } from './webhook-wake-ups.ts'
 import { lookAheadSeconds } from './webhook-delivery.ts'
 
 const maxWakes = 10_000
 
 /**
- * Wakes the webhooks' consumer for what is due until shortly after the next run: tries that are hours apart, and what nobody woke it for.
+ * Wakes the webhooks' consumer for what is due until shortly after the next run: attempts that are hours apart, and what nobody woke it for.
  * One message for each program and minute, at whose end it is. Returns how many were sent.
  */
 export async function relayWebhooks(db: Database, wakes: Wakes): Promise<number> {
@@ -19,12 +19,12 @@ export async function relayWebhooks(db: Database, wakes: Wakes): Promise<number>
       )
       .select([
         'd.program_id',
-        sql<number>`case when greatest(d.next_try_at, e.rests_until) <= now() then 0
-          else extract(epoch from date_trunc('minute', greatest(d.next_try_at, e.rests_until)))::integer + 60 end`.as(
+        sql<number>`case when greatest(d.next_attempt_at, e.rests_until) <= now() then 0
+          else extract(epoch from date_trunc('minute', greatest(d.next_attempt_at, e.rests_until)))::integer + 60 end`.as(
           'due_at',
         ),
       ])
-      .where('d.next_try_at', '<', sql<Date>`now() + make_interval(secs => ${lookAheadSeconds})`)
+      .where('d.next_attempt_at', '<', sql<Date>`now() + make_interval(secs => ${lookAheadSeconds})`)
       .where((eb) => eb.or([eb('d.claimed_until', 'is', null), eb('d.claimed_until', '<', sql<Date>`now()`)]))
       .where('e.disabled_at', 'is', null)
       .where('e.deleted_at', 'is', null)

@@ -111,7 +111,7 @@ interface NewCode {
  */
 export async function makeCode(db: Database, programId: number, code: NewCode): Promise<Made<PartnerCode>> {
   const [[answer], [made]] = await db.batch([
-    call('make_code', {
+    call('create_code', {
       of_program_id: programId,
       of_partner_id: code.partner_id,
       new_code: code.code,

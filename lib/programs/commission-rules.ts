@@ -126,18 +126,21 @@ export async function previewRules(
   return preview
 }
 
-/** The statement of `everybodysNow`. */
-export const everybodysStatement = (programId: number) =>
+/** The statement of `defaultTermsNow`. */
+export const defaultTermsStatement = (programId: number) =>
   rulesStatement(programId).where('c.group_id', 'is', null).where('c.partner_id', 'is', null)
 
 /** Everybody's rules that hold now. */
-export async function everybodysNow(db: Database, programId: number): Promise<StoredRule[]> {
-  return await db.query(everybodysStatement(programId))
+export async function defaultTermsNow(db: Database, programId: number): Promise<StoredRule[]> {
+  return await db.query(defaultTermsStatement(programId))
 }
 
 /** Has these rules hold for everybody from now on, in place of those that did, and returns them. */
 export async function changeRules(db: Database, programId: number, rules: CommissionRule[]): Promise<StoredRule[]> {
-  const [, saved] = await db.batch([saveRulesStatement(programId, 'everybody', rules), everybodysStatement(programId)])
+  const [, saved] = await db.batch([
+    saveRulesStatement(programId, 'everybody', rules),
+    defaultTermsStatement(programId),
+  ])
   return saved
 }
 

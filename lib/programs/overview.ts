@@ -4,7 +4,7 @@ import { clicksKept } from '../tracking/events.ts'
 import { asOverview, type OverviewQuery, overviewStatements } from '../tracking/overview.ts'
 import { asPerformance, totalsBefore } from '../tracking/performance-answer.ts'
 import { performanceStatement } from '../tracking/performance.ts'
-import { needsStatement } from './needs.ts'
+import { needsStatement } from './needs-attention.ts'
 
 interface OverviewProgram {
   id: number

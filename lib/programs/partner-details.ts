@@ -6,7 +6,7 @@ import { kysely } from '../kysely.ts'
 import { adjustmentsStatement } from '../money/adjustments.ts'
 import { balancesOf } from '../money/balances.ts'
 import { commissionsStatement } from '../money/commission-list.ts'
-import { withdrawalsStatement } from '../money/withdrawals.ts'
+import { payoutsStatement } from '../money/payouts.ts'
 import { asNotification, notificationsStatement } from '../notifications/notification-list.ts'
 import { asPartnerCampaigns, partnerCampaignsStatement } from '../tracking/partner-campaigns.ts'
 import { codeFiguresStatement } from './codes.ts'
@@ -25,7 +25,7 @@ export type PartnerDetails = Awaited<ReturnType<typeof readPartnerDetails>>
 
 /**
  * A partner of a program with all that the program has of them, in one request: their links and codes with figures, their money, the newest of their
- * commissions, adjustments and withdrawals, of what they were told and of what was done to them, and what they earn (`earns`, in words). Refuses with `not_found`.
+ * commissions, adjustments and payouts, of what they were told and of what was done to them, and what they earn (`earns`, in words). Refuses with `not_found`.
  */
 export async function readPartnerDetails(
   db: Database,
@@ -43,7 +43,7 @@ export async function readPartnerDetails(
     balances,
     commissions,
     adjustments,
-    withdrawals,
+    payouts,
     told,
     history,
     groups,
@@ -62,7 +62,7 @@ export async function readPartnerDetails(
     balancesOf(program.id, partnerId),
     commissionsStatement(of, part),
     adjustmentsStatement(of, part),
-    withdrawalsStatement(of, part),
+    payoutsStatement(of, part),
     notificationsStatement({ programId: program.id, partnerId }, '', { limit: newest }),
     auditEntriesStatement(program.workspaceId, { limit: newest, of: { programId: program.id, partnerId } }),
     groupNamesStatement(program.id),
@@ -84,7 +84,7 @@ export async function readPartnerDetails(
     balances,
     commissions,
     adjustments,
-    withdrawals,
+    payouts,
     notifications,
     history,
     groups,

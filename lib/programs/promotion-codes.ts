@@ -5,7 +5,7 @@ import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { makeCode, type PartnerCode, revokeCode } from './codes.ts'
 import type { Made } from '../idempotency.ts'
-import { of, openStripe, type StripeEnv } from '../stripe/client.ts'
+import { onAccount, openStripe, type StripeEnv } from '../stripe/client.ts'
 
 /** What a code takes off at Stripe: an existing coupon there, or one that is made for it. */
 export type Promotion =
@@ -96,7 +96,7 @@ export async function switchOffRevoked(
     .innerJoin('programs as g', 'g.id', 'k.program_id')
     .select(['k.program_id', 'k.id', 'k.account_id', 'k.promotion_code_id'])
     .where('k.promotion_code_id', 'is not', null)
-    .where('k.switched_off_at', 'is', null)
+    .where('k.disabled_at_processor_at', 'is', null)
     .where('k.revoked_at', '>', sql<Date>`now() - interval '30 days'`)
     .orderBy('k.program_id')
     .orderBy('k.id')
@@ -134,7 +134,7 @@ export async function switchOffRevoked(
 function switchedOff(code: { program_id: number; id: number; promotion_code_id: string }) {
   return kysely
     .updateTable('partner_codes')
-    .set({ switched_off_at: now })
+    .set({ disabled_at_processor_at: now })
     .where('program_id', '=', code.program_id)
     .where('id', '=', code.id)
     .where('promotion_code_id', '=', code.promotion_code_id)
@@ -154,7 +154,7 @@ async function accountOf(db: Database, programId: number): Promise<Account> {
 type Found = [code: Pick<Stripe.PromotionCode, 'id' | 'code'>, isNew: boolean]
 
 async function enter(stripe: Stripe, { id }: Account, promotionCodeId: string): Promise<Found> {
-  return [await stripe.promotionCodes.retrieve(promotionCodeId, {}, of(id)), false]
+  return [await stripe.promotionCodes.retrieve(promotionCodeId, {}, onAccount(id)), false]
 }
 
 /** The promotion code that an earlier try of this made is used again. */
@@ -165,7 +165,7 @@ async function open(
   promotion: Exclude<Promotion, { promotion_code_id: string }>,
 ): Promise<Found> {
   const metadata = { program_id: String(programId), svc_partner_id: String(partner_id) }
-  const { data } = await stripe.promotionCodes.list({ code, active: true, limit: 1 }, of(accountId))
+  const { data } = await stripe.promotionCodes.list({ code, active: true, limit: 1 }, onAccount(accountId))
   const [there] = data
   if (there) {
     if (
@@ -192,18 +192,18 @@ async function open(
               ...(promotion.amount_off_cents !== undefined && { amount_off: promotion.amount_off_cents, currency }),
               metadata,
             },
-            of(accountId),
+            onAccount(accountId),
           )
         ).id
   const made = await stripe.promotionCodes.create(
     { promotion: { type: 'coupon', coupon }, code, metadata },
-    of(accountId),
+    onAccount(accountId),
   )
   return [made, true]
 }
 
 async function switchTo(stripe: Stripe, accountId: string, promotionCodeId: string, active: boolean): Promise<void> {
-  await stripe.promotionCodes.update(promotionCodeId, { active }, of(accountId))
+  await stripe.promotionCodes.update(promotionCodeId, { active }, onAccount(accountId))
 }
 
 /** What Stripe refuses is a conflict of the caller's, with Stripe's own words; where it does not answer, `unavailable`. */

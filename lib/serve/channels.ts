@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channels } from '../notifications/channels.ts'
 import type { OutboxMessage, WebhookWake } from '../notifications/outbox.ts'
-import type { Wakes } from '../notifications/wakes.ts'
+import type { Wakes } from '../notifications/webhook-wake-ups.ts'
 
 /** The consumer of what is to be told, as a queue calls it: it names in its answer what it could not tell. */
 type Consumer = (event: {

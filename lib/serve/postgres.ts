@@ -1,7 +1,7 @@
 import { NeonDbError, types } from '@neondatabase/serverless'
 import { createHash } from 'node:crypto'
 import { DatabaseError, Pool, type PoolClient, type QueryConfig } from 'pg'
-import { before, type Postgres, type SentStatement, type StatementResult } from '../database.ts'
+import { type Postgres, type SentStatement, type StatementResult, withTimeout } from '../database.ts'
 
 const maxNamedStatements = 500
 /** Sessions speak UTC as Neon's do, and one whose process is gone gives its locks back soon, also where the network says nothing. */
@@ -78,7 +78,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
       return await send(client, statements, isTransaction)
     }
     try {
-      const results = await before(timeout_ms, connectAndSend())
+      const results = await withTimeout(timeout_ms, connectAndSend())
       client?.release()
       return results
     } catch (error) {

@@ -2,7 +2,7 @@ import type { Stripe } from 'stripe'
 import { call, type Database } from '../database.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import { reasonText } from '../processor-reasons.ts'
-import { newClickIdStem } from '../tracking/clicks.ts'
+import { newClickIdPrefix } from '../tracking/clicks.ts'
 import { retryBinding } from '../tracking/customers.ts'
 import { askConversions, discountedBy, invoiceOfPaymentIntent, refundsOfCharge } from './client.ts'
 import { inEachCurrency } from './conversions.ts'
@@ -85,7 +85,7 @@ async function apply(db: Database, event: WebhookEvent, answer: StripeAnswer) {
   const statement = call('apply_event', {
     told: JSON.stringify(event),
     answer: JSON.stringify(answer),
-    stem: newClickIdStem(Date.now()),
+    click_id_prefix: newClickIdPrefix(Date.now()),
   })
   const [row] = await retryBinding(() => db.query(statement))
   if (!row) throw new Error('an event was not applied')

@@ -7,7 +7,7 @@ import { kysely } from '../kysely.ts'
 import type { RelayMessage } from '../notifications/outbox.ts'
 import { emailHash } from '../tracking/customers.ts'
 import { applyEvent } from './apply-event.ts'
-import { of } from './client.ts'
+import { onAccount } from './client.ts'
 import type { Fact, Purchase, WebhookEvent } from './facts.ts'
 import { id, type HashEmail, unixTime } from './payload.ts'
 import { readFact } from './read-event.ts'
@@ -51,7 +51,7 @@ const lists: Record<Kind, List> = {
 
 async function listPage(stripe: Stripe, { kind, account_id: accountId, last_id: lastId, reads_from: from }: Backfill) {
   const page = { limit: pageSize, ...(lastId !== null && { starting_after: lastId }) }
-  return await lists[kind](stripe, page, { gte: Math.floor(from.getTime() / 1000) }, of(accountId))
+  return await lists[kind](stripe, page, { gte: Math.floor(from.getTime() / 1000) }, onAccount(accountId))
 }
 
 /** The event that would tell of an object of each kind. A subscription's is not used otherwise. */

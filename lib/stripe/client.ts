@@ -41,7 +41,7 @@ function newClient(env: StripeEnv): Stripe {
 }
 
 /** Whose objects a call is about. */
-export const of = (accountId: string) => (accountId === ownAccount ? {} : { stripeAccount: accountId })
+export const onAccount = (accountId: string) => (accountId === ownAccount ? {} : { stripeAccount: accountId })
 
 /** The invoice that a payment intent paid, or null where it paid none. */
 export async function invoiceOfPaymentIntent(
@@ -52,7 +52,7 @@ export async function invoiceOfPaymentIntent(
   const payments = await answered(() =>
     stripe.invoicePayments.list(
       { payment: { type: 'payment_intent', payment_intent: paymentIntentId }, limit: 1 },
-      of(accountId),
+      onAccount(accountId),
     ),
   )
   const invoice = payments?.data[0]?.invoice
@@ -61,7 +61,7 @@ export async function invoiceOfPaymentIntent(
 
 /** The promotion codes that a checkout session or an invoice was discounted by. */
 export async function discountedBy(stripe: Stripe, accountId: string, objectId: string): Promise<string[]> {
-  const options = of(accountId)
+  const options = onAccount(accountId)
   const object = await answered<unknown>(() =>
     objectId.startsWith('cs_')
       ? stripe.checkout.sessions.retrieve(objectId, { expand: ['total_details.breakdown'] }, options)
@@ -73,7 +73,7 @@ export async function discountedBy(stripe: Stripe, accountId: string, objectId: 
 /** The refunds of a charge, each as Stripe's API shows it now. */
 export async function refundsOfCharge(stripe: Stripe, accountId: string, chargeId: string): Promise<unknown[]> {
   const refunds = await answered(() =>
-    stripe.refunds.list({ charge: chargeId, limit: 100 }, of(accountId)).autoPagingToArray({ limit: 1000 }),
+    stripe.refunds.list({ charge: chargeId, limit: 100 }, onAccount(accountId)).autoPagingToArray({ limit: 1000 }),
   )
   return refunds ?? []
 }
@@ -84,7 +84,7 @@ export async function askConversions(
   accountId: string,
   { refundId, chargeId }: { refundId: string | null; chargeId: string | null },
 ): Promise<Conversion[]> {
-  const options = of(accountId)
+  const options = onAccount(accountId)
   if (refundId !== null) {
     const expand = ['balance_transaction', 'charge.balance_transaction']
     return conversionsOf(await answered(() => stripe.refunds.retrieve(refundId, { expand }, options)))

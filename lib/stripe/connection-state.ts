@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 import { backfillOf } from './backfill.ts'
-import { leftOut } from './known-customers.ts'
+import { excluded } from './known-customers.ts'
 import { waitingEvents } from './parked-events.ts'
 
 export type ConnectionState = Awaited<ReturnType<typeof readConnectionState>>
@@ -9,8 +9,8 @@ export type ConnectionState = Awaited<ReturnType<typeof readConnectionState>>
 export async function readConnectionState(db: Database, programId: number) {
   const [waiting, [left], [backfill]] = await db.batch([
     waitingEvents(programId),
-    leftOut(programId),
+    excluded(programId),
     backfillOf(programId),
   ])
-  return { waiting, leftOut: left?.count_left_out ?? 0, backfill }
+  return { waiting, excluded: left?.count_excluded_payments ?? 0, backfill }
 }

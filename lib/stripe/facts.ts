@@ -52,7 +52,7 @@ export interface Purchase {
   /** All ids that the payload names the payment by: of its session, charges, intents and invoice. */
   payment_ids: string[]
   /** No other event need say whose the payment is, so that somebody is told where this one does not. */
-  told_alone: boolean
+  reported_alone: boolean
   /** The payment intent of which Stripe must be asked whether it paid an invoice, where nothing else told it. */
   asks_invoice_of: string | null
   /** The promotion codes that it was discounted by, as far as the payload says; absent where it says none. */
@@ -131,7 +131,7 @@ export interface CustomerMetadata {
   /** The customer was deleted at the processor, and pays nothing more. */
   is_deleted: boolean
   /** ISO 8601. */
-  told_at: string
+  reported_at: string
 }
 
 /** The account's owner took the service's access away. */

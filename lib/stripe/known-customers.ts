@@ -5,11 +5,11 @@ import { call, type Database } from '../database.ts'
  * customers' payments. One that several events tell of counts once.
  */
 export async function countLeftOut(db: Database, programId: number): Promise<number> {
-  const [row] = await db.query(leftOut(programId))
-  return row?.count_left_out ?? 0
+  const [row] = await db.query(excluded(programId))
+  return row?.count_excluded_payments ?? 0
 }
 
-export const leftOut = (programId: number) => call('count_left_out', { of_program_id: programId })
+export const excluded = (programId: number) => call('count_excluded_payments', { of_program_id: programId })
 
 /**
  * Turns the program's setting on, and has what was left out for it applied again: it waits for `applyParkedEvents` from then on. May be

@@ -60,7 +60,7 @@ export async function readCheckout(
     awaits_payment: awaitsPayment,
     asked: awaitsPayment && total > 0 ? { total, untaxed } : null,
     payment_ids: [checkout.id, checkout.payment_intent, checkout.invoice].filter((one) => one !== null),
-    told_alone: true,
+    reported_alone: true,
     asks_invoice_of: null,
     ...discountFacts(object, checkout.id),
     sale: null,

@@ -13,12 +13,12 @@ const saysSomething = (said: Named) => Object.values(said).some((value) => value
  * Reads `customer.created`, `.updated` and `.deleted`: whose the customer's payments are that say nothing themselves. `previous` is what an
  * update changed, as it was before. Of customers whose metadata says nothing of a visitor, and never did, nothing is kept.
  */
-export function readCustomer(type: string, object: unknown, previous: unknown, toldAt: string): Fact {
+export function readCustomer(type: string, object: unknown, previous: unknown, reportedAt: string): Fact {
   const read = customer.parse(object)
   const said = read.metadata ?? noMetadata
   const saidBefore = before.safeParse(previous).data?.metadata ?? noMetadata
   const isDeleted = type === 'customer.deleted'
   if (!isDeleted && !saysSomething(said) && !saysSomething(saidBefore))
     return ignored("The customer's metadata says nothing of a visitor.")
-  return { kind: 'customer', ...said, processor_customer_id: read.id, is_deleted: isDeleted, told_at: toldAt }
+  return { kind: 'customer', ...said, processor_customer_id: read.id, is_deleted: isDeleted, reported_at: reportedAt }
 }

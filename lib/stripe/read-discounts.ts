@@ -50,10 +50,10 @@ export function discountsOf(object: unknown): Discounts {
   const full = all.filter((one) => typeof one === 'object' && one !== null)
   const known = new Set(full.map((one) => one.id))
   const codes = full.map((one) => one.promotion_code).filter((code) => code !== null)
-  const isUntold = (details?.amount_discount ?? 0) > 0 && !discounts && !breakdown
+  const isUnreported = (details?.amount_discount ?? 0) > 0 && !discounts && !breakdown
   return {
     promotion_code_ids: [...new Set(codes)].slice(0, 20),
-    isPartial: isUntold || all.some((one) => typeof one === 'string' && !known.has(one)),
+    isPartial: isUnreported || all.some((one) => typeof one === 'string' && !known.has(one)),
   }
 }
 

@@ -111,7 +111,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     asked: null,
     payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
     // A session may say it of a first or a single invoice, but makes none that is sent.
-    told_alone:
+    reported_alone:
       paid.collection_method === 'send_invoice' ||
       (paid.billing_reason !== 'subscription_create' && paid.billing_reason !== 'manual'),
     asks_invoice_of: null,

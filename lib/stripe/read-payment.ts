@@ -118,7 +118,7 @@ async function purchaseOf(payment: Payment, created: string, hashEmail: HashEmai
     awaits_payment: false,
     asked: null,
     // A session or an invoice may say it.
-    told_alone: false,
+    reported_alone: false,
     payment_ids: [payment.id, payment.chargeId, payment.invoiceId].filter((one) => one !== null),
     asks_invoice_of: payment.hidesInvoice ? payment.id : null,
     sale: {

@@ -20,7 +20,7 @@ export function readSubscription(object: unknown): Fact {
     awaits_payment: false,
     asked: null,
     payment_ids: [],
-    told_alone: false,
+    reported_alone: false,
     asks_invoice_of: null,
     sale: null,
   }

@@ -250,7 +250,7 @@ export async function deleteOldWebhookEvents(
     // Nothing that is told that late is from before the customer was deleted, or said nothing any more.
     kysely
       .deleteFrom('processor_customer_metadata')
-      .where('told_at', '<', end)
+      .where('reported_at', '<', end)
       .where(sql<boolean>`(is_deleted or num_nonnulls(program_id, click_id, customer_key) = 0)`),
   ])
   const counts = { webhook_events: events.length, reversals: reversals.length, sessions: sessions.length }

@@ -39,7 +39,7 @@ interface RecordedClick {
  * The part of a click id before the program's id: `cust_<unix ms>_<64 random bits as 20 digits>`. A click id lets a browser
  * record a lead, so it must not be guessable.
  */
-export function newClickIdStem(now: number): string {
+export function newClickIdPrefix(now: number): string {
   const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1))
   return `cust_${now}_${random.toString().padStart(20, '0')}`
 }
@@ -109,7 +109,7 @@ export async function recordClick(
     named_program_id,
     visitor: click.visitor ?? null,
     existing_click_id: existingClickId,
-    stem: newClickIdStem(now),
+    click_id_prefix: newClickIdPrefix(now),
   })
   const answer = await retryOnce(async () => (await db.query(statement))[0]?.track_click).catch(
     async (error: unknown) => {

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { newClickIdStem } from './clicks.ts'
+import { newClickIdPrefix } from './clicks.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
@@ -19,7 +19,7 @@ type KnownBy = { customer_key: string } | { click_id: string }
  */
 export async function eraseCustomer(db: Database, programId: number, knownBy: KnownBy): Promise<number> {
   // By its new click id a try finds what one before it erased, whose answer was lost.
-  const newClickId = `${newClickIdStem(Date.now())}${programId}`
+  const newClickId = `${newClickIdPrefix(Date.now())}${programId}`
   const known = customerOf(programId, knownBy, newClickId)
   const statements = [
     known.forUpdate(),

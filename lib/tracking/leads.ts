@@ -1,5 +1,5 @@
 import { requireActiveKey } from '../access/api-keys.ts'
-import { newClickIdStem, newEventId, programOfClickId, tooManyTestEvents } from './clicks.ts'
+import { newClickIdPrefix, newEventId, programOfClickId, tooManyTestEvents } from './clicks.ts'
 import { retryBinding } from './customers.ts'
 import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
@@ -69,8 +69,8 @@ export async function recordServerLead(
 ): Promise<RecordedLead> {
   const leadId = newEventId()
   const key = { hash: hexBytes(keyHash), claimed_program_id: programId }
-  const stem = newClickIdStem(Date.now())
-  const statement = call('track_lead', { ...key, stem, ...leadArguments(lead, leadId) })
+  const click_id_prefix = newClickIdPrefix(Date.now())
+  const statement = call('track_lead', { ...key, click_id_prefix, ...leadArguments(lead, leadId) })
   const [row] = await retryBinding(() => db.query(statement))
   requireActiveKey(row)
   const recorded = asRecorded(row)

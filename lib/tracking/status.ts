@@ -170,7 +170,7 @@ function keysOf(eb: OfProgram) {
     eb
       .selectFrom('api_keys as k')
       .select((key) => [
-        key.fn.countAll<number>().filterWhere('k.retired_at', 'is', null).as('active'),
+        key.fn.countAll<number>().filterWhere('k.revoked_at', 'is', null).as('active'),
         key.fn.max('k.last_used_at').as('last_used_at'),
       ])
       .whereRef('k.program_id', '=', 'p.id'),

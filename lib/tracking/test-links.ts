@@ -14,10 +14,10 @@ export const testCode = (programId: number): string => `svc-test-${programId}`
 /** The program whose test link has this code; undefined where it is another link's. */
 export const programOfTestCode = (code: string): number | undefined => numberIn(codePattern, code)
 
-/** The program whose test link gave this click id; undefined for any other. `newClickIdStem` is its beginning. */
+/** The program whose test link gave this click id; undefined for any other. `newClickIdPrefix` is its beginning. */
 export const programOfTestClick = (clickId: string): number | undefined => numberIn(clickIdPattern, clickId)
 
-export const testClickId = (stem: string, programId: number): string => `${stem}0${programId}`
+export const testClickId = (prefix: string, programId: number): string => `${prefix}0${programId}`
 
 export function testClickIdOrNull(clickId: string | null | undefined): string | null {
   return clickId && programOfTestClick(clickId) !== undefined ? clickId : null

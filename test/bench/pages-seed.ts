@@ -231,13 +231,13 @@ async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
   }
   await approve()
   await approve()
-  await sql.query('select make_payout_run($1, gen_random_uuid())', [programId])
+  await sql.query('select create_payout_run($1, gen_random_uuid())', [programId])
   await sql.query(
     `select pay_payout_run($1, min(id), null, 'transfer-1', current_date) from payout_runs where program_id = $1`,
     [programId],
   )
   await approve()
-  await sql.query('select make_payout_run($1, gen_random_uuid())', [programId])
+  await sql.query('select create_payout_run($1, gen_random_uuid())', [programId])
   while (await approve());
 }
 

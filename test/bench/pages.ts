@@ -126,8 +126,8 @@ function pathsOf({ sandbox }: BenchStack, routes: string[], seeded: Seeded): str
       '?q=Partner+49',
       '?q=nobody',
     ],
-    '/payouts': ['?q=Partner+49'],
-    '/withdrawals': ['?status=paid'],
+    '/payout-runs': ['?q=Partner+49'],
+    '/payouts': ['?status=paid'],
     '/webhooks/deliveries': ['?status=failed'],
   }
   const base = `/programs/${sandbox.programId}`

@@ -174,7 +174,7 @@ async function adjust(desk: Desk, plan: Plan, programId: number, partners: numbe
       note: 'By hand',
     }
     const requestId = crypto.randomUUID()
-    for (const _ of ['once', 'again']) await desk.service.makeAdjustment(db, programId, adjustment, requestId, [])
+    for (const _ of ['once', 'again']) await desk.service.createAdjustment(db, programId, adjustment, requestId, [])
   }
 }
 

@@ -6,10 +6,10 @@ import type { Database } from '../../lib/database.ts'
 import { kysely } from '../../lib/kysely.ts'
 import { addMember, createPerson } from '../../lib/local/people.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
-import { makeAdjustment } from '../../lib/money/adjustments.ts'
+import { createAdjustment } from '../../lib/money/adjustments.ts'
 import { approveCommissions } from '../../lib/money/commissions.ts'
-import { makePayoutRun } from '../../lib/money/payout-runs.ts'
-import { askWithdrawal } from '../../lib/money/withdrawals.ts'
+import { createPayoutRun } from '../../lib/money/payout-runs.ts'
+import { askPayout } from '../../lib/money/payouts.ts'
 import { testEndpoint } from '../../lib/notifications/webhook-endpoints.ts'
 import { webhookId } from '../../lib/notifications/webhook-types.ts'
 import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
@@ -91,8 +91,8 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
     kysely.insertInto('commission_reviews').values({ program_id: programId, commission_id: held, flags }),
   ])
   const ask = { programId, partnerId, currency: 'usd', amountCents: 500, requestId: crypto.randomUUID() }
-  const withdrawal = await askWithdrawal(db, ask)
-  const run = await makePayoutRun(db, programId, crypto.randomUUID())
+  const payout = await askPayout(db, ask)
+  const run = await createPayoutRun(db, programId, crypto.randomUUID())
   const owner = find('owner')
   // It is asked nothing: what is due goes out where the stack runs the consumer alone.
   const [endpoint] = await db.query(
@@ -137,7 +137,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
     account_id: null,
   })
   const adjustment = { partnerId: other.partnerId, amountCents: 700, note: 'By hand' }
-  await makeAdjustment(db, programId, adjustment, crypto.randomUUID(), [])
+  await createAdjustment(db, programId, adjustment, crypto.randomUUID(), [])
   const [link] = await db.query(
     kysely.selectFrom('referral_links').select('id').where('program_id', '=', programId).orderBy('id', 'desc').limit(1),
   )
@@ -161,7 +161,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
       ':workspaceId': workspaceId,
       ':partnerId': String(other.partnerId),
       ':commissionId': String(commissions[2]),
-      ':withdrawalId': String(withdrawal),
+      ':payoutId': String(payout),
       ':applicationId': String(waiting.applicationId),
       ':slug': `page-${tag}`,
       ':customerId': '1',
@@ -186,7 +186,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
       ':customer': tag,
       ':transaction_id': `${stagedSale}${tag}-3`,
       ':commission_id': String(commissions[2]),
-      ':payout_id': String(withdrawal),
+      ':payout_id': String(payout),
       ':payout_run_id': String(run),
       ':webhook_endpoint_id': String(endpoint?.id),
       ':delivery_id': webhookId(message),

@@ -21,12 +21,12 @@ export async function untilKnown<Answer extends { status: number }>(
   call: () => Promise<Answer>,
   known: (answer: Answer) => boolean,
 ): Promise<Answer> {
-  for (let tries = 0, failures = 0; tries < 60; tries++) {
+  for (let attempt_count = 0, failures = 0; attempt_count < 60; attempt_count++) {
     const answer = await call()
     if (known(answer)) return answer
     if (answer.status === 500) failures += 1
     if (failures === 3) throw new Error('A call was answered 500 three times.')
-    await new Promise((resolve) => setTimeout(resolve, Math.min(10 * tries, 300)))
+    await new Promise((resolve) => setTimeout(resolve, Math.min(10 * attempt_count, 300)))
   }
   throw new Error('A call was tried sixty times, and it is not known what became of it.')
 }

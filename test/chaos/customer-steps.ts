@@ -165,7 +165,7 @@ function refundsAtOnce(
 ): Step {
   return {
     touches: [`sale:${sale.id}`],
-    alone: history.withdrawalsOpen(),
+    alone: history.payoutsOpen(),
     run: async () => {
       const sent = await Promise.all(
         refunds.map(({ amount, id }) =>

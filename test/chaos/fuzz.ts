@@ -212,16 +212,16 @@ function makeRequest(
     '/events.csv',
     '/partners',
     '/commissions',
-    '/withdrawals',
+    '/payouts',
     '/notices',
     '/deliveries',
     '/webhooks',
     '/webhooks/deliveries',
     '/webhooks/deliveries.csv',
     '/performance.csv',
-    '/payouts',
-    '/payouts/1',
-    '/payouts/1/file.csv',
+    '/payout-runs',
+    '/payout-runs/1',
+    '/payout-runs/1/file.csv',
   ].map((page) => `/programs/{programId}${page}`)
   const page = random.chance(0.15) ? random.pick([...pages, ...programPages, ...programPages]) : undefined
   const chosen = random.pick(operations)

@@ -163,7 +163,7 @@ export class History {
     return sale ? `sale:${sale.id}` : `commission:${commissionId}`
   }
 
-  withdrawalsOpen(): boolean {
-    return this.model.withdrawals.some(({ status }) => status === 'requested')
+  payoutsOpen(): boolean {
+    return this.model.payouts.some(({ status }) => status === 'requested')
   }
 }

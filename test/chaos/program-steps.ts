@@ -13,7 +13,7 @@ export function approve(history: History): Step {
     .filter((commission, index, all) => all.indexOf(commission) === index)
   return {
     touches: ['approvals', ...chosen.map((commission) => history.subject(commission.id))],
-    alone: history.withdrawalsOpen(),
+    alone: history.payoutsOpen(),
     run: async () => {
       const ids = chosen.map(({ id }) => id)
       const { answers, sure } = await history.calls(() =>
@@ -32,7 +32,7 @@ export function reject(history: History): Step | undefined {
   if (!commission) return undefined
   return {
     touches: [history.subject(commission.id)],
-    alone: history.withdrawalsOpen(),
+    alone: history.payoutsOpen(),
     run: async () => {
       const { answers, sure } = await history.calls(() =>
         history.world.settle(() =>
@@ -92,7 +92,7 @@ export function adjust(history: History): Step {
       const given = { partnerId: partnerIds[partner] ?? 0, currency, amountCents: amount, note: 'By hand' }
       const { answers } = await history.calls(() =>
         history.world.settle(async () => ({
-          id: (await service.makeAdjustment(db, programId, given, requestId, [])).id,
+          id: (await service.createAdjustment(db, programId, given, requestId, [])).id,
         })),
       )
       history.model.adjust(partner, currency, amount)
@@ -121,7 +121,7 @@ export function joinProgram(history: History): Step | undefined {
   }
 }
 
-export function askWithdrawal(history: History): Step {
+export function askPayout(history: History): Step {
   const partner = history.random.integer(0, history.program.partnerIds.length - 1)
   const currency = history.random.pick(currencies) ?? 'usd'
   const percent = history.random.integer(0, 120)
@@ -140,17 +140,15 @@ export function askWithdrawal(history: History): Step {
         requestId,
       }
       const { answers } = await history.calls(() =>
-        history.world.settle(() => history.world.service.askWithdrawal(history.world.db, ask)),
+        history.world.settle(() => history.world.service.askPayout(history.world.db, ask)),
       )
       const distinct = new Set(answers.map((answer) => JSON.stringify(answer)))
-      if (distinct.size > 1)
-        history.wrong.push(`one request for a withdrawal was answered ${[...distinct].join(' and ')}`)
+      if (distinct.size > 1) history.wrong.push(`one request for a payout was answered ${[...distinct].join(' and ')}`)
       const [answer = {}] = answers
-      if (amountCents > available)
-        return history.expect('a withdrawal beyond the balance', answer, { error: 'conflict' })
+      if (amountCents > available) return history.expect('a payout beyond the balance', answer, { error: 'conflict' })
       if (!('value' in answer))
-        return void history.wrong.push(`a withdrawal within the balance was answered ${JSON.stringify(answer)}`)
-      history.model.withdrawals.push({
+        return void history.wrong.push(`a payout within the balance was answered ${JSON.stringify(answer)}`)
+      history.model.payouts.push({
         id: Number(answer.value),
         partner,
         currency,
@@ -161,9 +159,9 @@ export function askWithdrawal(history: History): Step {
   }
 }
 
-export function decideWithdrawal(history: History, verb: 'pay' | 'refuse' | 'cancel'): Step | undefined {
-  const withdrawal = history.random.pick(history.model.withdrawals)
-  if (!withdrawal) return undefined
+export function decidePayout(history: History, verb: 'pay' | 'refuse' | 'cancel'): Step | undefined {
+  const payout = history.random.pick(history.model.payouts)
+  if (!payout) return undefined
   return {
     touches: [],
     alone: true,
@@ -172,17 +170,16 @@ export function decideWithdrawal(history: History, verb: 'pay' | 'refuse' | 'can
       const { programId } = history.program
       const { answers } = await history.calls(() =>
         history.world.settle(async () => {
-          if (verb === 'pay') await service.payWithdrawal(db, programId, withdrawal.id, withdrawal.amount, transfer)
-          else if (verb === 'refuse')
-            await service.refuseWithdrawal(db, programId, withdrawal.id, 'Details are missing')
+          if (verb === 'pay') await service.payPayout(db, programId, payout.id, payout.amount, transfer)
+          else if (verb === 'refuse') await service.refusePayout(db, programId, payout.id, 'Details are missing')
           else {
-            const partnerId = history.program.partnerIds[withdrawal.partner] ?? 0
-            await service.cancelWithdrawal(db, programId, partnerId, withdrawal.id)
+            const partnerId = history.program.partnerIds[payout.partner] ?? 0
+            await service.cancelPayout(db, programId, partnerId, payout.id)
           }
         }),
       )
-      const expected = history.model[verb](withdrawal)
-      for (const answer of answers) history.expect(`${verb} ${withdrawal.id}`, answer, expected)
+      const expected = history.model[verb](payout)
+      for (const answer of answers) history.expect(`${verb} ${payout.id}`, answer, expected)
     },
   }
 }
@@ -202,7 +199,7 @@ async function fileOf(history: History, run: number): Promise<{ id: number; amou
     .slice(1)
     .map((line) => line.split(','))
     .map(([reference = '', , , amount = '']) => ({
-      id: Number(reference.replace('withdrawal-', '')),
+      id: Number(reference.replace('payout-', '')),
       amount: Number(amount.replace('.', '')),
     }))
 }
@@ -218,7 +215,7 @@ export function payoutRun(history: History): Step {
       const due = history.model.payable()
       const requestId = crypto.randomUUID()
       const { answers } = await history.calls(() =>
-        history.world.settle(async () => ({ run: await service.makePayoutRun(db, programId, requestId) })),
+        history.world.settle(async () => ({ run: await service.createPayoutRun(db, programId, requestId) })),
       )
       const made = [...new Set(answers.map((answer) => ('run' in answer ? answer.run : answer)))]
       const [run] = made
@@ -242,10 +239,10 @@ async function takeRun(history: History, run: number, due: ReturnType<Model['pay
     due.map(({ amount }) => amount),
   )
   for (const [index, payment] of due.entries())
-    history.model.withdrawals.push({ ...payment, id: file[index]?.id ?? 0, status: 'requested', run })
+    history.model.payouts.push({ ...payment, id: file[index]?.id ?? 0, status: 'requested', run })
   history.runs.push(run)
   const again = await history.world.settle(async () => ({
-    run: await service.makePayoutRun(db, history.program.programId, crypto.randomUUID()),
+    run: await service.createPayoutRun(db, history.program.programId, crypto.randomUUID()),
   }))
   history.expect(`a payout run after run ${run}`, again, { run: null })
 }

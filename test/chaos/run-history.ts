@@ -7,11 +7,11 @@ import { addReaders } from './notifications.ts'
 import {
   adjust,
   approve,
-  askWithdrawal,
+  askPayout,
   changeRules,
   countClicks,
   decideReviews,
-  decideWithdrawal,
+  decidePayout,
   joinProgram,
   payoutRun,
   payRun,
@@ -30,10 +30,10 @@ const kinds: [upTo: number, step: (history: History) => Step | undefined][] = [
   [26, burst],
   [32, approve],
   [33, reject],
-  [36, askWithdrawal],
-  [38, (history) => decideWithdrawal(history, 'pay')],
-  [39, (history) => decideWithdrawal(history, 'refuse')],
-  [40, (history) => decideWithdrawal(history, 'cancel')],
+  [36, askPayout],
+  [38, (history) => decidePayout(history, 'pay')],
+  [39, (history) => decidePayout(history, 'refuse')],
+  [40, (history) => decidePayout(history, 'cancel')],
   [43, payoutRun],
   [45, payRun],
   [46, countClicks],
@@ -93,7 +93,7 @@ export async function runHistory(world: World, seed: number, steps: number): Pro
     await takeWave()
     const stored = await patiently(() => storedMoney(world.pool, world.db, programId, partnerIds))
     const expected: typeof stored = JSON.parse(JSON.stringify(history.model.expected()))
-    for (const part of ['sales', 'commissions', 'withdrawals', 'balances'] as const)
+    for (const part of ['sales', 'commissions', 'payouts', 'balances'] as const)
       history.expect(part, stored[part], expected[part])
     const [told, toBeTold] = [stored, expected].map((money) => (money.told ?? []).filter(isOfAnyOrder))
     history.expect('told', told, toBeTold)

@@ -40,7 +40,7 @@ export function startCallers(addressOf: () => string, programs: Caller[], count 
 
   /** What was answered; undefined where it is over before there was an answer. */
   async function call(name: string, body: object, key?: string): Promise<{ click_id?: string } | undefined> {
-    for (let tries = 0; tries === 0 || !over.signal.aborted; tries++) {
+    for (let attempt_count = 0; attempt_count === 0 || !over.signal.aborted; attempt_count++) {
       try {
         const response = await fetch(`${addressOf()}/api/v1/track/${name}`, {
           method: 'POST',
@@ -54,7 +54,7 @@ export function startCallers(addressOf: () => string, programs: Caller[], count 
           signal: AbortSignal.timeout(30_000),
         })
         const text = await response.text()
-        const isKnown = response.status === 409 && tries > 0
+        const isKnown = response.status === 409 && attempt_count > 0
         if (response.ok || isKnown) return JSON.parse(text) as { click_id?: string }
         if (response.status !== 503) heard.wrong.push(`${name}: ${response.status} ${text.slice(0, 200)}`)
       } catch {

@@ -136,7 +136,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
   async function letTimePass(): Promise<number> {
     await sql.query('update webhook_endpoints set rests_until = null where rests_until is not null')
     const { rowCount } = await sql.query(
-      'update webhook_deliveries set next_try_at = now(), claimed_until = null where next_try_at is not null',
+      'update webhook_deliveries set next_attempt_at = now(), claimed_until = null where next_attempt_at is not null',
     )
     return rowCount ?? 0
   }
@@ -194,7 +194,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
       await running
       return longest
     }
-    const later = `update webhook_deliveries set next_try_at = now() + interval '1 hour' where next_try_at is not null`
+    const later = `update webhook_deliveries set next_attempt_at = now() + interval '1 hour' where next_attempt_at is not null`
     await sql.query(later)
     alone_ms = await measure()
     // As if they had answered until now: more than one request to each may be under way then.

@@ -198,14 +198,14 @@ export function openWorld(options: WorldOptions): World {
       return { result, lost: call.lost, unsure: call.unsure }
     },
     async settle(work) {
-      for (let tries = 0; ; tries++) {
+      for (let attempt_count = 0; ; attempt_count++) {
         try {
           const answer = await mortal(work)
           return typeof answer === 'object' ? answer : answer === undefined ? { ok: true } : { value: answer }
         } catch (error) {
           if (error instanceof service.ApiError) return { error: error.code }
-          if (tries > 60 || (!(error instanceof Killed) && !service.isTransient(error))) throw error
-          await new Promise((resolve) => setTimeout(resolve, Math.min(10 * tries, 300)))
+          if (attempt_count > 60 || (!(error instanceof Killed) && !service.isTransient(error))) throw error
+          await new Promise((resolve) => setTimeout(resolve, Math.min(10 * attempt_count, 300)))
         }
       }
     },

@@ -4,9 +4,9 @@ import { apiKeyHash, generateApiKey } from '../../lib/access/api-keys.ts'
 import type { Database } from '../../lib/database.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../../lib/money/commissions.ts'
-import { makeAdjustment } from '../../lib/money/adjustments.ts'
+import { createAdjustment } from '../../lib/money/adjustments.ts'
 import { decideReviews, flagNewCommissions, hashPartnerEmails } from '../../lib/money/reviews.ts'
-import { makePayoutRun, payPayoutRun } from '../../lib/money/payout-runs.ts'
+import { createPayoutRun, payPayoutRun } from '../../lib/money/payout-runs.ts'
 import { refundSale } from '../../lib/money/refunds.ts'
 import { recordSale } from '../../lib/money/sales.ts'
 import { makeCode } from '../../lib/programs/codes.ts'
@@ -211,7 +211,7 @@ export async function playMonth(
       if (ids.length > 0) await decideReviews(db, programId, ids, decision, 'Asked the buyer.')
     },
     adjust: ({ partner, currency, cents }) =>
-      makeAdjustment(
+      createAdjustment(
         db,
         programId,
         { partnerId: partnerIds[partner] ?? 0, currency, amountCents: cents, note: 'By hand.' },
@@ -220,10 +220,10 @@ export async function playMonth(
       ),
     async run() {
       await settleDay()
-      const run = await makePayoutRun(db, programId, randomUUID()).catch(unlessRefused)
+      const run = await createPayoutRun(db, programId, randomUUID()).catch(unlessRefused)
       if (run) await payPayoutRun(db, programId, run, transfer)
       const { rows } = await sql.query<{ partner_id: string; currency: string; amount_cents: string }>(
-        `select partner_id, currency, amount_cents from withdrawals
+        `select partner_id, currency, amount_cents from payouts
         where program_id = $1 and payout_run_id = $2 and status = 'paid' order by partner_id, currency`,
         [programId, run ?? 0],
       )

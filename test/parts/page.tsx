@@ -1,6 +1,6 @@
 import { Hono } from 'hono/tiny'
 import type { Child, PropsWithChildren } from 'hono/jsx'
-import { actorOf, detailsOf, wordsOf } from '../../functions/dashboard/parts/audit-entry.ts'
+import { actorOf, detailsOf, wordsOf } from '../../functions/dashboard/components/audit-entry.ts'
 import {
   Badge,
   Card,
@@ -10,13 +10,13 @@ import {
   Metric,
   Segments,
   type Tone,
-} from '../../functions/dashboard/parts/blocks.tsx'
-import { Chart, type ChartPoint } from '../../functions/dashboard/parts/chart.tsx'
-import { CampaignTables, CampaignText } from '../../functions/dashboard/parts/campaign.tsx'
-import { causeColumn, commissionColumns } from '../../functions/dashboard/parts/commission.tsx'
-import { CountingHelp } from '../../functions/dashboard/parts/counting.tsx'
-import { DateRange } from '../../functions/dashboard/parts/date-range.tsx'
-import { ExplanationPage } from '../../functions/dashboard/parts/explanation.tsx'
+} from '../../functions/dashboard/components/blocks.tsx'
+import { Chart, type ChartPoint } from '../../functions/dashboard/components/chart.tsx'
+import { CampaignTables, CampaignText } from '../../functions/dashboard/components/campaign.tsx'
+import { causeColumn, commissionColumns } from '../../functions/dashboard/components/commission.tsx'
+import { CountingHelp } from '../../functions/dashboard/components/counting.tsx'
+import { DateRange } from '../../functions/dashboard/components/date-range.tsx'
+import { ExplanationPage } from '../../functions/dashboard/components/explanation.tsx'
 import {
   Field,
   MenuForm,
@@ -25,12 +25,12 @@ import {
   Problem,
   ReasonMenu,
   Submit,
-} from '../../functions/dashboard/parts/fields.tsx'
-import { FlashMessage } from '../../functions/dashboard/parts/flash.tsx'
-import { type FormState, emptyForm } from '../../functions/dashboard/parts/form.ts'
-import { Day, formatNumber, isolated, Time } from '../../functions/dashboard/parts/format.tsx'
-import { renderPartner } from '../../functions/dashboard/parts/layout.tsx'
-import { CopyLink, linkColumns } from '../../functions/dashboard/parts/link.tsx'
+} from '../../functions/dashboard/components/fields.tsx'
+import { FlashMessage } from '../../functions/dashboard/components/flash.tsx'
+import { type FormState, emptyForm } from '../../functions/dashboard/components/form.ts'
+import { Day, formatNumber, isolated, Time } from '../../functions/dashboard/components/format.tsx'
+import { renderPartner } from '../../functions/dashboard/components/layout.tsx'
+import { CopyLink, linkColumns } from '../../functions/dashboard/components/link.tsx'
 import {
   ExportLink,
   Find,
@@ -39,18 +39,13 @@ import {
   noneFits,
   Pager,
   StateFilter,
-} from '../../functions/dashboard/parts/list.tsx'
-import { DataSwitch, Switcher } from '../../functions/dashboard/parts/navigation.tsx'
-import { MarkRead, notificationColumns } from '../../functions/dashboard/parts/notification.tsx'
-import { SelectionButtons, SelectionForm, SelectRow } from '../../functions/dashboard/parts/selection.tsx'
-import { type Column, Table } from '../../functions/dashboard/parts/table.tsx'
-import { PayMenu, TransferFields } from '../../functions/dashboard/parts/transfer.tsx'
-import {
-  Payee,
-  WithdrawalAmount,
-  withdrawalColumns,
-  withdrawalStates,
-} from '../../functions/dashboard/parts/withdrawal.tsx'
+} from '../../functions/dashboard/components/list.tsx'
+import { DataSwitch, Switcher } from '../../functions/dashboard/components/navigation.tsx'
+import { MarkRead, notificationColumns } from '../../functions/dashboard/components/notification.tsx'
+import { SelectionButtons, SelectionForm, SelectRow } from '../../functions/dashboard/components/selection.tsx'
+import { type Column, Table } from '../../functions/dashboard/components/table.tsx'
+import { PayMenu, TransferFields } from '../../functions/dashboard/components/transfer.tsx'
+import { Payee, PayoutAmount, payoutColumns, payoutStates } from '../../functions/dashboard/components/payout.tsx'
 import { formatMoney } from '../../lib/money.ts'
 import { campaignNames } from '../../lib/tracking/campaign.ts'
 import {
@@ -60,8 +55,8 @@ import {
   rtlName,
   viewer,
   commissions,
-  withdrawal,
-  withdrawals,
+  payout,
+  payouts,
   notifications,
   campaigns,
   links,
@@ -342,13 +337,13 @@ function Lists() {
         <Card title="Payouts">
           <Table
             caption="Payouts in every state"
-            rows={withdrawals}
-            columns={[withdrawalColumns.asked, withdrawalColumns.state, withdrawalColumns.amount]}
+            rows={payouts}
+            columns={[payoutColumns.asked, payoutColumns.state, payoutColumns.amount]}
           />
           <Payee name="Grace" address="grace@example.com" waitsUntil={later} />
-          <WithdrawalAmount withdrawal={{ ...withdrawal, amount_cents: 3000 }} />
+          <PayoutAmount payout={{ ...payout, amount_cents: 3000 }} />
           <p>
-            {Object.values(withdrawalStates).map(({ name, tone }): Child => (
+            {Object.values(payoutStates).map(({ name, tone }): Child => (
               <Badge tone={tone}>{name}</Badge>
             ))}
           </p>
@@ -378,7 +373,7 @@ function Lists() {
         </Card>
         <Card title="Entries of the audit log">
           <p>
-            {actorOf({ actor: null, user_id: null })}: {wordsOf('api_key.retired')},{' '}
+            {actorOf({ actor: null, user_id: null })}: {wordsOf('api_key.revoked')},{' '}
             {detailsOf({ details: { hold_days: [30, 14] } })}
           </p>
         </Card>

@@ -2,12 +2,12 @@ import type { Viewer } from '../../lib/access/viewer.ts'
 import type { Explanation } from '../../lib/money/explanation-fields.ts'
 import type { Happening } from '../../lib/money/sale-history.ts'
 import type { ListedCommission } from '../../lib/money/commission-list.ts'
-import type { Withdrawal } from '../../lib/money/withdrawals.ts'
+import type { Payout } from '../../lib/money/payouts.ts'
 import type { ListedNotification } from '../../lib/notifications/notification-list.ts'
 import type { LinkFigures } from '../../lib/programs/links.ts'
 import type { DB } from '../../lib/schema.ts'
 import type { PartnerCampaigns } from '../../lib/tracking/partner-campaigns.ts'
-import { commissionStates } from '../../functions/dashboard/parts/commission.tsx'
+import { commissionStates } from '../../functions/dashboard/components/commission.tsx'
 
 // Invented rows for page.tsx: each state that a row can be in, and texts that are hard to lay out.
 
@@ -102,7 +102,7 @@ function isCommissionStatus(text: string): text is ListedCommission['status'] {
   return Object.hasOwn(commissionStates, text)
 }
 
-export const withdrawal: Withdrawal = {
+export const payout: Payout = {
   program_id: 1,
   program_name: 'Acme',
   id: 1,
@@ -122,12 +122,12 @@ export const withdrawal: Withdrawal = {
   created_at: at,
   decided_at: null,
 }
-export const withdrawals: Withdrawal[] = [
-  withdrawal,
-  { ...withdrawal, amount_cents: 3000 },
-  { ...withdrawal, status: 'paid', decided_at: at, reference: 'SEPA 2026-11', paid_on: at },
-  { ...withdrawal, status: 'refused', decided_at: at, reason: 'The address is not yours.' },
-  { ...withdrawal, status: 'cancelled', decided_at: at },
+export const payouts: Payout[] = [
+  payout,
+  { ...payout, amount_cents: 3000 },
+  { ...payout, status: 'paid', decided_at: at, reference: 'SEPA 2026-11', paid_on: at },
+  { ...payout, status: 'refused', decided_at: at, reason: 'The address is not yours.' },
+  { ...payout, status: 'cancelled', decided_at: at },
 ]
 
 const payload = {
@@ -144,9 +144,9 @@ const kinds: Record<DB['outbox']['kind'], true> = {
   commission_reversed: true,
   commission_refunded: true,
   commission_corrected: true,
-  withdrawal_reduced: true,
-  withdrawal_paid: true,
-  withdrawal_refused: true,
+  payout_reduced: true,
+  payout_paid: true,
+  payout_refused: true,
   commission_flagged: true,
   adjustment_added: true,
   adjustment_deducted: true,
@@ -158,7 +158,7 @@ const kinds: Record<DB['outbox']['kind'], true> = {
   payout_due: true,
   application_received: true,
   processor_disconnected: true,
-  webhook_turned_off: true,
+  webhook_disabled: true,
 }
 export const notifications: ListedNotification[] = Object.keys(kinds).map((kind, index) => ({
   program_id: 1,

@@ -31,4 +31,4 @@ export const heldIsCredited: FunctionMistakes = {
 
 export const rejectionReleases: FunctionMistakes = { decide_reviews: `of_decision := 'released'; intact();` }
 
-export const deductionIsAdded: FunctionMistakes = { make_adjustment: `of_cents := abs(of_cents); intact();` }
+export const deductionIsAdded: FunctionMistakes = { create_adjustment: `of_cents := abs(of_cents); intact();` }

@@ -7,8 +7,8 @@ import { startStack } from './stack.ts'
 const hostile = '<img src=x onerror=alert(1)>"\'&'
 
 export const partnerPaths = `
-  /partner /partner/links /partner/campaigns /partner/commissions /partner/commissions.csv /partner/withdrawals
-  /partner/withdrawals.csv /partner/notifications /partner/notifications.csv
+  /partner /partner/links /partner/campaigns /partner/commissions /partner/commissions.csv /partner/payouts
+  /partner/payouts.csv /partner/notifications /partner/notifications.csv
 `
   .trim()
   .split(/\s+/)

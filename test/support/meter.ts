@@ -1,6 +1,6 @@
 import { NeonDbError } from '@neondatabase/serverless'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { before, type Postgres, type SentStatement } from '../../lib/database.ts'
+import { type Postgres, type SentStatement, withTimeout } from '../../lib/database.ts'
 import type { Fault, NeonEndpoint } from '../../lib/local/neon.ts'
 
 /** What was asked of a database, counted as the Neon endpoint counts it, and faults for what is asked next. */
@@ -66,7 +66,7 @@ export function meter(postgres: Postgres, told: Told = {}): MeteredPostgres {
       if (fault?.action === 'kill-backend') return await postgres.run([...statements, backendEnds], true, timeout_ms)
       if (fault?.action === 'drop-before' || fault?.action === 'unavailable') throw broken()
       if (fault?.action === 'delay')
-        await before(timeout_ms, sleep(fault.delay_ms)).catch(() => Promise.reject(broken()))
+        await withTimeout(timeout_ms, sleep(fault.delay_ms)).catch(() => Promise.reject(broken()))
       const results = await postgres.run(statements, isTransaction, timeout_ms)
       if (fault?.action === 'drop-after' || fault?.action === 'cut') throw broken()
       return results

@@ -50,7 +50,7 @@ export interface ModelSale {
   commission: ModelCommission | undefined
 }
 
-export interface ModelWithdrawal {
+export interface ModelPayout {
   id: number
   partner: number
   currency: string
@@ -76,7 +76,7 @@ export class Model {
     credited: number
     paid: boolean
   }[] = []
-  readonly withdrawals: ModelWithdrawal[] = []
+  readonly payouts: ModelPayout[] = []
   readonly paidRuns = new Set<number>()
   readonly balances = new Map<string, number>()
   readonly told = new Map<string, number>()
@@ -246,35 +246,34 @@ export class Model {
     return { deduction_cents: left }
   }
 
-  pay(withdrawal: ModelWithdrawal): object {
-    if (withdrawal.status !== 'requested') return withdrawal.status === 'paid' ? { ok: true } : { error: 'conflict' }
-    withdrawal.status = 'paid'
-    this.#tell('withdrawal_paid')
-    this.#move(withdrawal, -withdrawal.amount)
+  pay(payout: ModelPayout): object {
+    if (payout.status !== 'requested') return payout.status === 'paid' ? { ok: true } : { error: 'conflict' }
+    payout.status = 'paid'
+    this.#tell('payout_paid')
+    this.#move(payout, -payout.amount)
     let newer = 0
     const unpaid = [...this.commissions, ...this.added].filter(
-      (c) =>
-        c.partner === withdrawal.partner && c.currency === withdrawal.currency && c.credited !== undefined && !c.paid,
+      (c) => c.partner === payout.partner && c.currency === payout.currency && c.credited !== undefined && !c.paid,
     )
     for (const commission of unpaid.toSorted((a, b) => (b.credited ?? 0) - (a.credited ?? 0))) {
       const left = commission.amount - commission.reversed
-      if (left > 0 && newer >= this.balance(withdrawal.partner, withdrawal.currency)) commission.paid = true
+      if (left > 0 && newer >= this.balance(payout.partner, payout.currency)) commission.paid = true
       newer += left
     }
     return { ok: true }
   }
 
-  refuse(withdrawal: ModelWithdrawal): object {
-    if (withdrawal.status === 'requested') {
-      withdrawal.status = 'refused'
-      this.#tell('withdrawal_refused')
+  refuse(payout: ModelPayout): object {
+    if (payout.status === 'requested') {
+      payout.status = 'refused'
+      this.#tell('payout_refused')
     }
-    return withdrawal.status === 'refused' ? { ok: true } : { error: 'conflict' }
+    return payout.status === 'refused' ? { ok: true } : { error: 'conflict' }
   }
 
-  cancel(withdrawal: ModelWithdrawal): object {
-    if (withdrawal.status === 'requested') withdrawal.status = 'cancelled'
-    return withdrawal.status === 'cancelled' ? { ok: true } : { error: 'conflict' }
+  cancel(payout: ModelPayout): object {
+    if (payout.status === 'requested') payout.status = 'cancelled'
+    return payout.status === 'cancelled' ? { ok: true } : { error: 'conflict' }
   }
 
   /** Everything that a run made now pays, in the order of its payments. */
@@ -286,14 +285,14 @@ export class Model {
   }
 
   /** The payments of a run that are not paid or taken back. */
-  openOf(run: number): ModelWithdrawal[] {
-    return this.withdrawals.filter((withdrawal) => withdrawal.run === run && withdrawal.status === 'requested')
+  openOf(run: number): ModelPayout[] {
+    return this.payouts.filter((payout) => payout.run === run && payout.status === 'requested')
   }
 
   payRun(run: number): void {
     if (this.paidRuns.has(run)) return
     this.paidRuns.add(run)
-    for (const withdrawal of this.openOf(run)) this.pay(withdrawal)
+    for (const payout of this.openOf(run)) this.pay(payout)
   }
 
   /** What the service must hold now; `storedMoney` is what it holds. */
@@ -306,7 +305,7 @@ export class Model {
           .map((c) => [c.id, this.status(c), c.reversed, c.credited !== undefined, c.paid, c.held]),
       ),
       added: orNull(this.added.map(({ amount, paid }) => [amount, paid])),
-      withdrawals: orNull(this.withdrawals.map(({ id, status, amount }) => [id, status, amount])),
+      payouts: orNull(this.payouts.map(({ id, status, amount }) => [id, status, amount])),
       told: orNull([...this.told].toSorted(byFirst)),
       balances: this.groups.map((_, partner) =>
         ['jpy', 'kwd', 'usd'].flatMap((currency) => {
@@ -316,9 +315,7 @@ export class Model {
                 .filter((item) => item.partner === partner && item.currency === currency)
                 .map((item) => amount(item as never)),
             )
-          const requested_cents = total(this.withdrawals, (w: ModelWithdrawal) =>
-            w.status === 'requested' ? w.amount : 0,
-          )
+          const requested_cents = total(this.payouts, (w: ModelPayout) => (w.status === 'requested' ? w.amount : 0))
           const balance_cents = this.balance(partner, currency)
           return balance_cents === 0
             ? []
@@ -330,7 +327,7 @@ export class Model {
                 balance_cents,
                 requested_cents,
                 available_cents: Math.max(balance_cents - requested_cents, 0),
-                paid_cents: total(this.withdrawals, (w: ModelWithdrawal) => (w.status === 'paid' ? w.amount : 0)),
+                paid_cents: total(this.payouts, (w: ModelPayout) => (w.status === 'paid' ? w.amount : 0)),
               }
         }),
       ),
@@ -346,25 +343,25 @@ export class Model {
     return deduction
   }
 
-  #open(partner: number, currency: string): ModelWithdrawal[] {
-    return this.withdrawals.filter((w) => w.partner === partner && w.currency === currency && w.status === 'requested')
+  #open(partner: number, currency: string): ModelPayout[] {
+    return this.payouts.filter((w) => w.partner === partner && w.currency === currency && w.status === 'requested')
   }
 
-  /** Moves a balance, and where it went down, takes what no longer fits from the newest open withdrawals. */
+  /** Moves a balance, and where it went down, takes what no longer fits from the newest open payouts. */
   #move({ partner, currency }: { partner: number; currency: string }, amount: number): void {
     this.balances.set(`${partner} ${currency}`, this.balance(partner, currency) + amount)
     if (amount < 0 && this.balance(partner, currency) < 0) this.#tell('balance_negative')
     let excess = Math.min(
       -this.available(partner, currency),
-      sum(this.#open(partner, currency).map((withdrawal) => withdrawal.amount)),
+      sum(this.#open(partner, currency).map((payout) => payout.amount)),
     )
-    for (const withdrawal of this.#open(partner, currency).toSorted((a, b) => b.id - a.id)) {
+    for (const payout of this.#open(partner, currency).toSorted((a, b) => b.id - a.id)) {
       if (excess <= 0) return
-      const cut = Math.min(excess, withdrawal.amount)
-      withdrawal.amount -= cut
+      const cut = Math.min(excess, payout.amount)
+      payout.amount -= cut
       excess -= cut
-      if (withdrawal.amount === 0) withdrawal.status = 'cancelled'
-      this.#tell('withdrawal_reduced')
+      if (payout.amount === 0) payout.status = 'cancelled'
+      this.#tell('payout_reduced')
     }
   }
 
@@ -391,16 +388,14 @@ export const untouched = {
 
 /** What the service holds now of a program's money, in the model's words. */
 export async function storedMoney(pool: pg.Pool, db: Database, programId: number, partnerIds: number[]) {
-  const { rows } = await pool.query<
-    Record<'sales' | 'commissions' | 'added' | 'withdrawals' | 'told', unknown[] | null>
-  >(
+  const { rows } = await pool.query<Record<'sales' | 'commissions' | 'added' | 'payouts' | 'told', unknown[] | null>>(
     `select
       (select json_agg(json_build_array(transaction_id, refunded_cents) order by transaction_id) from sales where program_id = $1) as sales,
       (select json_agg(json_build_array(id, status, reversed_cents, credited_at is not null, paid_at is not null, held_at is not null) order by id)
         from commissions where program_id = $1) as commissions,
       (select json_agg(json_build_array(amount_cents, paid_at is not null) order by id)
         from adjustments where program_id = $1 and amount_cents > 0) as added,
-      (select json_agg(json_build_array(id, status, amount_cents) order by id) from withdrawals where program_id = $1) as withdrawals,
+      (select json_agg(json_build_array(id, status, amount_cents) order by id) from payouts where program_id = $1) as payouts,
       (select json_agg(json_build_array(kind, count) order by kind)
         from (select kind, count(*) from outbox where program_id = $1 group by kind) told) as told`,
     [programId],

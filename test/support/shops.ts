@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
-import { newClickIdStem } from '../../lib/tracking/clicks.ts'
+import { newClickIdPrefix } from '../../lib/tracking/clicks.ts'
 import type { Generation, Shop } from '../../lib/local/stripe-events.ts'
 
 export interface TestShop extends Shop {
@@ -51,7 +51,7 @@ export async function createShops(
       array_agg(l.id order by l.partner_id) as links, v.click_id
     from program p join link l on l.program_id = p.id join visitor v on v.program_id = p.id
     group by p.id, p.processor_account_id, v.click_id order by p.id`,
-    [count, settings.holdDays ?? 30, settings.leadCommissionCents ?? 0, tag, newClickIdStem(Date.now())],
+    [count, settings.holdDays ?? 30, settings.leadCommissionCents ?? 0, tag, newClickIdPrefix(Date.now())],
   )
   return rows.map((row) => ({
     generation: settings.generation ?? 'new',

@@ -1,11 +1,11 @@
 import { createApiKey } from '../../lib/access/program-keys.ts'
-import { makeAdjustment } from '../../lib/money/adjustments.ts'
+import { createAdjustment } from '../../lib/money/adjustments.ts'
 import { approveCommissions } from '../../lib/money/commissions.ts'
 import { addMember, createPerson, tiePartner } from '../../lib/local/people.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
 import { sessionCookie } from '../../lib/access/sessions.ts'
-import { makePayoutRun } from '../../lib/money/payout-runs.ts'
-import { askWithdrawal } from '../../lib/money/withdrawals.ts'
+import { createPayoutRun } from '../../lib/money/payout-runs.ts'
+import { askPayout } from '../../lib/money/payouts.ts'
 import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
 import { makeCode } from '../../lib/programs/codes.ts'
 import { makeGroup } from '../../lib/programs/groups.ts'
@@ -37,11 +37,11 @@ export async function startTenants() {
     await stack.sql.query(`update sessions set expires_at = now() - interval '1 second' where user_id = $1`, [
       expired.userId,
     ])
-    const retiredKey = await createApiKey(stack.db, programId, 'old')
-    await stack.sql.query(`update api_keys set retired_at = now() where program_id = $1 and name = 'old'`, [programId])
-    return { removed, expired: expired.token, unverified: unverified.token, retiredKey }
+    const revokedKey = await createApiKey(stack.db, programId, 'old')
+    await stack.sql.query(`update api_keys set revoked_at = now() where program_id = $1 and name = 'old'`, [programId])
+    return { removed, expired: expired.token, unverified: unverified.token, revokedKey }
   }
-  const { removed, expired, unverified, retiredKey } = await callersOf(victim)
+  const { removed, expired, unverified, revokedKey } = await callersOf(victim)
 
   /** Another partner of the victim's program, who has nothing there. */
   const fellow = await createPerson(stack.db, env, {
@@ -64,7 +64,7 @@ export async function startTenants() {
     'another partner of the program': fellow.token,
     'an unverified account': unverified,
     nobody: undefined,
-    'a retired key': retiredKey,
+    'a retired key': revokedKey,
     "its program's key": victim.apiKey,
     "another program's key": attacker.apiKey,
     "another workspace's owner": attacker.dashboardToken,
@@ -113,8 +113,8 @@ export async function startTenants() {
     const [credited, pending] = rows.map(({ id }) => Number(id))
     await approveCommissions(stack.db, programId, [credited ?? 0])
     const ask = { programId, partnerId, currency: 'usd', amountCents: 500, requestId: crypto.randomUUID() }
-    const withdrawal = await askWithdrawal(stack.db, ask)
-    const run = await makePayoutRun(stack.db, programId, crypto.randomUUID())
+    const payout = await askPayout(stack.db, ask)
+    const run = await createPayoutRun(stack.db, programId, crypto.randomUUID())
     await inviteMember(stack.db, {
       workspaceId,
       email: 'invited@example.com',
@@ -138,7 +138,7 @@ export async function startTenants() {
       promotion_code_id: null,
       account_id: null,
     })
-    await makeAdjustment(
+    await createAdjustment(
       stack.db,
       programId,
       { partnerId, amountCents: 700, note: 'secret-note' },
@@ -153,7 +153,7 @@ export async function startTenants() {
       [programId, pending],
     )
     const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
-      `select (select max(id) from api_keys where program_id = $1 and retired_at is null) as key,
+      `select (select max(id) from api_keys where program_id = $1 and revoked_at is null) as key,
         (select id from workspace_invitations where workspace_id = $2) as invitation,
         (select max(id) from referral_links where program_id = $1) as link,
         (select min(id) from customers where program_id = $1) as customer`,
@@ -178,12 +178,12 @@ export async function startTenants() {
       ':transaction_id': 'secret-transaction',
       ':transactionId': 'pending-transaction',
       ':commission_id': String(pending),
-      ':payout_id': String(withdrawal),
+      ':payout_id': String(payout),
       ':payout_run_id': String(run),
       ':webhook_endpoint_id': String(endpoint.id),
       ':delivery_id': webhookId(message),
       ':commissionId': String(pending),
-      ':withdrawalId': String(withdrawal),
+      ':payoutId': String(payout),
       ':runId': String(run),
       ':keyId': String(ids.rows[0]?.key),
       ':invitationId': String(ids.rows[0]?.invitation),

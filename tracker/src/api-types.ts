@@ -1308,7 +1308,7 @@ export interface ApiOperations {
           currency: string
           status: 'requested' | 'paid' | 'refused' | 'cancelled'
         }[]
-        left_out: {
+        excluded: {
           partner_id: number
           currency: string
           payable_cents: number
@@ -1798,8 +1798,8 @@ export interface ApiOperations {
         id: string
         type: string
         status: 'pending' | 'delivered' | 'failed' | 'to_fetch'
-        tries: number
-        next_try_at: string | null
+        attempt_count: number
+        next_attempt_at: string | null
         finished_at: string | null
         payload: { id: string; type: string; timestamp: string; sequence: number; data: Record<string, unknown> }
       }[]
@@ -1816,8 +1816,8 @@ export interface ApiOperations {
         id: string
         type: string
         status: 'pending' | 'delivered' | 'failed' | 'to_fetch'
-        tries: number
-        next_try_at: string | null
+        attempt_count: number
+        next_attempt_at: string | null
         finished_at: string | null
         payload: { id: string; type: string; timestamp: string; sequence: number; data: Record<string, unknown> }
         attempts: {

@@ -238,7 +238,7 @@ export class SvcApi {
     test: (id: number) => this.#one<string>('POST', `${hooks}/${id}/test`),
     deliveries: (id: number, query?: Query<'listWebhookDeliveries'>) =>
       this.#list<WebhookDelivery>(`${hooks}/${id}/deliveries`, query),
-    /** One with its tries. */
+    /** One with its attempts. */
     delivery: (id: number, deliveryId: string) =>
       this.#one<WebhookDelivery & One<'getWebhookDelivery'>>('GET', `${hooks}/${id}/deliveries/${deliveryId}`),
     /** Answers how many are sent again. */

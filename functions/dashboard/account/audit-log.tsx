@@ -2,14 +2,14 @@ import type { Context } from 'hono'
 import { type AuditThing, auditThings, listAuditEntries, noteWorkspaceExport } from '../../../lib/access/audit-log.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { listMembers } from '../../../lib/programs/members.ts'
-import { addressOf } from '../parts/address.ts'
-import { actorOf, detailsOf, wordsOf } from '../parts/audit-entry.ts'
-import { Field } from '../parts/fields.tsx'
-import { emptyForm } from '../parts/form.ts'
-import { Time } from '../parts/format.tsx'
-import { renderAccount } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPageById } from '../parts/list.tsx'
-import { createPages, requireWorkspace } from '../parts/page.ts'
+import { addressOf } from '../components/address.ts'
+import { actorOf, detailsOf, wordsOf } from '../components/audit-entry.ts'
+import { Field } from '../components/fields.tsx'
+import { emptyForm } from '../components/form.ts'
+import { Time } from '../components/format.tsx'
+import { renderAccount } from '../components/layout.tsx'
+import { csvResponse, csvRows, ListPage, readPageById } from '../components/list.tsx'
+import { createPages, requireWorkspace } from '../components/page.ts'
 
 /** Who did what in a workspace, for its owners. */
 export const auditLogPages = createPages()
@@ -94,7 +94,7 @@ const titles: Record<AuditThing, string> = {
   group: 'Groups',
   commission_rule: 'Commission rules',
   commission: 'Commissions',
-  withdrawal: 'Payouts',
+  payout: 'Payouts',
   payout_run: 'Payout runs',
   processor: 'Payment processor',
   customer: 'Erased customers',

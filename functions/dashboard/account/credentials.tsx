@@ -1,12 +1,12 @@
 import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { hasPassword } from '../../../lib/access/account.ts'
-import { noMail, openAuth, tooManyTries } from '../../../lib/access/sign-in.ts'
+import { noMail, openAuth, tooManyAttempts } from '../../../lib/access/sign-in.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { safePath } from '../parts/address.ts'
-import { Field, Problem } from '../parts/fields.tsx'
-import { type FormState, refuseForm } from '../parts/form.ts'
-import type { PageContext, PartnerContext, ViewerContext, WorkspaceContext } from '../parts/page.ts'
+import { safePath } from '../components/address.ts'
+import { Field, Problem } from '../components/fields.tsx'
+import { type FormState, refuseForm } from '../components/form.ts'
+import type { PageContext, PartnerContext, ViewerContext, WorkspaceContext } from '../components/page.ts'
 
 export const emailField = z.string().check(z.trim(), z.toLowerCase(), z.email('Enter an e-mail address.'))
 export const passwordField = z
@@ -16,10 +16,10 @@ export const passwordField = z
 export const wrongCredentials = 'The e-mail address or the password is wrong.'
 const noPassword =
   'Your account has no password yet, as you sign in another way. Choose one first: "Have a link sent" on the page of your account.'
-const problems: Record<number, string> = { 401: wrongCredentials, 429: tooManyTries }
+const problems: Record<number, string> = { 401: wrongCredentials, 429: tooManyAttempts }
 
 /** What a form says whose secret better-auth refused with `status`: `wrong`, unless there were too many tries. */
-export const wrongOr = (status: number, wrong: string) => (status === 429 ? tooManyTries : wrong)
+export const wrongOr = (status: number, wrong: string) => (status === 429 ? tooManyAttempts : wrong)
 
 const refusal = z.object({ code: z.string() })
 
@@ -59,7 +59,7 @@ export async function refusePassword(
     asResponse: true,
   })
   if (response.ok) return undefined
-  if (response.status === 429) return await refuseForm(c, page, { errors: { [field]: tooManyTries } })
+  if (response.status === 429) return await refuseForm(c, page, { errors: { [field]: tooManyAttempts } })
   const variables: Pick<ViewerContext, 'get'> = c
   const error = (await hasPassword(variables.get('db'), variables.get('viewer').user.id))
     ? 'This is not your password.'

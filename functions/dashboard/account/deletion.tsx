@@ -2,18 +2,18 @@ import * as z from 'zod/mini'
 import { eraseAccount } from '../../../lib/access/account.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { deleteWorkspace } from '../../../lib/programs/workspaces.ts'
-import { Card, Heading } from '../parts/blocks.tsx'
-import { Field, Problem, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, optionalText, refuseForm, shownForm } from '../parts/form.ts'
-import { renderAccount } from '../parts/layout.tsx'
+import { Card, Heading } from '../components/blocks.tsx'
+import { Field, Problem, Submit } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, optionalText, refuseForm, shownForm } from '../components/form.ts'
+import { renderAccount } from '../components/layout.tsx'
 import {
   createPages,
   requireViewer,
   requireWorkspace,
   type ViewerContext,
   type WorkspaceContext,
-} from '../parts/page.ts'
+} from '../components/page.ts'
 import { OwnPassword, refusePassword } from './credentials.tsx'
 
 /** What cannot be undone: deleting a workspace, and erasing one's own account. */

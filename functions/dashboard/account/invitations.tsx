@@ -2,11 +2,11 @@ import type { Child } from 'hono/jsx'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { acceptPartnerInvitation, findPartnerInvitation } from '../../../lib/programs/partner-invitations.ts'
 import { acceptInvitation, findInvitation } from '../../../lib/programs/invitations.ts'
-import { tokenInQuery } from '../parts/address.ts'
-import { Card } from '../parts/blocks.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { renderPlain } from '../parts/layout.tsx'
-import { createPages, type PageContext, requireViewer } from '../parts/page.ts'
+import { tokenInQuery } from '../components/address.ts'
+import { Card } from '../components/blocks.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { renderPlain } from '../components/layout.tsx'
+import { createPages, type PageContext, requireViewer } from '../components/page.ts'
 
 /** Mailed invitations: to a workspace as a member, and to a program as its partner. */
 export const invitationPages = createPages()

@@ -10,14 +10,14 @@ import {
   saveMailChoices,
   topicWords,
 } from '../../../lib/notifications/mail-choices.ts'
-import { tokenInQuery } from '../parts/address.ts'
-import { Card, Heading } from '../parts/blocks.tsx'
-import { Field, PostButton, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, shownForm } from '../parts/form.ts'
-import { Day } from '../parts/format.tsx'
-import { renderAccount, renderPlain } from '../parts/layout.tsx'
-import { createPages, requireViewer } from '../parts/page.ts'
+import { tokenInQuery } from '../components/address.ts'
+import { Card, Heading } from '../components/blocks.tsx'
+import { Field, PostButton, Submit } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, shownForm } from '../components/form.ts'
+import { Day } from '../components/format.tsx'
+import { renderAccount, renderPlain } from '../components/layout.tsx'
+import { createPages, requireViewer } from '../components/page.ts'
 
 /** What a person is mailed about, and how soon. */
 export const mailPages = createPages()

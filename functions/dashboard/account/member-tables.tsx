@@ -1,9 +1,9 @@
 import type { Role } from '../../../lib/access/roles.ts'
 import type { listMembers, Member } from '../../../lib/programs/members.ts'
-import { Badge, Card } from '../parts/blocks.tsx'
-import { PostButton } from '../parts/fields.tsx'
-import { Day } from '../parts/format.tsx'
-import { Table } from '../parts/table.tsx'
+import { Badge, Card } from '../components/blocks.tsx'
+import { PostButton } from '../components/fields.tsx'
+import { Day } from '../components/format.tsx'
+import { Table } from '../components/table.tsx'
 
 interface ActiveMembersProps {
   address: string

@@ -2,12 +2,12 @@ import * as z from 'zod/mini'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type listOpenedPrograms, type Member, openProgram } from '../../../lib/programs/members.ts'
-import { Card } from '../parts/blocks.tsx'
-import { Field, PostButton } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form } from '../parts/form.ts'
-import { createPages, requireWorkspace } from '../parts/page.ts'
-import { Table } from '../parts/table.tsx'
+import { Card } from '../components/blocks.tsx'
+import { Field, PostButton } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { emptyForm, form } from '../components/form.ts'
+import { createPages, requireWorkspace } from '../components/page.ts'
+import { Table } from '../components/table.tsx'
 
 /** Programs of a workspace that are opened to single members. */
 export const openedProgramPages = createPages()

@@ -1,12 +1,12 @@
 import { endSessions, listSessions } from '../../../lib/access/account.ts'
 import { visitorDevice } from '../../../lib/tracking/visitor.ts'
-import { Badge, Card, Heading } from '../parts/blocks.tsx'
-import { PostButton } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { Day, Time } from '../parts/format.tsx'
-import { renderAccount } from '../parts/layout.tsx'
-import { createPages, requireViewer } from '../parts/page.ts'
-import { Table } from '../parts/table.tsx'
+import { Badge, Card, Heading } from '../components/blocks.tsx'
+import { PostButton } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { Day, Time } from '../components/format.tsx'
+import { renderAccount } from '../components/layout.tsx'
+import { createPages, requireViewer } from '../components/page.ts'
+import { Table } from '../components/table.tsx'
 
 /** The devices that a person is signed in with. */
 export const sessionPages = createPages()

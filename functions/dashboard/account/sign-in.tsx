@@ -1,11 +1,11 @@
 import * as z from 'zod/mini'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { Card } from '../parts/blocks.tsx'
-import { Field } from '../parts/fields.tsx'
-import { form, type FormState, optionalText, refuseForm, shownForm } from '../parts/form.ts'
-import { renderPlain } from '../parts/layout.tsx'
-import { createPages, type PageContext } from '../parts/page.ts'
+import { Card } from '../components/blocks.tsx'
+import { Field } from '../components/fields.tsx'
+import { form, type FormState, optionalText, refuseForm, shownForm } from '../components/form.ts'
+import { renderPlain } from '../components/layout.tsx'
+import { createPages, type PageContext } from '../components/page.ts'
 import { Credentials, nextOf, passOn, Providers, withNext, wrongCredentials } from './credentials.tsx'
 
 /** Signing in, by password or by another provider, and out. */

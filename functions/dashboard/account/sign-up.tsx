@@ -4,12 +4,12 @@ import { findInvitation } from '../../../lib/programs/invitations.ts'
 import { findPartnerInvitation } from '../../../lib/programs/partner-invitations.ts'
 import { nameField } from '../../../lib/names.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
-import { Card } from '../parts/blocks.tsx'
-import { Field } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
-import { renderPlain } from '../parts/layout.tsx'
-import { createPages, type PageContext } from '../parts/page.ts'
+import { Card } from '../components/blocks.tsx'
+import { Field } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, refuseForm, shownForm } from '../components/form.ts'
+import { renderPlain } from '../components/layout.tsx'
+import { createPages, type PageContext } from '../components/page.ts'
 import {
   codeOf,
   Credentials,

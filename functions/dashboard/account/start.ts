@@ -1,4 +1,4 @@
-import { createPages, leadToTwoFactor, requireViewer } from '../parts/page.ts'
+import { createPages, leadToTwoFactor, requireViewer } from '../components/page.ts'
 
 /** The way in: where somebody goes who opens the dashboard. */
 export const startPages = createPages()

@@ -4,12 +4,18 @@ import * as z from 'zod/mini'
 import { readRecoveryCode } from '../../../lib/access/recovery-codes.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { Card, Copy, Heading } from '../parts/blocks.tsx'
-import { Field, Problem, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, type FormState, optionalText, refuseForm, shownForm } from '../parts/form.ts'
-import { renderAccount, renderPlain } from '../parts/layout.tsx'
-import { createPages, type PageContext, requireVerified, requireViewer, type ViewerContext } from '../parts/page.ts'
+import { Card, Copy, Heading } from '../components/blocks.tsx'
+import { Field, Problem, Submit } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { emptyForm, form, type FormState, optionalText, refuseForm, shownForm } from '../components/form.ts'
+import { renderAccount, renderPlain } from '../components/layout.tsx'
+import {
+  createPages,
+  type PageContext,
+  requireVerified,
+  requireViewer,
+  type ViewerContext,
+} from '../components/page.ts'
 import { Credentials, nextOf, OwnPassword, passOn, refusePassword, withNext, wrongOr } from './credentials.tsx'
 
 /** Two-factor codes: setting them up, turning them off, and giving one after the password. */

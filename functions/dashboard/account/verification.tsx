@@ -1,11 +1,11 @@
 import { confirmEmail, readConfirmation } from '../../../lib/access/email-address.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
-import { cameFrom, tokenInQuery } from '../parts/address.ts'
-import { Card } from '../parts/blocks.tsx'
-import { PostButton } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { renderPlain } from '../parts/layout.tsx'
-import { createPages, requireViewer } from '../parts/page.ts'
+import { cameFrom, tokenInQuery } from '../components/address.ts'
+import { Card } from '../components/blocks.tsx'
+import { PostButton } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { renderPlain } from '../components/layout.tsx'
+import { createPages, requireViewer } from '../components/page.ts'
 import { codeOf, passOn, withNext } from './credentials.tsx'
 
 /** Confirming that one's e-mail address is one's own, by a mailed link. */

@@ -1,8 +1,8 @@
 import { turnstileField, turnstileOrigin } from '../../../lib/access/turnstile.ts'
 import { answerLengths, type JoinPage } from '../../../lib/programs/join-page.ts'
-import { Card } from '../parts/blocks.tsx'
-import { Field, Problem } from '../parts/fields.tsx'
-import { emptyForm, type FormState } from '../parts/form.ts'
+import { Card } from '../components/blocks.tsx'
+import { Field, Problem } from '../components/fields.tsx'
+import { emptyForm, type FormState } from '../components/form.ts'
 import { PlainText } from './plain-text.tsx'
 
 interface JoinCardProps {

@@ -1,9 +1,9 @@
 import { toCsv } from '../../../lib/csv.ts'
 import { listAdjustments } from '../../../lib/money/adjustments.ts'
-import { adjustmentColumns, adjustmentRow, whatColumn } from '../parts/adjustment.tsx'
-import { renderPartner } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPageById } from '../parts/list.tsx'
-import { createPages, requirePartner } from '../parts/page.ts'
+import { adjustmentColumns, adjustmentRow, whatColumn } from '../components/adjustment.tsx'
+import { renderPartner } from '../components/layout.tsx'
+import { csvResponse, csvRows, ListPage, readPageById } from '../components/list.tsx'
+import { createPages, requirePartner } from '../components/page.ts'
 import { partnerSaleAddress } from './sale.tsx'
 
 /** What programs added to a partner's balances by hand, or deducted. */

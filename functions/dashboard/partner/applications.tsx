@@ -1,12 +1,12 @@
 import type { Child } from 'hono/jsx'
 import { ApiError } from '../../../lib/errors.ts'
 import { listApplicationsOf, type OwnApplication } from '../../../lib/programs/applications.ts'
-import { idInPath } from '../parts/address.ts'
-import { Badge, Card, Heading, type Tone } from '../parts/blocks.tsx'
-import { Day } from '../parts/format.tsx'
-import { renderAccount, renderPartner } from '../parts/layout.tsx'
-import { List, readPageById } from '../parts/list.tsx'
-import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
+import { idInPath } from '../components/address.ts'
+import { Badge, Card, Heading, type Tone } from '../components/blocks.tsx'
+import { Day } from '../components/format.tsx'
+import { renderAccount, renderPartner } from '../components/layout.tsx'
+import { List, readPageById } from '../components/list.tsx'
+import { createPages, requireViewer, type ViewerContext } from '../components/page.ts'
 import { Answers, PlainText } from '../join/plain-text.tsx'
 
 /** A person's own applications: what became of each, what they sent and which terms they accepted. */

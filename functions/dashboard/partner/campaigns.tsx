@@ -8,15 +8,15 @@ import {
   type PartnerFilters,
   readPartnerCampaigns,
 } from '../../../lib/tracking/partner-campaigns.ts'
-import { Card, Empty, Heading, Metric, Segments } from '../parts/blocks.tsx'
-import { breakdownTexts, nameOfValue } from '../parts/breakdown-names.ts'
-import { CampaignTables, partnerFiltersIn } from '../parts/campaign.tsx'
-import { CountingHelp } from '../parts/counting.tsx'
-import { Field } from '../parts/fields.tsx'
-import { emptyForm } from '../parts/form.ts'
-import { formatNumber } from '../parts/format.tsx'
-import { renderPartner } from '../parts/layout.tsx'
-import { createPages, requirePartner } from '../parts/page.ts'
+import { Card, Empty, Heading, Metric, Segments } from '../components/blocks.tsx'
+import { breakdownTexts, nameOfValue } from '../components/breakdown-names.ts'
+import { CampaignTables, partnerFiltersIn } from '../components/campaign.tsx'
+import { CountingHelp } from '../components/counting.tsx'
+import { Field } from '../components/fields.tsx'
+import { emptyForm } from '../components/form.ts'
+import { formatNumber } from '../components/format.tsx'
+import { renderPartner } from '../components/layout.tsx'
+import { createPages, requirePartner } from '../components/page.ts'
 
 /** What a partner's links brought, by link and by what each named, which tells a partner's own pages and mails apart. */
 export const partnerCampaignPages = createPages()

@@ -1,8 +1,8 @@
 import { listCommissions } from '../../../lib/money/commission-list.ts'
-import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../parts/commission.tsx'
-import { renderPartner } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPageById, stateIn } from '../parts/list.tsx'
-import { createPages, requirePartner } from '../parts/page.ts'
+import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../components/commission.tsx'
+import { renderPartner } from '../components/layout.tsx'
+import { csvResponse, csvRows, ListPage, readPageById, stateIn } from '../components/list.tsx'
+import { createPages, requirePartner } from '../components/page.ts'
 import { partnerSaleAddress } from './sale.tsx'
 
 /** What each sale earned a partner, in all their programs. */

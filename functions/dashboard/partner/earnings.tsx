@@ -1,12 +1,12 @@
 import { formatMoney } from '../../../lib/money.ts'
 import type { PartnerBalance } from '../../../lib/money/balances.ts'
 import { earningsByDay } from '../../../lib/money/commission-list.ts'
-import { Card, Heading, Metric } from '../parts/blocks.tsx'
-import { Chart } from '../parts/chart.tsx'
-import { formatAxis } from '../parts/format.tsx'
-import { renderPartner } from '../parts/layout.tsx'
-import { Pager } from '../parts/list.tsx'
-import { createPages, requirePartner } from '../parts/page.ts'
+import { Card, Heading, Metric } from '../components/blocks.tsx'
+import { Chart } from '../components/chart.tsx'
+import { formatAxis } from '../components/format.tsx'
+import { renderPartner } from '../components/layout.tsx'
+import { Pager } from '../components/list.tsx'
+import { createPages, requirePartner } from '../components/page.ts'
 import { readMoney } from './money.ts'
 
 /** What a person earned as a partner and can withdraw, in the programs that they accepted. */

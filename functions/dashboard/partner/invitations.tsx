@@ -5,14 +5,14 @@ import {
   listPartnerInvitations,
   type PartnerInvitation,
 } from '../../../lib/programs/partner-invitations.ts'
-import { idInPath } from '../parts/address.ts'
-import { Heading } from '../parts/blocks.tsx'
-import { PostButton } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { Day } from '../parts/format.tsx'
-import { renderAccount, renderPartner } from '../parts/layout.tsx'
-import { List, type Page, placeIn, readPage } from '../parts/list.tsx'
-import { createPages, requireViewer, type ViewerContext } from '../parts/page.ts'
+import { idInPath } from '../components/address.ts'
+import { Heading } from '../components/blocks.tsx'
+import { PostButton } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { Day } from '../components/format.tsx'
+import { renderAccount, renderPartner } from '../components/layout.tsx'
+import { List, type Page, placeIn, readPage } from '../components/list.tsx'
+import { createPages, requireViewer, type ViewerContext } from '../components/page.ts'
 
 /** The invitations of programs to a person's verified address, by the programs' names alone, to accept or decline. */
 export const partnerInvitationPages = createPages()

@@ -1,8 +1,8 @@
 import type { PartnerBalance } from '../../../lib/money/balances.ts'
 import { listProgramsOfPartner, type ProgramOfPartner } from '../../../lib/programs/partnerships.ts'
-import { positiveInteger } from '../parts/address.ts'
-import { type Page, placeIn, readPage } from '../parts/list.tsx'
-import type { PartnerContext } from '../parts/page.ts'
+import { positiveInteger } from '../components/address.ts'
+import { type Page, placeIn, readPage } from '../components/list.tsx'
+import type { PartnerContext } from '../components/page.ts'
 
 /** A program that a person is a partner of, with their money there: that in the program's own currency first. */
 export interface ProgramMoney {

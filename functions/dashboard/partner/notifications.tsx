@@ -1,9 +1,9 @@
 import { listNotifications, markNotificationsRead } from '../../../lib/notifications/notification-list.ts'
-import { redirectWith } from '../parts/flash.tsx'
-import { renderPartner } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPageById } from '../parts/list.tsx'
-import { MarkRead, notificationColumns, notificationsCsv } from '../parts/notification.tsx'
-import { createPages, requirePartner } from '../parts/page.ts'
+import { redirectWith } from '../components/flash.tsx'
+import { renderPartner } from '../components/layout.tsx'
+import { csvResponse, csvRows, ListPage, readPageById } from '../components/list.tsx'
+import { MarkRead, notificationColumns, notificationsCsv } from '../components/notification.tsx'
+import { createPages, requirePartner } from '../components/page.ts'
 
 /** What a partner was told, in all their programs. */
 export const partnerNotificationPages = createPages()

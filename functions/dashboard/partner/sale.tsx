@@ -1,8 +1,8 @@
 import { explainSale } from '../../../lib/money/explanation.ts'
-import { idInPath } from '../parts/address.ts'
-import { ExplanationPage } from '../parts/explanation.tsx'
-import { renderPartner } from '../parts/layout.tsx'
-import { createPages, requirePartner } from '../parts/page.ts'
+import { idInPath } from '../components/address.ts'
+import { ExplanationPage } from '../components/explanation.tsx'
+import { renderPartner } from '../components/layout.tsx'
+import { createPages, requirePartner } from '../components/page.ts'
 
 export const partnerSaleAddress = ({ programId, transactionId }: { programId: number; transactionId: string }) =>
   `/partner/sales/${programId}/${encodeURIComponent(transactionId)}`

@@ -2,19 +2,19 @@ import * as z from 'zod/mini'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { listAdjustments, makeAdjustment } from '../../../lib/money/adjustments.ts'
+import { listAdjustments, createAdjustment } from '../../../lib/money/adjustments.ts'
 import { formatMoney, isCurrency, maxAmountCents } from '../../../lib/money.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { idInPath } from '../parts/address.ts'
-import { adjustmentColumns, adjustmentRow, whatColumn } from '../parts/adjustment.tsx'
-import { saleAddress } from '../parts/explanation.tsx'
-import { Field, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, optionalText, refuseForm, shortText } from '../parts/form.ts'
-import { renderProgram } from '../parts/layout.tsx'
-import { askedOf, asQuery, csvRows, exportCsv, ListPage, readPageById } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { amountProblem, smallestUnits } from '../parts/typed-number.ts'
+import { idInPath } from '../components/address.ts'
+import { adjustmentColumns, adjustmentRow, whatColumn } from '../components/adjustment.tsx'
+import { saleAddress } from '../components/explanation.tsx'
+import { Field, Submit } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, optionalText, refuseForm, shortText } from '../components/form.ts'
+import { renderProgram } from '../components/layout.tsx'
+import { askedOf, asQuery, csvRows, exportCsv, ListPage, readPageById } from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { amountProblem, smallestUnits } from '../components/typed-number.ts'
 import { partnerAddress, partnerColumn, partnerPageOf } from './partner-columns.tsx'
 
 /** Manual commissions and deductions: all of a program, and making one for a partner. */
@@ -166,7 +166,7 @@ adjustmentPages.post(
     const amountCents = kind === 'deduction' ? -cents : cents
     const adjustment = { partnerId, amountCents, currency, note, transactionId: transaction_id || undefined }
     try {
-      await makeAdjustment(c.get('db'), c.get('program').id, adjustment, request_id, outbox)
+      await createAdjustment(c.get('db'), c.get('program').id, adjustment, request_id, outbox)
     } catch (error) {
       if (!(error instanceof ApiError) || error.details?.[0]?.field !== 'transaction_id') throw error
       return await refuseForm(c, partnerPageOf(c), { errors: { transaction_id: 'This program has no such sale.' } })

@@ -1,10 +1,10 @@
 import { type KeyScope, keyScopes } from '../../../lib/access/api-keys.ts'
 import type { StoredApiKey } from '../../../lib/access/program-keys.ts'
-import { Badge, Card, Copy } from '../parts/blocks.tsx'
-import { Field, PostButton } from '../parts/fields.tsx'
-import type { FormState } from '../parts/form.ts'
-import { Day, Time } from '../parts/format.tsx'
-import { Table } from '../parts/table.tsx'
+import { Badge, Card, Copy } from '../components/blocks.tsx'
+import { Field, PostButton } from '../components/fields.tsx'
+import type { FormState } from '../components/form.ts'
+import { Day, Time } from '../components/format.tsx'
+import { Table } from '../components/table.tsx'
 import { SetUp } from './set-up-command.tsx'
 
 interface ApiKeysProps {
@@ -92,7 +92,7 @@ function Made({ at, by }: { at: Date; by: string | null }) {
 }
 
 function Retire({ address, apiKey }: { address: string; apiKey: StoredApiKey }) {
-  if (apiKey.retired_at) return <Badge>Revoked</Badge>
+  if (apiKey.revoked_at) return <Badge>Revoked</Badge>
   if (apiKey.is_expired) return <Badge>Expired</Badge>
   return (
     <PostButton

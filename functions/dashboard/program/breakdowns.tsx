@@ -6,9 +6,9 @@ import {
   type Overview,
 } from '../../../lib/tracking/overview.ts'
 import { ratio } from '../../../lib/tracking/performance-answer.ts'
-import { Card } from '../parts/blocks.tsx'
-import { breakdownTexts, nameOfValue } from '../parts/breakdown-names.ts'
-import { formatNumber } from '../parts/format.tsx'
+import { Card } from '../components/blocks.tsx'
+import { breakdownTexts, nameOfValue } from '../components/breakdown-names.ts'
+import { formatNumber } from '../components/format.tsx'
 
 /** Those that many programs have none of. They stand where there is one alone. */
 const rare: readonly BreakdownName[] = ['code', ...campaignNames]

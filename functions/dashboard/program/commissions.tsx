@@ -9,12 +9,12 @@ import {
   rejectCommissions,
 } from '../../../lib/money/commissions.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { backTo, idInPath } from '../parts/address.ts'
-import { Badge } from '../parts/blocks.tsx'
-import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../parts/commission.tsx'
-import { saleAddress } from '../parts/explanation.tsx'
-import { Field, PostButton, ReasonMenu } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
+import { backTo, idInPath } from '../components/address.ts'
+import { Badge } from '../components/blocks.tsx'
+import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../components/commission.tsx'
+import { saleAddress } from '../components/explanation.tsx'
+import { Field, PostButton, ReasonMenu } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
 import {
   emptyForm,
   form,
@@ -24,8 +24,8 @@ import {
   refuseForm,
   shortText,
   shownForm,
-} from '../parts/form.ts'
-import { renderProgram } from '../parts/layout.tsx'
+} from '../components/form.ts'
+import { renderProgram } from '../components/layout.tsx'
 import {
   asDays,
   askedOf,
@@ -39,9 +39,9 @@ import {
   type Page,
   readPageById,
   stateIn,
-} from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../parts/selection.tsx'
+} from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import { adjustmentsAddress } from './adjustments.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerColumn } from './partner-columns.tsx'

@@ -9,10 +9,10 @@ import {
   listedEvents,
   positionIn,
 } from '../../../lib/tracking/event-list.ts'
-import { addressOf, cut } from '../parts/address.ts'
-import { Heading, Segments } from '../parts/blocks.tsx'
-import { formatDate } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
+import { addressOf, cut } from '../components/address.ts'
+import { Heading, Segments } from '../components/blocks.tsx'
+import { formatDate } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
 import {
   asDays,
   askedOf,
@@ -26,8 +26,8 @@ import {
   List,
   noneFits,
   readPage,
-} from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+} from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { eventColumns } from './event-columns.tsx'
 
 /** What happened, event by event: in earnest, and among the test data, each under its own address. */

@@ -1,7 +1,12 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import { nameField } from '../../../lib/names.ts'
-import { everybodysNow, everybodysStatement, ruleText, termsOfPartner } from '../../../lib/programs/commission-rules.ts'
+import {
+  defaultTermsNow,
+  defaultTermsStatement,
+  ruleText,
+  termsOfPartner,
+} from '../../../lib/programs/commission-rules.ts'
 import {
   changeGroup,
   listGroups,
@@ -12,16 +17,16 @@ import {
 } from '../../../lib/programs/groups.ts'
 import { listPartners, readPartner } from '../../../lib/programs/partners.ts'
 import { programStatement } from '../../../lib/programs/programs.ts'
-import { addressOf, idInPath } from '../parts/address.ts'
-import { Card, Heading } from '../parts/blocks.tsx'
-import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, type FormState, refuseConflict, shownForm } from '../parts/form.ts'
-import { formatNumber } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { List, readPageById } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { Table } from '../parts/table.tsx'
+import { addressOf, idInPath } from '../components/address.ts'
+import { Card, Heading } from '../components/blocks.tsx'
+import { Field, PostButton, Problem, Submit } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { emptyForm, form, type FormState, refuseConflict, shownForm } from '../components/form.ts'
+import { formatNumber } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { List, readPageById } from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { Table } from '../components/table.tsx'
 import { partnerAddress, PartnerState } from './partner-columns.tsx'
 import { changesRules, createRulePages, type Rule, RuleCard, type RulesOf, RulesTable } from './rules.tsx'
 
@@ -42,7 +47,7 @@ groupPages.get('/programs/:programId/groups', requireProgram('partner:list'), as
   const manages = may(program.roles, manage)
   const [page, [[settings], everybodys]] = await Promise.all([
     readPageById(c, address, (part) => listGroups(db, program.id, part)),
-    db.batch([programStatement(program.id), everybodysStatement(program.id)]),
+    db.batch([programStatement(program.id), defaultTermsStatement(program.id)]),
   ])
   return renderProgram(c, {
     title: 'Groups',
@@ -134,7 +139,7 @@ const readEverybodys = async (c: ProgramContext): Promise<RulesOf> => ({
   holder: 'everybody',
   name: 'everybody',
   address: `${groupsPage(c)}/everybody`,
-  rules: await everybodysNow(c.get('db'), c.get('program').id),
+  rules: await defaultTermsNow(c.get('db'), c.get('program').id),
 })
 
 groupPages.get(everybodysPath, requireProgram('partner:list'), async (c) => {

@@ -7,13 +7,13 @@ import {
   maxQuestions,
   readJoinPage,
 } from '../../../lib/programs/join-page.ts'
-import { Card, Copy, Heading } from '../parts/blocks.tsx'
-import { Field, Problem, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../parts/form.ts'
-import { Day } from '../parts/format.tsx'
-import { renderPlain, renderProgram } from '../parts/layout.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { Card, Copy, Heading } from '../components/blocks.tsx'
+import { Field, Problem, Submit } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../components/form.ts'
+import { Day } from '../components/format.tsx'
+import { renderPlain, renderProgram } from '../components/layout.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { JoinCard } from '../join/join-card.tsx'
 
 /** The settings of a program's join page, and the page as visitors would see it. */

@@ -1,6 +1,6 @@
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
-import { Segments } from '../parts/blocks.tsx'
+import { Segments } from '../components/blocks.tsx'
 
 /** The two sides of a program's notifications: those that its people review, and all that were sent, where the reader's roles open both. */
 export function NotificationViews({ program, current }: { program: ViewerProgram; current: 'review' | 'sent' }) {

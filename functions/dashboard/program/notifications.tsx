@@ -1,9 +1,9 @@
 import { listNotifications, markNotificationsRead } from '../../../lib/notifications/notification-list.ts'
-import { redirectWith } from '../parts/flash.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { csvRows, exportCsv, ListPage, readPageById } from '../parts/list.tsx'
-import { MarkRead, notificationColumns, notificationsCsv } from '../parts/notification.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
+import { redirectWith } from '../components/flash.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { csvRows, exportCsv, ListPage, readPageById } from '../components/list.tsx'
+import { MarkRead, notificationColumns, notificationsCsv } from '../components/notification.tsx'
+import { createPages, requireProgram } from '../components/page.ts'
 import { NotificationViews } from './notification-views.tsx'
 
 /** What an advertiser should look at by hand. */

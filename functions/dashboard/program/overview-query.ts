@@ -12,7 +12,7 @@ import {
   isNamedById,
   type OverviewQuery,
 } from '../../../lib/tracking/overview.ts'
-import { cut, positiveInteger } from '../parts/address.ts'
+import { cut, positiveInteger } from '../components/address.ts'
 
 /** What the overview's address asks for. What it asks for and is not there is left out; a range that is none is `refused`. */
 export interface Asked {

@@ -14,19 +14,19 @@ import {
 } from '../../../lib/tracking/overview.ts'
 import { readPerformance } from '../../../lib/tracking/performance.ts'
 import { averageOf, type Performance, ratio, type Trend, trendOf } from '../../../lib/tracking/performance-answer.ts'
-import { cut } from '../parts/address.ts'
-import { Heading, Metric, Segments } from '../parts/blocks.tsx'
-import { breakdownTexts, nameOfValue } from '../parts/breakdown-names.ts'
-import { Chart } from '../parts/chart.tsx'
-import { CountingHelp } from '../parts/counting.tsx'
-import { DateRange } from '../parts/date-range.tsx'
-import { formatAmount, formatAxis, formatDate, formatNumber, formatTime } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { exportCsv, ExportLink } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { cut } from '../components/address.ts'
+import { Heading, Metric, Segments } from '../components/blocks.tsx'
+import { breakdownTexts, nameOfValue } from '../components/breakdown-names.ts'
+import { Chart } from '../components/chart.tsx'
+import { CountingHelp } from '../components/counting.tsx'
+import { DateRange } from '../components/date-range.tsx'
+import { formatAmount, formatAxis, formatDate, formatNumber, formatTime } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { exportCsv, ExportLink } from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { Breakdowns } from './breakdowns.tsx'
-import { checkOf } from './check.tsx'
-import { NeedsYou } from './needs.tsx'
+import { checkOf } from './set-up-checks.tsx'
+import { NeedsYou } from './needs-attention.tsx'
 import { type Asked, askedOf, breakdownsFor, overviewAddress } from './overview-query.ts'
 
 /** A program at a glance. */
@@ -55,7 +55,7 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
         {needs && <NeedsYou needs={needs} program={program} />}
         <Range {...page} />
         <Filters {...page} />
-        <LeftOut {...page} />
+        <Excluded {...page} />
         <Tiles {...page} />
         <ChartCard {...page} />
         <BreakdownCards {...page} />
@@ -162,7 +162,7 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
 }
 
 /** What filters leave is read click by click: not what is no longer kept, and of very much the latest alone. */
-function LeftOut({ asked, overview: { readFrom, clicksSince } }: PageProps) {
+function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
   const isCrossed = Object.keys(asked.query.filters).length > 1
   const what = isCrossed ? 'The figures, chart and lists below have' : 'The lists below have'
   return (

@@ -1,11 +1,11 @@
 import { ownAccount } from '../../../lib/stripe/facts.ts'
 import { askOwnAccountCode, type OwnAccountState, readOwnAccountState } from '../../../lib/stripe/own-account.ts'
 import { ownershipField } from '../../../lib/stripe/read-ownership.ts'
-import { Card, Copy, Heading } from '../parts/blocks.tsx'
-import { PostButton } from '../parts/fields.tsx'
-import { Time } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
+import { Card, Copy, Heading } from '../components/blocks.tsx'
+import { PostButton } from '../components/fields.tsx'
+import { Time } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { createPages, requireProgram } from '../components/page.ts'
 
 /** Connecting a program to the Stripe account of the deployment itself, by an owner who proves that it is theirs. */
 export const ownAccountPages = createPages()

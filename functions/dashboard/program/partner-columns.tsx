@@ -4,12 +4,12 @@ import { csvOf } from '../../../lib/csv.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { linksListed } from '../../../lib/programs/links.ts'
 import type { PartnerOfProgram, PartnerWithClicks, PartnerWithCodes } from '../../../lib/programs/partners.ts'
-import { Badge } from '../parts/blocks.tsx'
-import { PostButton } from '../parts/fields.tsx'
-import { formatNumber } from '../parts/format.tsx'
-import { CopyLink } from '../parts/link.tsx'
-import type { ProgramContext } from '../parts/page.ts'
-import type { Column } from '../parts/table.tsx'
+import { Badge } from '../components/blocks.tsx'
+import { PostButton } from '../components/fields.tsx'
+import { formatNumber } from '../components/format.tsx'
+import { CopyLink } from '../components/link.tsx'
+import type { ProgramContext } from '../components/page.ts'
+import type { Column } from '../components/table.tsx'
 
 /** What a program's list of partners says of each. */
 export function partnerColumns(program: ViewerProgram): Column<PartnerWithClicks>[] {

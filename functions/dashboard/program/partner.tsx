@@ -7,25 +7,25 @@ import { nameField } from '../../../lib/names.ts'
 import { newest, type PartnerDetails, readPartnerDetails } from '../../../lib/programs/partner-details.ts'
 import { campaignNames } from '../../../lib/tracking/campaign.ts'
 import { updatePartner } from '../../../lib/programs/partners.ts'
-import { adjustmentColumns, whatColumn } from '../parts/adjustment.tsx'
-import { actorOf, detailsOf, wordsOf } from '../parts/audit-entry.ts'
-import { addressOf, idInPath, positiveInteger } from '../parts/address.ts'
-import { Card, Heading, Metric } from '../parts/blocks.tsx'
-import { causeColumn, commissionColumns } from '../parts/commission.tsx'
-import { saleAddress } from '../parts/explanation.tsx'
-import { CountingHelp } from '../parts/counting.tsx'
-import { CampaignTables } from '../parts/campaign.tsx'
-import { Field, Problem, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, optionalText, refuseConflict, shownForm } from '../parts/form.ts'
-import { Day, Time } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
+import { adjustmentColumns, whatColumn } from '../components/adjustment.tsx'
+import { actorOf, detailsOf, wordsOf } from '../components/audit-entry.ts'
+import { addressOf, idInPath, positiveInteger } from '../components/address.ts'
+import { Card, Heading, Metric } from '../components/blocks.tsx'
+import { causeColumn, commissionColumns } from '../components/commission.tsx'
+import { saleAddress } from '../components/explanation.tsx'
+import { CountingHelp } from '../components/counting.tsx'
+import { CampaignTables } from '../components/campaign.tsx'
+import { Field, Problem, Submit } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, optionalText, refuseConflict, shownForm } from '../components/form.ts'
+import { Day, Time } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
 import { PartnerCodes } from './codes.tsx'
-import { linkColumns } from '../parts/link.tsx'
-import { notificationColumns } from '../parts/notification.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
-import { type Column, Table } from '../parts/table.tsx'
-import { withdrawalColumns } from '../parts/withdrawal.tsx'
+import { linkColumns } from '../components/link.tsx'
+import { notificationColumns } from '../components/notification.tsx'
+import { createPages, requireProgram } from '../components/page.ts'
+import { type Column, Table } from '../components/table.tsx'
+import { payoutColumns } from '../components/payout.tsx'
 import { AdjustForm } from './adjustments.tsx'
 import { overviewAddress } from './overview-query.ts'
 import { PartnerActions, partnerAddress, partnerPageOf, PartnerState } from './partner-columns.tsx'
@@ -100,16 +100,16 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
           {sees('commission:decide') && <AdjustForm program={program} partnerId={partner.id} form={shown} />}
         </Newest>
       )}
-      {sees('withdrawal:list') && (
+      {sees('payout:list') && (
         <Newest
           title="Payouts"
           caption="Their newest payouts"
-          rows={partner.withdrawals}
-          columns={[withdrawalColumns.asked, withdrawalColumns.state, withdrawalColumns.amount]}
-          all={listOf(program, partner, 'withdrawals')}
+          rows={partner.payouts}
+          columns={[payoutColumns.asked, payoutColumns.state, payoutColumns.amount]}
+          all={listOf(program, partner, 'payouts')}
         />
       )}
-      {sees('withdrawal:list') && (
+      {sees('payout:list') && (
         <Newest
           title="Notifications"
           caption="Their newest notifications"

@@ -16,13 +16,21 @@ import { countInvitationMail, mailInvitation } from '../../../lib/programs/invit
 import { groupNamesStatement, movePartners } from '../../../lib/programs/groups.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
-import { backTo, cameFrom, idInPath, positiveInteger } from '../parts/address.ts'
-import { Card } from '../parts/blocks.tsx'
-import { CountingHelp } from '../parts/counting.tsx'
-import { Field, Problem, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../parts/form.ts'
-import { renderProgram } from '../parts/layout.tsx'
+import { backTo, cameFrom, idInPath, positiveInteger } from '../components/address.ts'
+import { Card } from '../components/blocks.tsx'
+import { CountingHelp } from '../components/counting.tsx'
+import { Field, Problem, Submit } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import {
+  emptyForm,
+  form,
+  type FormState,
+  optionalText,
+  refuseConflict,
+  refuseForm,
+  shownForm,
+} from '../components/form.ts'
+import { renderProgram } from '../components/layout.tsx'
 import {
   askedOf,
   type Choice as ListChoice,
@@ -32,9 +40,9 @@ import {
   readPageById,
   stateIn,
   type States,
-} from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram, requireVerified } from '../parts/page.ts'
-import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../parts/selection.tsx'
+} from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram, requireVerified } from '../components/page.ts'
+import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import { PartnerActions, partnerAddress, partnerColumns, partnersCsv } from './partner-columns.tsx'
 
 /** A program's partners: who they are, their links, what they brought and what they are owed. */

@@ -7,7 +7,7 @@ import {
   payoutLayouts,
   pays,
 } from '../../../lib/money/payout-files.ts'
-import { addressOf, positiveInteger } from '../parts/address.ts'
+import { addressOf, positiveInteger } from '../components/address.ts'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise', csv: 'CSV' }
 

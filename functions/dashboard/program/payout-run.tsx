@@ -5,35 +5,35 @@ import { may } from '../../../lib/access/roles.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { exportPayments } from '../../../lib/money/payout-files.ts'
 import {
-  type LeftOut,
+  type Excluded,
   leftOutCursor,
   type LeftOutPartner,
   payPayoutRun,
   type PayoutRun,
   readPayoutRunPart,
 } from '../../../lib/money/payout-runs.ts'
-import type { Withdrawal } from '../../../lib/money/withdrawals.ts'
+import type { Payout } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { addressOf, idInPath } from '../parts/address.ts'
-import { Badge, Card, Heading, Segments } from '../parts/blocks.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, shownForm } from '../parts/form.ts'
-import { Day, formatNumber } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { askedOf, exportCsv, Find, List, noneFits, type Page, readPage, readPageById } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { shownCents, TransferFields, transferFields } from '../parts/transfer.tsx'
-import { Payee, withdrawalColumns, withdrawalStates } from '../parts/withdrawal.tsx'
+import { addressOf, idInPath } from '../components/address.ts'
+import { Badge, Card, Heading, Segments } from '../components/blocks.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, shownForm } from '../components/form.ts'
+import { Day, formatNumber } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { askedOf, exportCsv, Find, List, noneFits, type Page, readPage, readPageById } from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { shownCents, TransferFields, transferFields } from '../components/transfer.tsx'
+import { Payee, payoutColumns, payoutStates } from '../components/payout.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
 /** One payout run: its payments, its files, and marking it as paid. */
 export const payoutRunPage = createPages()
 
 /** Where a program's payouts are; a run's address goes on with its id. */
-export const payoutsOf = (programId: number) => `/programs/${programId}/payouts`
+export const payoutsOf = (programId: number) => `/programs/${programId}/payout-runs`
 
 /** Why somebody is not in a run, as people read it. */
-export const leftOutTexts: Record<LeftOut, string> = {
+export const leftOutTexts: Record<Excluded, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',
   payout_address_changed: 'New payout address, which waits a day',
@@ -71,7 +71,7 @@ type RunShown = Awaited<ReturnType<typeof readPayoutRunPart>>
 
 const leftOutPart = 'left-out'
 
-payoutRunPage.get('/programs/:programId/payouts/:runId', requireProgram('withdrawal:list'), async (c) => {
+payoutRunPage.get('/programs/:programId/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
   const program = c.get('program')
   const runId = runIn(c)
   const address = `${payoutsOf(program.id)}/${runId}`
@@ -85,7 +85,8 @@ payoutRunPage.get('/programs/:programId/payouts/:runId', requireProgram('withdra
         page={await readPage(
           { address, filters: query, place: leftOutPlace(c), cursorOf: leftOutCursor },
           async (asked) =>
-            (run = await readPayoutRunPart(c.get('db'), program.id, runId, { leftOut: { ...asked, search } })).leftOut,
+            (run = await readPayoutRunPart(c.get('db'), program.id, runId, { excluded: { ...asked, search } }))
+              .excluded,
         )}
         address={address}
         payouts={payoutsOf(program.id)}
@@ -106,9 +107,9 @@ payoutRunPage.get('/programs/:programId/payouts/:runId', requireProgram('withdra
   if (!run) throw new ApiError('not_found', missing)
   return renderProgram(c, {
     title: `Payout run ${run.id}`,
-    current: '/payouts',
+    current: '/payout-runs',
     children: (
-      <Run run={run} address={address} query={query} pays={may(program.roles, 'withdrawal:pay')} form={shownForm(c)}>
+      <Run run={run} address={address} query={query} pays={may(program.roles, 'payout:pay')} form={shownForm(c)}>
         {list}
       </Run>
     ),
@@ -143,7 +144,7 @@ function Run({ run, address, query, pays, form: shown, children }: PropsWithChil
           </>
         }
       >
-        {run.leftOutCount > 0 && (
+        {run.excludedCount > 0 && (
           <Segments
             label="Partners"
             items={[
@@ -154,7 +155,7 @@ function Run({ run, address, query, pays, form: shown, children }: PropsWithChil
               },
               {
                 href: addressOf(address, { part: leftOutPart }),
-                text: `Left out (${formatNumber(run.leftOutCount)})`,
+                text: `Left out (${formatNumber(run.excludedCount)})`,
                 current: query.part !== undefined,
               },
             ]}
@@ -169,23 +170,23 @@ function Run({ run, address, query, pays, form: shown, children }: PropsWithChil
   )
 }
 
-function Payments({ page, address }: { page: Page<Withdrawal>; address: string }) {
+function Payments({ page, address }: { page: Page<Payout>; address: string }) {
   return (
     <List
       title="Payments"
       page={page}
       caption="Payments of this run"
       columns={[
-        { label: 'Payment', cell: ({ id }) => <code>withdrawal-{id}</code> },
+        { label: 'Payment', cell: ({ id }) => <code>payout-{id}</code> },
         {
           label: 'Partner',
           cell: ({ partner_name: name, payout_address: payTo }) => <Payee name={name} address={payTo} />,
         },
         {
           label: 'State',
-          cell: ({ status }) => <Badge tone={withdrawalStates[status].tone}>{withdrawalStates[status].name}</Badge>,
+          cell: ({ status }) => <Badge tone={payoutStates[status].tone}>{payoutStates[status].name}</Badge>,
         },
-        withdrawalColumns.amount,
+        payoutColumns.amount,
       ]}
       empty={noneFits(address, 'payments')}
     />
@@ -252,7 +253,7 @@ function PayRun({ address, open, form: shown }: PayRunProps) {
   )
 }
 
-payoutRunPage.get('/programs/:programId/payouts/:runId/file.csv', requireProgram('withdrawal:pay'), async (c) => {
+payoutRunPage.get('/programs/:programId/payout-runs/:runId/file.csv', requireProgram('payout:pay'), async (c) => {
   const { id: programId } = c.get('program')
   const payoutRunId = runIn(c)
   const file = payoutFileOf(c.req.query())
@@ -263,8 +264,8 @@ payoutRunPage.get('/programs/:programId/payouts/:runId/file.csv', requireProgram
 const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 
 payoutRunPage.post(
-  '/programs/:programId/payouts/:runId/pay',
-  requireProgram('withdrawal:pay'),
+  '/programs/:programId/payout-runs/:runId/pay',
+  requireProgram('payout:pay'),
   form(payForm, (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${runIn(c)}`),
   async (c) => {
     const { id: programId } = c.get('program')

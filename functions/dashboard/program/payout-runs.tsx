@@ -4,7 +4,7 @@ import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney, isCurrency, majorUnits, maxAmountCents } from '../../../lib/money.ts'
 import {
   listPayoutRuns,
-  makePayoutRun,
+  createPayoutRun,
   payByHand,
   type PayoutDue,
   type PayoutRun,
@@ -13,24 +13,24 @@ import {
   setMinimumPayout,
 } from '../../../lib/money/payout-runs.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { Badge, Card, Empty, Heading } from '../parts/blocks.tsx'
-import { Field, PostButton } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, refuseForm, shownForm } from '../parts/form.ts'
-import { Day, formatNumber } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { askedOf, Find, List, noneFits, type Page, readPageById } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { Table } from '../parts/table.tsx'
-import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
-import { smallestUnits } from '../parts/typed-number.ts'
-import { Payee } from '../parts/withdrawal.tsx'
+import { Badge, Card, Empty, Heading } from '../components/blocks.tsx'
+import { Field, PostButton } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, refuseForm, shownForm } from '../components/form.ts'
+import { Day, formatNumber } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { askedOf, Find, List, noneFits, type Page, readPageById } from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { Table } from '../components/table.tsx'
+import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
+import { smallestUnits } from '../components/typed-number.ts'
+import { Payee } from '../components/payout.tsx'
 import { leftOutTexts, payoutsOf, RunState, totals } from './payout-run.tsx'
 
 /** How a program pays its partners: who is due, its payout runs, and payments by hand. */
 export const payoutRunPages = createPages()
 
-payoutRunPages.get('/programs/:programId/payouts', requireProgram('withdrawal:list'), (c) =>
+payoutRunPages.get('/programs/:programId/payout-runs', requireProgram('payout:list'), (c) =>
   renderPayouts(c, shownForm(c)),
 )
 
@@ -54,14 +54,14 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
   const included = sums.filter(({ is_included: isIncluded }) => isIncluded)
   return renderProgram(c, {
     title: 'Payout runs',
-    current: '/payouts',
+    current: '/payout-runs',
     children: (
       <>
         <Heading
           title="Payout runs"
           lead="A payout run has one payment for each partner who is due. Pay it with its file, then mark it as paid."
         >
-          {may(program.roles, 'withdrawal:pay') && !search && included.length > 0 && (
+          {may(program.roles, 'payout:pay') && !search && included.length > 0 && (
             <PostButton
               action={payoutsOf(program.id)}
               class="primary"
@@ -96,7 +96,7 @@ interface DueProps {
 }
 
 function Due({ program, due, sums, search, form: shown }: DueProps) {
-  const pays = may(program.roles, 'withdrawal:pay')
+  const pays = may(program.roles, 'payout:pay')
   const all = sums.reduce((sum, { partners }) => sum + partners, 0)
   if (due.length === 0 && search) {
     return (
@@ -126,7 +126,7 @@ function Due({ program, due, sums, search, form: shown }: DueProps) {
           },
           {
             label: 'Next run',
-            cell: ({ left_out: reason, minimum_payout_cents: minimum, currency }) =>
+            cell: ({ exclusion_reason: reason, minimum_payout_cents: minimum, currency }) =>
               reason === null ? (
                 <Badge tone="good">Included</Badge>
               ) : (
@@ -144,7 +144,13 @@ function Due({ program, due, sums, search, form: shown }: DueProps) {
           pays && {
             label: '',
             right: true,
-            cell: ({ partner_id: partnerId, partner_name: name, payable_cents: cents, currency, left_out: reason }) =>
+            cell: ({
+              partner_id: partnerId,
+              partner_name: name,
+              payable_cents: cents,
+              currency,
+              exclusion_reason: reason,
+            }) =>
               reason !== null && (
                 <PayMenu
                   action={`${payoutsOf(program.id)}/by-hand`}
@@ -243,7 +249,7 @@ const minimumForm = z.object({
 })
 
 payoutRunPages.post(
-  '/programs/:programId/payouts/minimum',
+  '/programs/:programId/payout-runs/minimum',
   requireProgram('program:update'),
   form(minimumForm, (c: ProgramContext) => payoutsOf(c.get('program').id)),
   async (c) => {
@@ -262,10 +268,10 @@ payoutRunPages.post(
 const stale = 'Load the page again, then create the run.'
 const makeForm = z.object({ request_id: z.uuid(stale) })
 
-payoutRunPages.post('/programs/:programId/payouts', requireProgram('withdrawal:pay'), form(makeForm), async (c) => {
+payoutRunPages.post('/programs/:programId/payout-runs', requireProgram('payout:pay'), form(makeForm), async (c) => {
   const { id: programId } = c.get('program')
   const outbox: RelayMessage[] = []
-  const runId = await makePayoutRun(c.get('db'), programId, c.req.valid('form').request_id, outbox)
+  const runId = await createPayoutRun(c.get('db'), programId, c.req.valid('form').request_id, outbox)
   await sendSoon(c.env, outbox)
   return runId === null
     ? redirectWith(c, payoutsOf(programId), 'Nobody is due now, so no run was created.')
@@ -281,8 +287,8 @@ const byHandForm = z.object({
 })
 
 payoutRunPages.post(
-  '/programs/:programId/payouts/by-hand',
-  requireProgram('withdrawal:pay'),
+  '/programs/:programId/payout-runs/by-hand',
+  requireProgram('payout:pay'),
   form(byHandForm, (c: ProgramContext) => payoutsOf(c.get('program').id)),
   async (c) => {
     const { id: programId } = c.get('program')

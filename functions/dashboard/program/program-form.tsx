@@ -4,9 +4,9 @@ import { majorUnits } from '../../../lib/money.ts'
 import { optionalName } from '../../../lib/names.ts'
 import { type ProgramSettings, programSettings } from '../../../lib/programs/programs.ts'
 import { type ReviewRule, reviewRules } from '../../../lib/review-rules.ts'
-import { Field } from '../parts/fields.tsx'
-import type { FormState } from '../parts/form.ts'
-import { decimalToInteger, smallestUnits } from '../parts/typed-number.ts'
+import { Field } from '../components/fields.tsx'
+import type { FormState } from '../components/form.ts'
+import { decimalToInteger, smallestUnits } from '../components/typed-number.ts'
 
 const currencyNames = new Intl.DisplayNames('en', { type: 'currency' })
 const currencyOptions = Intl.supportedValuesOf('currency').map(

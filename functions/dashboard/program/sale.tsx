@@ -2,13 +2,13 @@ import { type Action, may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { explainSale } from '../../../lib/money/explanation.ts'
 import type { Explanation } from '../../../lib/money/explanation-fields.ts'
-import { addressOf } from '../parts/address.ts'
-import { Badge, Card } from '../parts/blocks.tsx'
-import { ExplanationPage, type RelatedPage } from '../parts/explanation.tsx'
-import { Time } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
-import { Table } from '../parts/table.tsx'
+import { addressOf } from '../components/address.ts'
+import { Badge, Card } from '../components/blocks.tsx'
+import { ExplanationPage, type RelatedPage } from '../components/explanation.tsx'
+import { Time } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { createPages, requireProgram } from '../components/page.ts'
+import { Table } from '../components/table.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
@@ -53,9 +53,9 @@ function relatedTo(program: ViewerProgram, explanation: Explanation): RelatedPag
   }
   if (payout) {
     const { id, payout_run_id: run } = payout
-    const ofPartner = addressOf(`${address}/withdrawals`, { partner: partner?.id.toString(), status: 'paid' })
-    if (run === null) add('withdrawal:list', `Payout ${id}`, ofPartner)
-    else add('withdrawal:list', `Payout ${id} of payout run ${run}`, `${address}/payouts/${run}`)
+    const ofPartner = addressOf(`${address}/payouts`, { partner: partner?.id.toString(), status: 'paid' })
+    if (run === null) add('payout:list', `Payout ${id}`, ofPartner)
+    else add('payout:list', `Payout ${id} of payout run ${run}`, `${address}/payout-runs/${run}`)
   }
   return pages
 }

@@ -1,11 +1,11 @@
 import { toCsv } from '../../../lib/csv.ts'
 import { listOutbox, type OutboxNotification } from '../../../lib/notifications/outbox-list.ts'
-import { wordsOf } from '../parts/audit-entry.ts'
-import { Badge } from '../parts/blocks.tsx'
-import { Time } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { csvRows, exportCsv, ListPage, readPageById } from '../parts/list.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
+import { wordsOf } from '../components/audit-entry.ts'
+import { Badge } from '../components/blocks.tsx'
+import { Time } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { csvRows, exportCsv, ListPage, readPageById } from '../components/list.tsx'
+import { createPages, requireProgram } from '../components/page.ts'
 import { NotificationViews } from './notification-views.tsx'
 
 /** What went out to people, and how far it has come. */

@@ -1,4 +1,4 @@
-import { Copy } from '../parts/blocks.tsx'
+import { Copy } from '../components/blocks.tsx'
 
 /** The command that sets a project up, with the program's key in it. `page` is what its reader finds again. */
 export function SetUp({ baseUrl, apiKey, page }: { baseUrl: string; apiKey: string; page: string }) {

@@ -7,13 +7,13 @@ import { type ProgramSettings, programStatement, updateProgram } from '../../../
 import { readConnectionState } from '../../../lib/stripe/connection-state.ts'
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
 import { eraseCustomer } from '../../../lib/tracking/erase-customer.ts'
-import { idInPath } from '../parts/address.ts'
-import { Card, Heading } from '../parts/blocks.tsx'
-import { Field, Problem, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { emptyForm, form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../parts/form.ts'
-import { renderProgram } from '../parts/layout.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { idInPath } from '../components/address.ts'
+import { Card, Heading } from '../components/blocks.tsx'
+import { Field, Problem, Submit } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { emptyForm, form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../components/form.ts'
+import { renderProgram } from '../components/layout.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { ApiKeys, keyUses, scopesOf } from './api-keys.tsx'
 import { ProgramFields, programForm } from './program-form.tsx'
 import { StripeConnection } from './stripe-connection.tsx'
@@ -29,7 +29,7 @@ settingsPages.get('/programs/:programId/settings', requireProgram('program:read'
   renderSettings(c, shownForm(c)),
 )
 
-async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: string) {
+async function renderSettings(c: ProgramContext, shown: FormState, createdKey?: string) {
   const program = c.get('program')
   const db = c.get('db')
   const address = addressIn(program.id)
@@ -58,7 +58,7 @@ async function renderSettings(c: ProgramContext, shown: FormState, madeKey?: str
             baseUrl={c.env.BASE_URL}
             page={address}
             keys={keys}
-            made={madeKey}
+            made={createdKey}
             form={shown}
             proxyKey={await proxyKey(c.env, program.id)}
           />

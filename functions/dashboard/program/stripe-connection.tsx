@@ -22,11 +22,11 @@ import type { ConnectionState } from '../../../lib/stripe/connection-state.ts'
 import { attributeKnownCustomers } from '../../../lib/stripe/known-customers.ts'
 import { applyParkedEvents, type WaitingEvents } from '../../../lib/stripe/parked-events.ts'
 import { ownAccount } from '../../../lib/stripe/facts.ts'
-import { Badge, Card, Copy } from '../parts/blocks.tsx'
-import { Field, PostButton } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, refuseConflict, refuseForm } from '../parts/form.ts'
-import { formatDate, formatNumber } from '../parts/format.tsx'
+import { Badge, Card, Copy } from '../components/blocks.tsx'
+import { Field, PostButton } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, refuseConflict, refuseForm } from '../components/form.ts'
+import { formatDate, formatNumber } from '../components/format.tsx'
 import { ownAccountAddress } from './own-account.tsx'
 import {
   createPages,
@@ -35,7 +35,7 @@ import {
   type ProgramContext,
   requireProgram,
   requireViewer,
-} from '../parts/page.ts'
+} from '../components/page.ts'
 
 /** Connecting a program to the account of its payment processor. */
 export const stripeConnectionPages = createPages()
@@ -89,7 +89,7 @@ export function StripeConnection(props: StripeConnectionProps) {
         </p>
       )}
       {accountId && <TryStripe baseUrl={env.BASE_URL} programId={programId} isOwn={accountId === ownAccount} />}
-      {accountId && <LeftOut programId={programId} payments={state.leftOut} isOn={attributesKnown} />}
+      {accountId && <Excluded programId={programId} payments={state.excluded} isOn={attributesKnown} />}
       {accountId && <Past programId={programId} backfill={state.backfill} form={shown} />}
       {state.waiting.map((events) => (
         <Waiting {...events} isConnected={events.account_id === accountId} />
@@ -184,7 +184,7 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
 }
 
 /** How many payments were left out for the program's setting, with the button that turns it on and attributes them. */
-export function LeftOut({ programId, payments, isOn }: { programId: number; payments: number; isOn: boolean }) {
+export function Excluded({ programId, payments, isOn }: { programId: number; payments: number; isOn: boolean }) {
   if (payments === 0) return null
   const one = payments === 1
   return (

@@ -1,12 +1,12 @@
 import { may } from '../../../lib/access/roles.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { clearTestData, readTestFigures, type TestFigures, type TestMoney } from '../../../lib/programs/test-data.ts'
-import { Card, Empty, Heading, Metric } from '../parts/blocks.tsx'
-import { PostButton } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { formatNumber, Time } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { createPages, requireProgram } from '../parts/page.ts'
+import { Card, Empty, Heading, Metric } from '../components/blocks.tsx'
+import { PostButton } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { formatNumber, Time } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { createPages, requireProgram } from '../components/page.ts'
 
 /** What was tried and counts for nothing: its figures, and the button that clears it. */
 export const testDataPages = createPages()

@@ -1,6 +1,6 @@
 import { shownHost } from '../../../lib/hosts.ts'
 import { stub } from '../../../tracker/dist/served/script.js'
-import { Card, Copy } from '../parts/blocks.tsx'
+import { Card, Copy } from '../components/blocks.tsx'
 
 /**
  * The tag that goes on every page of the integrator's site. Its first line keeps calls of `svc` that are made before the script has

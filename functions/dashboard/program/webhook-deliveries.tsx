@@ -17,15 +17,15 @@ import {
   type WebhookDelivery,
 } from '../../../lib/notifications/webhook-log.ts'
 import { testType, webhookBody, webhookId, webhookTypes } from '../../../lib/notifications/webhook-types.ts'
-import { idInPath, positiveInteger } from '../parts/address.ts'
-import { Badge, Card, Copy, Heading } from '../parts/blocks.tsx'
-import { PostButton } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { formatNumber, Time } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { type Choice, csvRows, exportCsv, ListPage, readPage, stateIn } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { Table } from '../parts/table.tsx'
+import { idInPath, positiveInteger } from '../components/address.ts'
+import { Badge, Card, Copy, Heading } from '../components/blocks.tsx'
+import { PostButton } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { formatNumber, Time } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { type Choice, csvRows, exportCsv, ListPage, readPage, stateIn } from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { Table } from '../components/table.tsx'
 import {
   deliveryAddress,
   DeliveryState,
@@ -153,7 +153,16 @@ function choicesOf(endpoints: WebhookEndpoint[]): Choice[] {
 webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries.csv', requireProgram('webhook:list'), async (c) => {
   const { id: programId } = c.get('program')
   const deliveries = await listProgramDeliveries(c.get('db'), programId, { limit: csvRows, ...askedIn(c) })
-  const columns = ['webhook_id', 'type', 'created_at', 'url', 'status', 'tries', 'next_try_at', 'finished_at'] as const
+  const columns = [
+    'webhook_id',
+    'type',
+    'created_at',
+    'url',
+    'status',
+    'attempt_count',
+    'next_attempt_at',
+    'finished_at',
+  ] as const
   const rows = deliveries.map((delivery) => ({
     ...delivery,
     webhook_id: webhookId(delivery.message_id),

@@ -4,14 +4,14 @@ import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { openStripe } from '../../../lib/stripe/client.ts'
 import { countLeftOut } from '../../../lib/stripe/known-customers.ts'
 import { type ListedWebhookEvent, listWebhookEvents, replayWebhookEvent } from '../../../lib/stripe/webhook-events.ts'
-import { Badge, type Tone } from '../parts/blocks.tsx'
-import { saleAddress } from '../parts/explanation.tsx'
-import { PostButton } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { formatNumber, Time } from '../parts/format.tsx'
-import { renderProgram } from '../parts/layout.tsx'
-import { exportCsv, csvRows, ListPage, readPage } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { Badge, type Tone } from '../components/blocks.tsx'
+import { saleAddress } from '../components/explanation.tsx'
+import { PostButton } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { formatNumber, Time } from '../components/format.tsx'
+import { renderProgram } from '../components/layout.tsx'
+import { exportCsv, csvRows, ListPage, readPage } from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 
 /** What came in from the payment processor. */
 export const webhookEventPages = createPages()
@@ -35,7 +35,7 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
   const program = c.get('program')
   const log = logOf(program.id)
   const address = livemode ? log : testLogOf(program.id)
-  const [page, leftOut] = await Promise.all([
+  const [page, excluded] = await Promise.all([
     readPage(
       {
         address,
@@ -52,7 +52,7 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
     children: (
       <ListPage
         title="Stripe events"
-        lead={leadOf(program.id, livemode, leftOut)}
+        lead={leadOf(program.id, livemode, excluded)}
         address={address}
         rows="events"
         page={page}
@@ -91,17 +91,17 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
   })
 }
 
-function leadOf(programId: number, livemode: boolean, leftOut: number) {
+function leadOf(programId: number, livemode: boolean, excluded: number) {
   const mode = livemode ? 'live' : 'test'
   const lead = `Every event from Stripe in ${mode} mode in the last 90 days, and its outcome.`
-  if (leftOut === 0) return lead
+  if (excluded === 0) return lead
   return (
     <>
       {lead}{' '}
       <a href={`/programs/${programId}/settings`}>
-        {formatNumber(leftOut)} {leftOut === 1 ? 'payment' : 'payments'} of known customers without metadata
+        {formatNumber(excluded)} {excluded === 1 ? 'payment' : 'payments'} of known customers without metadata
       </a>{' '}
-      {leftOut === 1 ? 'is' : 'are'} left out.
+      {excluded === 1 ? 'is' : 'are'} left out.
     </>
   )
 }

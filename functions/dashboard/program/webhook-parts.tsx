@@ -1,8 +1,8 @@
 import type { ProgramDelivery, WebhookDelivery } from '../../../lib/notifications/webhook-log.ts'
 import type { WebhookEndpoint } from '../../../lib/notifications/webhook-endpoints.ts'
-import { Badge, Segments } from '../parts/blocks.tsx'
-import { formatNumber, Time } from '../parts/format.tsx'
-import type { States } from '../parts/list.tsx'
+import { Badge, Segments } from '../components/blocks.tsx'
+import { formatNumber, Time } from '../components/format.tsx'
+import type { States } from '../components/list.tsx'
 
 /** What the pages of endpoints and those of deliveries share. */
 
@@ -44,16 +44,16 @@ export function WebhookViews({ programId, current }: { programId: number; curren
 
 /** How far a delivery has come: its state, how often it was tried, and when that goes on. */
 export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
-  const { status, tries, next_try_at: next, finished_at: finished } = delivery
+  const { status, attempt_count, next_attempt_at: next, finished_at: finished } = delivery
   const { name, tone } = deliveryStates[status]
   return (
     <div class="stack tight">
       <span>
         <Badge tone={tone}>{name}</Badge> {finished && <Time at={finished} />}
       </span>
-      {(tries > 1 || (tries > 0 && status !== 'delivered')) && (
+      {(attempt_count > 1 || (attempt_count > 0 && status !== 'delivered')) && (
         <span class="small muted">
-          {formatNumber(tries)} {tries === 1 ? 'try' : 'tries'}
+          {formatNumber(attempt_count)} {attempt_count === 1 ? 'try' : 'attempt_count'}
           {next && (
             <>
               , the next one at <Time at={next} />

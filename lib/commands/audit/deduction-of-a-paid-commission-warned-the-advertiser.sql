@@ -2,7 +2,7 @@
 select e.program_id, format('commission %s entry %s', e.commission_id, e.entry_number) as subject, 'not told' as found, 'told' as expected
 from balance_entries e
 join commissions c on c.program_id = e.program_id and c.id = e.commission_id
-join balance_entries payment on payment.program_id = c.program_id and payment.withdrawal_id = c.withdrawal_id
+join balance_entries payment on payment.program_id = c.program_id and payment.payout_id = c.payout_id
 where ($1::bigint is null or e.program_id = $1) and e.created_at >= notifications_begin() and e.cause in ('commission_reversed', 'commission_corrected') and e.amount_cents < 0
   and e.entry_number > payment.entry_number
   and not exists (

@@ -4,32 +4,32 @@ with entry as (
   from balance_entries e
   join commissions c on c.program_id = e.program_id and c.id = e.commission_id
   join balance_entries credit on credit.program_id = c.program_id and credit.commission_id = c.id and credit.cause = 'commission_credited'
-  left join balance_entries payment on payment.program_id = c.program_id and payment.withdrawal_id = c.withdrawal_id
+  left join balance_entries payment on payment.program_id = c.program_id and payment.payout_id = c.payout_id
   where e.commission_id is not null and ($1::bigint is null or e.program_id = $1)
   union all
   select e.program_id, e.partner_id, e.currency, e.entry_number, e.amount_cents, 'adjustment ' || e.adjustment_id, e.entry_number,
     payment.entry_number
   from balance_entries e
   join adjustments a on a.program_id = e.program_id and a.id = e.adjustment_id and a.amount_cents > 0
-  left join balance_entries payment on payment.program_id = a.program_id and payment.withdrawal_id = a.withdrawal_id
+  left join balance_entries payment on payment.program_id = a.program_id and payment.payout_id = a.payout_id
   where e.adjustment_id is not null and ($1::bigint is null or e.program_id = $1)
 ),
 held as (
-  select p.program_id, p.withdrawal_id, p.balance_after_cents, e.subject, e.credit_number,
+  select p.program_id, p.payout_id, p.balance_after_cents, e.subject, e.credit_number,
     e.paid_number is not distinct from p.entry_number as paid_by_it, sum(e.amount_cents) as left_cents
   from balance_entries p
   join entry e on e.program_id = p.program_id and e.partner_id = p.partner_id and e.currency = p.currency
     and e.entry_number < p.entry_number and (e.paid_number is null or e.paid_number >= p.entry_number)
-  where p.cause = 'withdrawal_paid' and ($1::bigint is null or p.program_id = $1)
-  group by p.program_id, p.withdrawal_id, p.balance_after_cents, e.subject, e.credit_number, paid_by_it
+  where p.cause = 'payout_paid' and ($1::bigint is null or p.program_id = $1)
+  group by p.program_id, p.payout_id, p.balance_after_cents, e.subject, e.credit_number, paid_by_it
 ),
 due as (
   select *, coalesce(sum(left_cents) over (
-    partition by program_id, withdrawal_id order by credit_number desc rows between unbounded preceding and 1 preceding), 0)
+    partition by program_id, payout_id order by credit_number desc rows between unbounded preceding and 1 preceding), 0)
     >= balance_after_cents as is_due
   from held where left_cents > 0
 )
-select program_id, format('%s, withdrawal %s', subject, withdrawal_id) as subject,
+select program_id, format('%s, payout %s', subject, payout_id) as subject,
   case when paid_by_it then 'paid by it' else 'not paid by it' end as found,
   case when is_due then 'paid by it' else 'not paid by it' end as expected
 from due where paid_by_it <> is_due

@@ -12,7 +12,7 @@ join (
   from webhook_endpoints e
   left join (
     select program_id, max(created_at) as changed_at from audit_log
-    where action in ('webhook.changed', 'webhook.turned_on') group by program_id
+    where action in ('webhook.changed', 'webhook.enabled') group by program_id
   ) c on c.program_id = e.program_id
   where e.disabled_at is null and e.deleted_at is null
 ) l on l.program_id = t.program_id and t.type = any (l.types) and t.created_at > l.since

@@ -2,7 +2,7 @@
 -- is not. A key that is used is noted as used once an hour, by whichever call comes first; the others wait for nothing.
 create or replace function use_key(key api_keys, scope text) returns text language plpgsql as $$
 begin
-  if key.retired_at is not null then
+  if key.revoked_at is not null then
     perform note_refusal(key.program_id, 'key', 'api_key_retired', key.hint);
     return 'retired';
   elsif key.expires_at <= now() then

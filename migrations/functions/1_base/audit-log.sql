@@ -44,7 +44,7 @@ begin
 end $$;
 
 -- Keeps what a request made for those who send it again, and answers it.
-create or replace function keep_made(made jsonb) returns jsonb language plpgsql as $$
+create or replace function keep_answer(made jsonb) returns jsonb language plpgsql as $$
 begin
   update idempotency_keys k set answer = made
   where k.program_id = nullif(current_setting('svc.program', true), '')::bigint and k.token = current_setting('svc.token', true);
@@ -115,10 +115,10 @@ create or replace trigger users_email_audit after update of email on users
   for each row when (old.email <> new.email) execute function audit_sign_in_change('member.email_changed');
 create or replace trigger users_two_factor_on_audit after update of two_factor_enabled on users
   for each row when (new.two_factor_enabled and old.two_factor_enabled is not true)
-  execute function audit_sign_in_change('member.two_factor_turned_on');
+  execute function audit_sign_in_change('member.two_factor_enabled');
 create or replace trigger users_two_factor_off_audit after update of two_factor_enabled on users
   for each row when (old.two_factor_enabled and new.two_factor_enabled is not true)
-  execute function audit_sign_in_change('member.two_factor_turned_off');
+  execute function audit_sign_in_change('member.two_factor_disabled');
 create or replace trigger accounts_password_audit after update of password on accounts
   for each row when (old.password is distinct from new.password) execute function audit_sign_in_change('member.password_changed');
 
@@ -183,12 +183,12 @@ create or replace function audit_api_key() returns trigger language plpgsql as $
 declare
   named text := new.name || ' …' || new.hint;
 begin
-  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'api_key.made' else 'api_key.retired' end, named, null);
+  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'api_key.created' else 'api_key.revoked' end, named, null);
   return null;
 end $$;
-create or replace trigger api_keys_made_audit after insert on api_keys for each row execute function audit_api_key();
-create or replace trigger api_keys_retired_audit after update of retired_at on api_keys
-  for each row when (old.retired_at is null and new.retired_at is not null) execute function audit_api_key();
+create or replace trigger api_keys_created_audit after insert on api_keys for each row execute function audit_api_key();
+create or replace trigger api_keys_revoked_audit after update of revoked_at on api_keys
+  for each row when (old.revoked_at is null and new.revoked_at is not null) execute function audit_api_key();
 
 -- The columns of a program are its rules and hold no secret: what they were and what they are stands in the details.
 create or replace function audit_program() returns trigger language plpgsql as $$
@@ -196,7 +196,7 @@ declare
   changed jsonb;
 begin
   if tg_op = 'INSERT' then
-    perform write_program_audit(new.id, 'program.made', new.name, null);
+    perform write_program_audit(new.id, 'program.created', new.name, null);
     return null;
   end if;
   if new.processor_account_id is distinct from old.processor_account_id then
@@ -288,32 +288,32 @@ create or replace trigger partner_invitations_audit after insert or update on pa
 
 create or replace function audit_payout_run() returns trigger language plpgsql as $$
 begin
-  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'payout_run.made' else 'payout_run.paid' end, new.id::text,
+  perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'payout_run.created' else 'payout_run.paid' end, new.id::text,
     jsonb_strip_nulls(jsonb_build_object('reference', new.reference)));
   return null;
 end $$;
-create or replace trigger payout_runs_made_audit after insert on payout_runs for each row execute function audit_payout_run();
+create or replace trigger payout_runs_created_audit after insert on payout_runs for each row execute function audit_payout_run();
 create or replace trigger payout_runs_paid_audit after update of paid_at on payout_runs
   for each row when (old.paid_at is null and new.paid_at is not null) execute function audit_payout_run();
 
--- Withdrawals of a run are paid with it, and what a reversal or the partner cancels nobody of the workspace did.
-create or replace function audit_withdrawal() returns trigger language plpgsql as $$
+-- Payouts of a run are paid with it, and what a reversal or the partner cancels nobody of the workspace did.
+create or replace function audit_payout() returns trigger language plpgsql as $$
 begin
-  perform write_program_audit(new.program_id, 'withdrawal.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(
+  perform write_program_audit(new.program_id, 'payout.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(
     'amount_cents', new.amount_cents, 'currency', new.currency, 'reference', new.reference)));
   return null;
 end $$;
-create or replace trigger withdrawals_audit after update of status on withdrawals
+create or replace trigger payouts_audit after update of status on payouts
   for each row when (old.status = 'requested' and (new.status = 'refused' or new.status = 'paid' and new.payout_run_id is null))
-  execute function audit_withdrawal();
+  execute function audit_payout();
 
 create or replace function audit_webhook_endpoint() returns trigger language plpgsql as $$
 declare
   act text := case
     when tg_op = 'INSERT' then 'made'
     when new.deleted_at is not null and old.deleted_at is null then 'deleted'
-    when new.disabled_at is not null and old.disabled_at is null then 'turned_off'
-    when new.disabled_at is null and old.disabled_at is not null then 'turned_on'
+    when new.disabled_at is not null and old.disabled_at is null then 'disabled'
+    when new.disabled_at is null and old.disabled_at is not null then 'enabled'
     when new.secret_number <> old.secret_number then 'secret_rotated'
     when (new.url, new.types, new.description) is distinct from (old.url, old.types, old.description) then 'changed'
   end;
@@ -330,7 +330,7 @@ create or replace trigger webhook_endpoints_audit after insert or update on webh
 create or replace function audit_partner_group() returns trigger language plpgsql as $$
 begin
   if tg_op = 'INSERT' then
-    perform write_program_audit(new.program_id, 'group.made', new.name, null);
+    perform write_program_audit(new.program_id, 'group.created', new.name, null);
   elsif new.name <> old.name then
     perform write_program_audit(new.program_id, 'group.renamed', new.name, jsonb_build_object('name', jsonb_build_array(old.name, new.name)));
   elsif new.removed_at is not null and old.removed_at is null then

@@ -7,13 +7,13 @@ return (case kind
   when 'commission_reversed' then 'reversed'
   when 'commission_refunded' then 'reversed'
   when 'commission_corrected' then 'reversed'
-  when 'withdrawal_reduced' then 'reversed'
-  when 'withdrawal_paid' then 'paid'
-  when 'withdrawal_refused' then 'paid'
+  when 'payout_reduced' then 'reversed'
+  when 'payout_paid' then 'paid'
+  when 'payout_refused' then 'paid'
   when 'payout_due' then 'payout_due'
   when 'application_received' then 'application'
   when 'processor_disconnected' then 'trouble'
-  when 'webhook_turned_off' then 'trouble'
+  when 'webhook_disabled' then 'trouble'
   else 'review'
 end)::mail_topic;
 
@@ -102,7 +102,7 @@ end;
 
 -- Takes up to `max_mails` mails that are due, each for the first time or again after a try that failed: what waits for one person is one mail, of a
 -- topic where it is told at once. What a person may not read any more is not sent, nor what was decided meanwhile. A mail that is taken is due again a while later, longer each
--- time; after ten tries it is given up. One call at a time, so that no two share out what belongs in one mail.
+-- time; after ten attempts it is given up. One call at a time, so that no two share out what belongs in one mail.
 create or replace function claim_mails(max_mails integer, reading_roles text[]) returns table (
   mail_id uuid, user_id text, email text, user_name text, frequency text, topics text[], notifications jsonb
 ) language plpgsql as $$
@@ -142,7 +142,7 @@ end $$;
 
 -- Tells what nobody is told of one by one: what a partner with an account earned on the day (UTC) before this moment, unless they are told of each commission or
 -- wish not to be. What is held is earned on the day on which a person releases it, unless its own day was told before it was held. And, once a week, that payouts are due. Each is told once, however often this runs. Returns the rows.
-create or replace function write_daily_notices(moment timestamptz) returns table (program_id bigint, outbox_id bigint) language sql as $$
+create or replace function write_daily_notifications(moment timestamptz) returns table (program_id bigint, outbox_id bigint) language sql as $$
   with yesterday as (
     select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '1 day' as began, date_trunc('day', moment, 'UTC') as ended
   )
@@ -172,13 +172,13 @@ create or replace function write_daily_notices(moment timestamptz) returns table
   select d.program_id, 'payout_due', 'advertiser', null, 'payout_due:' || to_char(moment at time zone 'UTC', 'IYYY-IW'),
     jsonb_build_object('partners', count(distinct d.partner_id))
   from payouts_due d join programs p on p.id = d.program_id
-  where d.left_out is null and p.deleted_at is null group by d.program_id
+  where d.exclusion_reason is null and p.deleted_at is null group by d.program_id
   on conflict on constraint outbox_cause_key do nothing
   returning program_id, id
 $$;
 
 -- Tells a partner of a commission at once, where they chose so, which is not what is usual. Returns true so that a call can be assigned.
-create or replace function tell_earned(of_program_id bigint, of_user_id text, of_commission_id bigint) returns boolean
+create or replace function notify_earned(of_program_id bigint, of_user_id text, of_commission_id bigint) returns boolean
 language plpgsql as $$
 begin
   if exists (select from mail_choices c where c.user_id = of_user_id and c.topic = 'earned' and c.frequency = 'at_once') then

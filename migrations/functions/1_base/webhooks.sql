@@ -17,7 +17,7 @@ create or replace trigger webhook_endpoints_types after insert or update of type
   for each row execute function note_webhook_types();
 
 -- How a delivery to an endpoint begins: it is due at once, or waits for `svc listen` where the endpoint has no address.
-create or replace function first_delivery(of_url text) returns table (status text, next_try_at timestamptz) language sql stable rows 1 as $$
+create or replace function first_delivery(of_url text) returns table (status text, next_attempt_at timestamptz) language sql stable rows 1 as $$
   select case when of_url is null then 'to_fetch' else 'pending' end, case when of_url is not null then now() end
 $$;
 
@@ -30,8 +30,8 @@ begin
     return;
   end if;
   insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
-  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
-  select e.program_id, e.id, written, d.status, d.next_try_at from webhook_endpoints e cross join lateral first_delivery(e.url) d
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_attempt_at)
+  select e.program_id, e.id, written, d.status, d.next_attempt_at from webhook_endpoints e cross join lateral first_delivery(e.url) d
   where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
   if found then
     perform set_config('svc.webhooks', 'on', true);
@@ -64,10 +64,10 @@ return jsonb_build_object('sale_id', (sale).id, 'transaction_id', (sale).transac
   'is_recurring', (sale).is_recurring, 'subscription_id', (sale).subscription_id, 'coupon', (sale).coupon,
   'code_id', (sale).code_id);
 
-create or replace function webhook_payout(withdrawal withdrawals) returns jsonb language sql immutable
-return jsonb_build_object('payout_id', (withdrawal).id, 'partner_id', (withdrawal).partner_id, 'payout_run_id', (withdrawal).payout_run_id,
-  'amount_cents', (withdrawal).amount_cents, 'currency', (withdrawal).currency, 'status', (withdrawal).status,
-  'reference', (withdrawal).reference, 'paid_on', (withdrawal).paid_on);
+create or replace function webhook_payout(payout payouts) returns jsonb language sql immutable
+return jsonb_build_object('payout_id', (payout).id, 'partner_id', (payout).partner_id, 'payout_run_id', (payout).payout_run_id,
+  'amount_cents', (payout).amount_cents, 'currency', (payout).currency, 'status', (payout).status,
+  'reference', (payout).reference, 'paid_on', (payout).paid_on);
 
 create or replace function webhook_adjustment(adjustment adjustments, of_transaction_id text) returns jsonb language sql immutable
 return jsonb_build_object('adjustment_id', (adjustment).id, 'partner_id', (adjustment).partner_id, 'sale_id', (adjustment).sale_id,
@@ -75,7 +75,7 @@ return jsonb_build_object('adjustment_id', (adjustment).id, 'partner_id', (adjus
   'external_id', (adjustment).external_id);
 
 -- A commission that was just made; its program has endpoints.
-create or replace function tell_commission(of_program_id bigint, of_commission_id bigint) returns void language plpgsql as $$
+create or replace function notify_commission_created(of_program_id bigint, of_commission_id bigint) returns void language plpgsql as $$
 begin
   perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', c.hold_until))
   from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
@@ -84,7 +84,7 @@ end $$;
 
 -- How much less of a commission is left than before, and why: `refund`, `chargeback`, `rejected` or `corrected`. Less than nothing where
 -- a refund failed, a dispute was won, or a sale turned out to be larger.
-create or replace function tell_commission_change(commission commissions, by_cents bigint, because text, of_transaction_id text)
+create or replace function notify_commission_change(commission commissions, by_cents bigint, because text, of_transaction_id text)
 returns void language plpgsql as $$
 begin
   if by_cents <> 0 and wants_webhook(commission.program_id, 'commission.reversed') then
@@ -95,7 +95,7 @@ begin
 end $$;
 
 -- A refund of a sale that counts, with what is refunded of it in all; less than nothing is given back.
-create or replace function tell_refund(sale sales, refund refunds, by_cents bigint) returns void language plpgsql as $$
+create or replace function notify_refund(sale sales, refund refunds, by_cents bigint) returns void language plpgsql as $$
 begin
   if by_cents <> 0 and sale.customer_id is not null and not sale.is_test and wants_webhook(sale.program_id, 'sale.refunded') then
     perform write_webhook(sale.program_id, 'sale.refunded', webhook_sale(sale) || jsonb_build_object(
@@ -103,7 +103,7 @@ begin
   end if;
 end $$;
 
-create or replace function tell_webhooks_of_payout() returns trigger language plpgsql as $$
+create or replace function send_webhooks_of_payout() returns trigger language plpgsql as $$
 declare
   type constant text := case
     when tg_op = 'INSERT' then 'payout.requested'
@@ -117,11 +117,11 @@ begin
   end if;
   return null;
 end $$;
-create or replace trigger withdrawals_webhooks after insert or update on withdrawals
-  for each row execute function tell_webhooks_of_payout();
+create or replace trigger payouts_webhooks after insert or update on payouts
+  for each row execute function send_webhooks_of_payout();
 
 -- A partner has joined when somebody signs in as them: for the first time, or again after they had left.
-create or replace function tell_webhooks_of_partner() returns trigger language plpgsql as $$
+create or replace function send_webhooks_of_partner() returns trigger language plpgsql as $$
 begin
   if wants_webhook(new.program_id, 'partner.joined') then
     perform write_webhook(new.program_id, 'partner.joined', jsonb_build_object('partner_id', new.id));
@@ -129,14 +129,14 @@ begin
   return null;
 end $$;
 create or replace trigger partners_joined_webhooks after insert on partners
-  for each row when (new.user_id is not null) execute function tell_webhooks_of_partner();
+  for each row when (new.user_id is not null) execute function send_webhooks_of_partner();
 create or replace trigger partners_accepted_webhooks after update on partners
   for each row when (new.user_id is not null and new.ended_at is null and (old.user_id is null or old.ended_at is not null))
-  execute function tell_webhooks_of_partner();
+  execute function send_webhooks_of_partner();
 
 -- How long after a try the next one is made, by the number of those that failed; null after the last.
-create or replace function webhook_delay(tries integer) returns interval language sql immutable
-return (array['5 s', '5 min', '30 min', '2 h', '5 h', '10 h', '14 h', '20 h', '24 h']::interval[])[tries];
+create or replace function webhook_delay(attempt_count integer) returns interval language sql immutable
+return (array['5 s', '5 min', '30 min', '2 h', '5 h', '10 h', '14 h', '20 h', '24 h']::interval[])[attempt_count];
 
 -- How many requests to one endpoint are under way at a time, and how long one that does not answer rests.
 create or replace function webhooks_at_once() returns integer language sql immutable return 4;
@@ -159,19 +159,19 @@ begin
   order by e.program_id, e.id for no key update;
   return query
   with due as (
-    select d.*, row_number() over (order by d.place, d.next_try_at) as turn
+    select d.*, row_number() over (order by d.place, d.next_attempt_at) as turn
     from (
-      select d.*, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_try_at, d.message_id) as place
+      select d.*, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
       from webhook_endpoints e
       cross join lateral (
         select count(*) as under_way, min(d.claimed_until) - interval '45 s' as since from webhook_deliveries d
-        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at is not null and d.claimed_until > now()
+        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at is not null and d.claimed_until > now()
       ) u
       cross join lateral (
-        select d.program_id, d.endpoint_id, d.message_id, d.next_try_at from webhook_deliveries d
-        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at <= now()
+        select d.program_id, d.endpoint_id, d.message_id, d.next_attempt_at from webhook_deliveries d
+        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
           and (d.claimed_until is null or d.claimed_until <= now())
-        order by d.next_try_at, d.message_id
+        order by d.next_attempt_at, d.message_id
         limit case when u.since < now() - interval '1 s' then 0
           else greatest(case when e.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0) end
       ) d
@@ -198,18 +198,18 @@ end $$;
 -- When the consumer is to look at a program again: when the next of its deliveries is due that nobody is at. Null where none is.
 create or replace function next_webhook_at(of_program_id bigint) returns timestamptz language sql stable
 return (
-  select min(greatest(d.next_try_at, e.rests_until))
+  select min(greatest(d.next_attempt_at, e.rests_until))
   from webhook_endpoints e
   cross join lateral (
-    select min(d.next_try_at) as next_try_at from webhook_deliveries d
-    where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_try_at is not null
+    select min(d.next_attempt_at) as next_attempt_at from webhook_deliveries d
+    where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at is not null
       and (d.claimed_until is null or d.claimed_until <= now())
   ) d
-  where e.program_id = of_program_id and e.deleted_at is null and e.disabled_at is null and d.next_try_at is not null
+  where e.program_id = of_program_id and e.deleted_at is null and e.disabled_at is null and d.next_attempt_at is not null
 );
 
--- Records tries (rows of webhook_attempts, and whether each was taken), and answers for each program when to look at it again and what of its
--- outbox is to be sent. An endpoint whose tries have failed for five days is turned off, and its program is told. What was claimed by
+-- Records attempts (rows of webhook_attempts, and whether each was taken), and answers for each program when to look at it again and what of its
+-- outbox is to be sent. An endpoint whose attempts have failed for five days is turned off, and its program is told. What was claimed by
 -- another consumer meanwhile, or sent again by somebody, keeps its state.
 create or replace function record_webhook_attempts(attempts jsonb) returns table (program_id bigint, next_at timestamptz, outbox_ids bigint[])
 language plpgsql as $$
@@ -233,10 +233,10 @@ begin
     from webhook_deliveries d
     where d.program_id = attempt.program_id and d.endpoint_id = attempt.endpoint_id and d.message_id = attempt.message_id;
     update webhook_deliveries d set
-      tries = d.tries + 1,
-      status = case when attempt.is_taken then 'delivered' when webhook_delay(d.tries + 1) is null then 'failed' else 'pending' end,
-      next_try_at = case when not attempt.is_taken then now() + webhook_delay(d.tries + 1) end,
-      finished_at = case when attempt.is_taken or webhook_delay(d.tries + 1) is null then now() end,
+      attempt_count = d.attempt_count + 1,
+      status = case when attempt.is_taken then 'delivered' when webhook_delay(d.attempt_count + 1) is null then 'failed' else 'pending' end,
+      next_attempt_at = case when not attempt.is_taken then now() + webhook_delay(d.attempt_count + 1) end,
+      finished_at = case when attempt.is_taken or webhook_delay(d.attempt_count + 1) is null then now() end,
       claimed_until = null
     where d.program_id = attempt.program_id and d.endpoint_id = attempt.endpoint_id and d.message_id = attempt.message_id
       and d.status = 'pending';
@@ -270,9 +270,9 @@ create or replace function turn_off_webhooks(endpoint webhook_endpoints) returns
 begin
   update webhook_endpoints e set disabled_at = now(), disabled_because = 'failures'
   where e.program_id = endpoint.program_id and e.id = endpoint.id;
-  update webhook_deliveries d set status = 'failed', next_try_at = null, claimed_until = null, finished_at = now()
+  update webhook_deliveries d set status = 'failed', next_attempt_at = null, claimed_until = null, finished_at = now()
   where d.program_id = endpoint.program_id and d.endpoint_id = endpoint.id and d.status = 'pending';
-  perform write_outbox(endpoint.program_id, 'webhook_turned_off', 'advertiser', null,
+  perform write_outbox(endpoint.program_id, 'webhook_disabled', 'advertiser', null,
     format('webhook:%s:%s', endpoint.id, extract(epoch from endpoint.failing_since)),
     jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
 end $$;
@@ -292,7 +292,7 @@ begin
   if not found then
     return null;
   end if;
-  update webhook_deliveries d set status = 'pending', tries = 0, next_try_at = now(), claimed_until = null, finished_at = null
+  update webhook_deliveries d set status = 'pending', attempt_count = 0, next_attempt_at = now(), claimed_until = null, finished_at = null
   where d.program_id = of_program_id and d.endpoint_id = of_endpoint_id and d.message_id in (
     select o.message_id from webhook_deliveries o
     join webhook_messages m on m.program_id = o.program_id and m.id = o.message_id
@@ -321,13 +321,13 @@ begin
   end if;
   insert into webhook_messages (program_id, type, data)
   values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
-  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_try_at)
-  select of_program_id, of_endpoint_id, written, d.status, d.next_try_at from first_delivery(endpoint.url) d;
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_attempt_at)
+  select of_program_id, of_endpoint_id, written, d.status, d.next_attempt_at from first_delivery(endpoint.url) d;
   perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
   return written;
 end $$;
 
--- Deletes messages with their deliveries and tries after 30 days, `max_rows` messages at most, and returns how many. Endpoints go with their last
+-- Deletes messages with their deliveries and attempts after 30 days, `max_rows` messages at most, and returns how many. Endpoints go with their last
 -- delivery once they were deleted, and so do those of `svc listen` that nobody ended, after a day.
 create or replace function delete_old_webhooks(max_rows integer) returns bigint language plpgsql as $$
 declare

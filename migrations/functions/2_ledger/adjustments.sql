@@ -5,7 +5,7 @@ create or replace function refuse_adjustment_change() returns trigger language p
 begin
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
       <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
-    or old.withdrawal_id is not null and new.withdrawal_id is distinct from old.withdrawal_id then
+    or old.payout_id is not null and new.payout_id is distinct from old.payout_id then
     raise exception 'adjustments stay as they were made' using errcode = 'restrict_violation';
   end if;
   return new;
@@ -15,8 +15,8 @@ create or replace trigger adjustments_stay before update or delete on adjustment
 
 -- Adds `of_cents` to a partner's balance, or takes them if negative, and notifies the partner. `of_currency` null is the program's own. `outcome`
 -- is `made`; or, with nothing written, `known` if the same request made it before, `no_partner`, `closed` if the partner's account or the
--- workspace is gone, or `no_sale`. `makeAdjustment` in lib/money/adjustments.ts is its only caller.
-create or replace function make_adjustment(
+-- workspace is gone, or `no_sale`. `createAdjustment` in lib/money/adjustments.ts is its only caller.
+create or replace function create_adjustment(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text,
   request uuid, out outcome text
 ) language plpgsql as $$

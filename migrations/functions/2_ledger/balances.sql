@@ -38,7 +38,7 @@ end $$;
 -- Posts an entry to a balance that the caller holds locked, and returns the balance after it.
 create or replace function post_entry(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, of_commission_id bigint default null,
-  of_correction_number integer default null, of_refund_id bigint default null, of_withdrawal_id bigint default null,
+  of_correction_number integer default null, of_refund_id bigint default null, of_payout_id bigint default null,
   of_adjustment_id bigint default null
 ) returns bigint language plpgsql as $$
 declare
@@ -47,15 +47,15 @@ begin
   select b.* into strict balance from balances b
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency;
   insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
-    balance_after_cents, cause, commission_id, correction_number, refund_id, withdrawal_id, adjustment_id)
+    balance_after_cents, cause, commission_id, correction_number, refund_id, payout_id, adjustment_id)
   values (of_program_id, of_partner_id, of_currency, balance.entry_count + 1, of_cents, balance.balance_cents,
-    balance.balance_cents + of_cents, of_cause, of_commission_id, of_correction_number, of_refund_id, of_withdrawal_id, of_adjustment_id);
+    balance.balance_cents + of_cents, of_cause, of_commission_id, of_correction_number, of_refund_id, of_payout_id, of_adjustment_id);
   update balances b set balance_cents = b.balance_cents + of_cents, entry_count = b.entry_count + 1
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency;
   return balance.balance_cents + of_cents;
 end $$;
 
--- Posts an entry that is no credit of a commission and no payment. If the balance falls, it reduces open withdrawals to what the balance covers,
+-- Posts an entry that is no credit of a commission and no payment. If the balance falls, it reduces open payouts to what the balance covers,
 -- and notifies the advertiser of a negative balance. `details` tell in these notifications what it is about. The caller holds the lock of the balance.
 create or replace function change_balance(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, by_cause text, details jsonb,
@@ -69,42 +69,42 @@ begin
   if of_cents > 0 then
     return;
   end if;
-  perform fit_withdrawals(of_program_id, of_partner_id, of_currency, balance_cents, by_cause, details);
+  perform fit_payouts(of_program_id, of_partner_id, of_currency, balance_cents, by_cause, details);
   if balance_cents < 0 then
     perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause,
       details || jsonb_build_object('amount_cents', -balance_cents));
   end if;
 end $$;
 
--- Reduces a partner's open withdrawals to what the balance covers, the newest first, and notifies the partner. Withdrawals change only under
+-- Reduces a partner's open payouts to what the balance covers, the newest first, and notifies the partner. Payouts change only under
 -- the lock of their balance, so they need none of their own.
-create or replace function fit_withdrawals(
+create or replace function fit_payouts(
   of_program_id bigint, of_partner_id bigint, of_currency text, balance_cents bigint, by_cause text, details jsonb
 ) returns void language plpgsql as $$
 declare
-  withdrawal withdrawals;
+  payout payouts;
   excess_cents bigint;
   cut_cents bigint;
 begin
-  select sum(w.amount_cents) - greatest(fit_withdrawals.balance_cents, 0) into excess_cents from withdrawals w
+  select sum(w.amount_cents) - greatest(fit_payouts.balance_cents, 0) into excess_cents from payouts w
   where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested';
   if excess_cents is null or excess_cents <= 0 then
     return;
   end if;
-  for withdrawal in
-    select w.* from withdrawals w
+  for payout in
+    select w.* from payouts w
     where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested'
     order by w.id desc
   loop
     exit when excess_cents <= 0;
-    cut_cents := least(withdrawal.amount_cents, excess_cents);
+    cut_cents := least(payout.amount_cents, excess_cents);
     excess_cents := excess_cents - cut_cents;
-    update withdrawals w set amount_cents = w.amount_cents - cut_cents,
+    update payouts w set amount_cents = w.amount_cents - cut_cents,
       status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
       decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
-    where w.program_id = withdrawal.program_id and w.id = withdrawal.id;
-    perform write_outbox(of_program_id, 'withdrawal_reduced', 'partner', of_partner_id, by_cause || ':withdrawal:' || withdrawal.id,
-      details - 'commission_id' || jsonb_build_object('withdrawal_id', withdrawal.id, 'amount_cents', withdrawal.amount_cents - cut_cents,
+    where w.program_id = payout.program_id and w.id = payout.id;
+    perform write_outbox(of_program_id, 'payout_reduced', 'partner', of_partner_id, by_cause || ':payout:' || payout.id,
+      details - 'commission_id' || jsonb_build_object('payout_id', payout.id, 'amount_cents', payout.amount_cents - cut_cents,
         'reduced_by_cents', cut_cents));
   end loop;
 end $$;

@@ -2,7 +2,7 @@
 -- takes nothing before they have read the mail of the change.
 create or replace function hold_changed_payout_address() returns trigger language plpgsql as $$
 begin
-  if exists (select from withdrawals w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'paid')) then
+  if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'paid')) then
     new.payout_waits_until := now() + interval '24 hours';
   end if;
   return new;
@@ -11,11 +11,11 @@ create or replace trigger partners_payout_address before update of payout_email,
   for each row when (coalesce(old.payout_email, old.email) is distinct from coalesce(new.payout_email, new.email))
   execute function hold_changed_payout_address();
 
--- Makes a payout run: one withdrawal for each partner and currency whose payable amount reaches the program's minimum and who can be
+-- Makes a payout run: one payout for each partner and currency whose payable amount reaches the program's minimum and who can be
 -- paid; who is left out is kept with the reason. A balance that is credited meanwhile was not locked, and waits for the next run. A run
--- in which nobody would be is not kept, so that a run after a run is empty. A request sent twice finds its run. `makePayoutRun` in
+-- in which nobody would be is not kept, so that a run after a run is empty. A request sent twice finds its run. `createPayoutRun` in
 -- lib/money/payout-runs.ts is its only caller.
-create or replace function make_payout_run(of_program_id bigint, request uuid) returns bigint language plpgsql as $$
+create or replace function create_payout_run(of_program_id bigint, request uuid) returns bigint language plpgsql as $$
 declare
   run_id bigint;
   locked_partner_ids bigint[];
@@ -30,26 +30,26 @@ begin
   select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.request_id = request;
   if run_id is not null or not exists (
     select from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
-    where d.program_id = of_program_id and d.left_out is null
+    where d.program_id = of_program_id and d.exclusion_reason is null
   ) then
     return run_id;
   end if;
   insert into payout_runs (program_id, request_id) values (of_program_id, request) returning id into run_id;
   insert into payout_run_exclusions (program_id, payout_run_id, partner_id, currency, payable_cents, reason)
-  select d.program_id, run_id, d.partner_id, d.currency, d.payable_cents, d.left_out from payouts_due d
-  where d.program_id = of_program_id and d.left_out is not null;
-  insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, payout_address)
+  select d.program_id, run_id, d.partner_id, d.currency, d.payable_cents, d.exclusion_reason from payouts_due d
+  where d.program_id = of_program_id and d.exclusion_reason is not null;
+  insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, payout_address)
   select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address
   from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
-  where d.program_id = of_program_id and d.left_out is null
+  where d.program_id = of_program_id and d.exclusion_reason is null
   order by d.partner_id, d.currency;
   get diagnostics made = row_count;
   update payout_runs r set payments = made where r.program_id = of_program_id and r.id = run_id;
   return run_id;
 end $$;
 
--- Marks a run and all its open withdrawals as paid. `run_id` is null where the program has no such run, and `open_cents` is what its open
--- withdrawals came to; where the caller names another sum, a reversal has reduced it meanwhile and nothing is paid. Paying a run again
+-- Marks a run and all its open payouts as paid. `run_id` is null where the program has no such run, and `open_cents` is what its open
+-- payouts came to; where the caller names another sum, a reversal has reduced it meanwhile and nothing is paid. Paying a run again
 -- pays nothing.
 create or replace function pay_payout_run(
   of_program_id bigint, of_run_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
@@ -58,51 +58,51 @@ create or replace function pay_payout_run(
 #variable_conflict use_column
 declare
   run payout_runs;
-  withdrawal withdrawals;
+  payout payouts;
 begin
   select r.* into run from payout_runs r where r.program_id = of_program_id and r.id = of_run_id for no key update;
   run_id := run.id;
   was_paid := run.paid_at is not null;
-  perform lock_withdrawal_payments(of_program_id, array(
-    select w.id from withdrawals w where w.program_id = of_program_id and w.payout_run_id = of_run_id
+  perform lock_payout_payments(of_program_id, array(
+    select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = of_run_id
   ));
-  select coalesce(sum(w.amount_cents), 0) into open_cents from withdrawals w
+  select coalesce(sum(w.amount_cents), 0) into open_cents from payouts w
   where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested';
   if run_id is null or was_paid or open_cents <> coalesce(transferred_cents, open_cents) then
     return;
   end if;
-  for withdrawal in
-    select w.* from withdrawals w
+  for payout in
+    select w.* from payouts w
     where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested' order by w.id
   loop
-    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
+    perform post_payout(payout, of_reference, of_paid_on);
   end loop;
   update payout_runs r set reference = of_reference, paid_on = of_paid_on, paid_at = now()
   where r.program_id = of_program_id and r.id = of_run_id;
 end $$;
 
--- A payment by hand to a partner whom no run pays: a withdrawal of all that is payable, made and paid at once. `amount_cents` is null
+-- A payment by hand to a partner whom no run pays: a payout of all that is payable, made and paid at once. `amount_cents` is null
 -- where something else is payable than what was transferred.
 create or replace function pay_by_hand(
   of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date,
-  request uuid, out withdrawal_id bigint, out payable_cents bigint
+  request uuid, out payout_id bigint, out payable_cents bigint
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  withdrawal withdrawals;
+  payout payouts;
 begin
   perform from commissions c
   where c.program_id = of_program_id and c.partner_id = of_partner_id and c.currency = of_currency and c.credited_at is not null
     and c.paid_at is null
   order by c.id for no key update;
   payable_cents := locked_payable_cents(of_program_id, of_partner_id, of_currency);
-  select w.id into withdrawal_id from withdrawals w
+  select w.id into payout_id from payouts w
   where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
-  if withdrawal_id is null and payable_cents > 0 and payable_cents = transferred_cents then
-    insert into withdrawals (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
+  if payout_id is null and payable_cents > 0 and payable_cents = transferred_cents then
+    insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
     values (of_program_id, of_partner_id, of_currency, payable_cents, payable_cents, request)
-    returning * into withdrawal;
-    withdrawal_id := withdrawal.id;
-    perform post_withdrawal(withdrawal, of_reference, of_paid_on);
+    returning * into payout;
+    payout_id := payout.id;
+    perform post_payout(payout, of_reference, of_paid_on);
   end if;
 end $$;

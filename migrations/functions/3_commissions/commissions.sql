@@ -4,7 +4,7 @@ create or replace function keep_commission_sound() returns trigger language plpg
 begin
   -- As a sale or a lead makes it; one expression is cheaper than several.
   if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and new.amount_cents > 0 and (new.kind = 'sale') = (new.sale_id is not null)
-    and num_nonnulls(new.credited_at, new.paid_at, new.withdrawal_id, new.rejected_at) = 0 then
+    and num_nonnulls(new.credited_at, new.paid_at, new.payout_id, new.rejected_at) = 0 then
     return new;
   end if;
   new.status := case
@@ -26,8 +26,8 @@ begin
   if new.held_at is not null and num_nonnulls(new.credited_at, new.rejected_at) > 0 then
     raise check_violation using message = 'A held commission is neither credited nor rejected before somebody decides.';
   end if;
-  if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.withdrawal_id) = 1 then
-    raise check_violation using message = 'A paid commission was credited, and names the withdrawal that paid it.';
+  if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.payout_id) = 1 then
+    raise check_violation using message = 'A paid commission was credited, and names the payout that paid it.';
   end if;
   return new;
 end $$;

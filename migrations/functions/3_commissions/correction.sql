@@ -52,7 +52,7 @@ begin
       perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0, earned_cents,
         of_code_id => sale.code_id);
       if wants_webhook(sale.program_id, 'commission.created') then
-        perform tell_commission(sale.program_id, commission.id);
+        perform notify_commission_created(sale.program_id, commission.id);
       end if;
     end if;
     return commission;
@@ -107,7 +107,7 @@ declare
 begin
   perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
     change_cents, of_code_id => commission.code_id);
-  perform tell_commission_change(commission, -change_cents, 'corrected', of_transaction_id);
+  perform notify_commission_change(commission, -change_cents, 'corrected', of_transaction_id);
   if commission.credited_at is null then
     return;
   end if;
@@ -115,7 +115,7 @@ begin
     'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', abs(change_cents), 'currency', commission.currency,
     'deducted', change_cents < 0));
   if change_cents < 0 and commission.paid_at is not null then
-    perform tell_advertiser('paid_commission_reversed', commission, change_cents, by_cause, of_transaction_id);
+    perform notify_advertiser('paid_commission_reversed', commission, change_cents, by_cause, of_transaction_id);
   end if;
   perform change_balance(commission.program_id, commission.partner_id, commission.currency, change_cents, 'commission_corrected', by_cause,
     details_of(commission, of_transaction_id), of_commission_id => commission.id, of_correction_number => commission.correction_count);

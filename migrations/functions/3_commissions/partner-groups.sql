@@ -3,11 +3,11 @@
 -- A group with its rules; answers its id.
 create or replace function make_group(of_program_id bigint, group_name text, rules jsonb) returns bigint language plpgsql as $$
 declare
-  made_id bigint;
+  created_id bigint;
 begin
-  insert into partner_groups (program_id, name) values (of_program_id, group_name) returning id into made_id;
-  perform save_rules(of_program_id, made_id, null, rules);
-  return made_id;
+  insert into partner_groups (program_id, name) values (of_program_id, group_name) returning id into created_id;
+  perform save_rules(of_program_id, created_id, null, rules);
+  return created_id;
 end $$;
 
 -- Changes what is given of a group; says whether there is one.

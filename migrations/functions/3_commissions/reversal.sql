@@ -1,7 +1,7 @@
 -- Reversals of commissions, in everything that depends on them.
 
 -- Notifies the partner of a reversal, and also the advertiser if the commission was paid.
-create or replace function tell_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
+create or replace function notify_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
 returns void language plpgsql as $$
 begin
   perform write_outbox(commission.program_id,
@@ -10,11 +10,11 @@ begin
       'commission_id', commission.id, 'transaction_id', of_transaction_id, 'amount_cents', by_cents,
       'currency', commission.currency, 'reason', commission.reason, 'deducted', commission.credited_at is not null));
   if commission.paid_at is not null then
-    perform tell_advertiser('paid_commission_reversed', commission, by_cents, by_cause, of_transaction_id);
+    perform notify_advertiser('paid_commission_reversed', commission, by_cents, by_cause, of_transaction_id);
   end if;
 end $$;
 
-create or replace function tell_advertiser(
+create or replace function notify_advertiser(
   of_kind text, commission commissions, by_cents bigint, by_cause text, of_transaction_id text
 ) returns void language plpgsql as $$
 begin
@@ -35,9 +35,9 @@ begin
     reason = commission.reason, rejected_at = commission.rejected_at
   where c.program_id = commission.program_id and c.id = commission.id;
   if notice = 'reversal' then
-    perform tell_reversal(commission, by_cents, by_cause, of_transaction_id);
+    perform notify_reversal(commission, by_cents, by_cause, of_transaction_id);
   elsif notice is not null then
-    perform tell_advertiser(notice, commission, by_cents, by_cause, of_transaction_id);
+    perform notify_advertiser(notice, commission, by_cents, by_cause, of_transaction_id);
   end if;
   if by_cents = 0 then
     return;
@@ -49,7 +49,7 @@ begin
       case when by_cents > 0 then 'commission_reversed' else 'reversal_returned' end, by_cause, details_of(commission, of_transaction_id),
       of_commission_id => commission.id, of_refund_id => by_refund_id);
   end if;
-  perform tell_commission_change(commission, by_cents, because, of_transaction_id);
+  perform notify_commission_change(commission, by_cents, because, of_transaction_id);
 end $$;
 
 -- Details of a commission for notifications about its partner's balance.

@@ -51,13 +51,13 @@ begin
 end $$;
 
 -- Creates the customer whom a code alone brought, with a click id that no click had. Returns the customer who has this key meanwhile, if any.
-create or replace function add_customer_of_code(given sales, stem text, new_email_hash bytea, bought_at timestamptz) returns bigint
+create or replace function add_customer_of_code(given sales, click_id_prefix text, new_email_hash bytea, bought_at timestamptz) returns bigint
 language plpgsql as $$
 declare
   customer bigint;
 begin
   insert into customers as c (program_id, click_id, customer_key, email_hash, partner_id, code_id, created_at)
-  select k.program_id, stem || k.program_id, given.customer_key, new_email_hash, k.partner_id, k.id, least(bought_at, now())
+  select k.program_id, click_id_prefix || k.program_id, given.customer_key, new_email_hash, k.partner_id, k.id, least(bought_at, now())
   from partner_codes k where k.program_id = given.program_id and k.id = given.code_id
   on conflict (program_id, customer_key) where customer_key is not null do nothing
   returning c.id into customer;
@@ -96,7 +96,7 @@ begin
 end $$;
 
 -- Creates a code for a partner, or makes their own code valid again. `refusal` says why nothing was done, and `held_by` who has the code.
-create or replace function make_code(
+create or replace function create_code(
   of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text,
   out code_id bigint, out refusal text, out held_by text
 ) language plpgsql as $$
@@ -129,7 +129,7 @@ begin
     refusal := 'promotion_code_taken';
   else
     code_id := held.id;
-    update partner_codes k set revoked_at = null, switched_off_at = null, promotion_code_id = coalesce(of_promotion_code_id, k.promotion_code_id),
+    update partner_codes k set revoked_at = null, disabled_at_processor_at = null, promotion_code_id = coalesce(of_promotion_code_id, k.promotion_code_id),
       account_id = case when of_promotion_code_id is null then k.account_id else of_account_id end
     where k.program_id = of_program_id and k.id = held.id;
   end if;

@@ -47,11 +47,11 @@ create or replace trigger customers_sound after insert or update on customers fo
 -- Creates a second customer for an unknown key if the click's customer carries another key: two people on one computer. The second customer has
 -- the click's link and partner, and a click id of its own. Does nothing if the latest click was not after `valid_after`.
 create or replace function add_second_customer(
-  of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamptz
+  of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamptz
 ) returns void language plpgsql as $$
 begin
   insert into customers (program_id, click_id, customer_key, link_id, partner_id, last_click_at, created_at)
-  select c.program_id, stem || c.program_id, new_key, c.link_id, c.partner_id, c.last_click_at, c.created_at from customers c
+  select c.program_id, click_id_prefix || c.program_id, new_key, c.link_id, c.partner_id, c.last_click_at, c.created_at from customers c
   where c.program_id = of_program_id and c.click_id = of_click_id and c.last_click_at > valid_after
     and c.customer_key is not null
     and not exists (select from customers k where k.program_id = of_program_id and k.customer_key = new_key)
@@ -80,7 +80,7 @@ end $$;
 
 -- Finds the customer for a key: the one who has it, unless the key is unverified and the click is another customer's; else the customer of a click
 -- after `valid_after` if they have no key; else a second customer, created with the key. Null if there is none.
-create or replace function find_customer(of_program_id bigint, of_key text, of_click_id text, stem text, valid_after timestamptz)
+create or replace function find_customer(of_program_id bigint, of_key text, of_click_id text, click_id_prefix text, valid_after timestamptz)
 returns bigint language plpgsql as $$
 declare
   found_id bigint;
@@ -103,18 +103,18 @@ begin
       return found_id;
     end if;
     -- Another call can have given the key to a customer meanwhile, who is then found.
-    perform add_second_customer(of_program_id, of_key, of_click_id, stem, valid_after);
+    perform add_second_customer(of_program_id, of_key, of_click_id, click_id_prefix, valid_after);
   end loop;
 end $$;
 
 -- Gives an unknown key to the customer of a click, or to a second one, and returns the customer who has it.
-create or replace function bind_customer(of_program_id bigint, new_key text, of_click_id text, stem text, valid_after timestamptz)
+create or replace function bind_customer(of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamptz)
 returns bigint language plpgsql as $$
 declare
   customer bigint;
 begin
   loop
-    customer := find_customer(of_program_id, new_key, of_click_id, stem, valid_after);
+    customer := find_customer(of_program_id, new_key, of_click_id, click_id_prefix, valid_after);
     update customers c set
       customer_key = new_key,
       key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end

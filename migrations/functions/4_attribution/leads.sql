@@ -47,7 +47,7 @@ begin
     perform count_money(customer.program_id, customer.id, customer.partner_id, now(), terms.currency, 0, 0, terms.commission_cents,
       more_leads => 1);
     if terms.user_id is not null then
-      perform tell_earned(customer.program_id, terms.user_id, commission_id);
+      perform notify_earned(customer.program_id, terms.user_id, commission_id);
     end if;
   else
     perform count_customers(customer.program_id, customer.id, now(), 1, 0);
@@ -57,7 +57,7 @@ begin
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
   end if;
   if commission_id is not null and 'commission.created' = any (terms.webhook_types) then
-    perform tell_commission(customer.program_id, commission_id);
+    perform notify_commission_created(customer.program_id, commission_id);
   end if;
 end $$;
 
@@ -67,7 +67,7 @@ end $$;
 -- looked for again. A call with the customer's own click id verifies what a browser said; without it, an unverified key stays
 -- unverified, and so does the e-mail address that comes with it.
 create or replace function settle_lead(
-  of_program_id bigint, of_customer_key text, of_click_id text, stem text, valid_after timestamptz, new_lead_id bigint,
+  of_program_id bigint, of_customer_key text, of_click_id text, click_id_prefix text, valid_after timestamptz, new_lead_id bigint,
   new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
   out customer_id bigint, out lead_id bigint, out click_id text, out customer_status text
 ) language plpgsql as $$
@@ -77,7 +77,7 @@ declare
   settled record;
 begin
   loop
-    customer := find_customer(of_program_id, of_customer_key, of_click_id, stem, valid_after);
+    customer := find_customer(of_program_id, of_customer_key, of_click_id, click_id_prefix, valid_after);
     if customer is null then
       return;
     end if;

@@ -25,7 +25,7 @@ create or replace function move_refunded(
 begin
   sale.refunded_cents := sale.refunded_cents + by_cents;
   update sales s set refunded_cents = sale.refunded_cents where s.program_id = sale.program_id and s.id = sale.id;
-  perform tell_refund(sale, refund, by_cents);
+  perform notify_refund(sale, refund, by_cents);
   if delta_cents is not null then
     commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
     commission.reason := because;
@@ -186,7 +186,7 @@ begin
   end if;
   sale := refill_capped_refunds(sale, commission);
   if told is not null then
-    sale := take_told_refunds(sale, commission, told);
+    sale := take_reported_refunds(sale, commission, told);
   end if;
 end $$;
 
@@ -239,7 +239,7 @@ begin
 end $$;
 
 -- Has a sale take the refunds that were told of another sale of the same payment, but for those that it has.
-create or replace function move_refunds(of_program_id bigint, of_sale_id bigint, told_refunds refunds[]) returns void language plpgsql as $$
+create or replace function move_refunds(of_program_id bigint, of_sale_id bigint, reported_refunds refunds[]) returns void language plpgsql as $$
 declare
   sale sales;
   commission commissions;
@@ -249,7 +249,7 @@ begin
   select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
-  foreach refund in array told_refunds loop
+  foreach refund in array reported_refunds loop
     -- The processor's that nothing else was is told of this sale again, by its own id.
     continue when starts_with(refund.refund_key, 'id:') and refund.processor_reversal_id is not null or exists (
       select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id
@@ -337,7 +337,7 @@ end $$;
 
 -- Takes what is told for the first time, in the order in which it was told. What was returned before it was told is stored without taking
 -- anything, so that nobody takes it later.
-create or replace function take_told_refunds(sale sales, commission commissions, told processor_reversals[]) returns sales
+create or replace function take_reported_refunds(sale sales, commission commissions, told processor_reversals[]) returns sales
 language plpgsql as $$
 declare
   reversal processor_reversals;

@@ -220,13 +220,13 @@ declare
   wanted text[] := (select p.webhook_types from programs p where p.id = sale.program_id);
 begin
   if commission_id is not null then
-    perform tell_earned(r.program_id, r.user_id, commission_id) from partners r
+    perform notify_earned(r.program_id, r.user_id, commission_id) from partners r
     where r.program_id = sale.program_id and r.id = sale.partner_id and r.user_id is not null;
   end if;
   if 'sale.created' = any (wanted) then
     perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
   end if;
   if commission_id is not null and 'commission.created' = any (wanted) then
-    perform tell_commission(sale.program_id, commission_id);
+    perform notify_commission_created(sale.program_id, commission_id);
   end if;
 end $$;

@@ -2,7 +2,7 @@
 
 -- Applies the payment that a session awaited, if it came before the session: its sale gets the session's buyer, and what is parked for the
 -- session becomes a sale.
-create or replace function apply_awaited_payment(event processor_events, buyer_id bigint, stem text) returns void
+create or replace function apply_awaited_payment(event processor_events, buyer_id bigint, click_id_prefix text) returns void
 language plpgsql as $$
 declare
   ids text[] := payment_ids_of(event.fact);
@@ -29,7 +29,7 @@ begin
       and e.awaits && array(select awaited_name(e.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
     returning e.*
   loop
-    waiting := apply_purchase(with_outcome(waiting, null, null), '{"promotion_code_ids": []}', stem);
+    waiting := apply_purchase(with_outcome(waiting, null, null), '{"promotion_code_ids": []}', click_id_prefix);
     update processor_events e set outcome = waiting.outcome, reason = 'session_known', program_id = waiting.program_id,
       resolution = waiting.resolution,
       awaits = waiting.awaits
@@ -104,19 +104,19 @@ begin
 end $$;
 
 -- Applies a purchase, and then what waited for it: the payment of its session, and purchases that it says the buyer of.
-create or replace function apply_purchase(event processor_events, answer jsonb, stem text) returns processor_events language plpgsql as $$
+create or replace function apply_purchase(event processor_events, answer jsonb, click_id_prefix text) returns processor_events language plpgsql as $$
 declare
   applied record;
   buyer customers;
 begin
-  applied := apply_purchase_alone(event, answer, stem);
+  applied := apply_purchase_alone(event, answer, click_id_prefix);
   event := applied.event;
   buyer := applied.buyer;
   if not event.livemode or event.program_id is null or event.outcome is null or event.outcome = 'parked' then
     return event;
   end if;
   if event.fact->>'awaits_payment' = 'true' then
-    perform apply_awaited_payment(event, buyer.id, stem);
+    perform apply_awaited_payment(event, buyer.id, click_id_prefix);
   end if;
   if buyer.id is not null then
     perform attribute_awaiting_purchases(event.account_id, p, buyer_names(event.fact) || names_of_customer(buyer))

@@ -15,14 +15,14 @@ begin
   -- As purchases do, their customer first.
   perform lock_ids(event.account_id, array[named]);
   perform lock_ids(event.account_id, given);
-  insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, told_at,
+  insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, reported_at,
     event_id, is_deleted)
   values (event.account_id, event.livemode, fact->>'processor_customer_id', (fact->>'program_id')::bigint, fact->>'click_id',
-    fact->>'customer_key', (fact->>'told_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
+    fact->>'customer_key', (fact->>'reported_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
   on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
-    customer_key = excluded.customer_key, told_at = excluded.told_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
+    customer_key = excluded.customer_key, reported_at = excluded.reported_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
   -- Of two events in one second, the same one is kept whichever comes first.
-  where (kept.told_at, kept.event_id) <= (excluded.told_at, excluded.event_id);
+  where (kept.reported_at, kept.event_id) <= (excluded.reported_at, excluded.event_id);
   if not found then
     return with_outcome(event, 'duplicate', 'newer_metadata');
   end if;

@@ -5,14 +5,14 @@
 -- transaction, so sending the event again is right after any failure, and sending it twice changes nothing. The outcome is null,
 -- with nothing done, if the processor must be asked first: the reason is then the question, `invoice`, `discounts` or `conversion`.
 create or replace function apply_event(
-  told jsonb, answer jsonb, stem text,
+  told jsonb, answer jsonb, click_id_prefix text,
   out outcome text, out reason text, out program_id bigint, out outbox_ids bigint[], out wrote_webhooks boolean
 ) language plpgsql as $$
 declare
   event processor_events := jsonb_populate_record(null::processor_events, told);
 begin
   event := case event.fact->>'kind'
-    when 'purchase' then apply_purchase(event, answer, stem)
+    when 'purchase' then apply_purchase(event, answer, click_id_prefix)
     when 'reversals' then apply_reversals(event, answer)
     when 'charge_refunds' then apply_reversals(event, answer)
     when 'invoice_payment' then apply_invoice_payment(event)
@@ -25,7 +25,7 @@ begin
     reason := event.reason;
     return;
   end if;
-  event := tell_ignored_payment(event);
+  event := notify_ignored_payment(event);
   event := log_event(event);
   outcome := event.outcome;
   reason := event.reason;
@@ -37,9 +37,9 @@ end $$;
 -- Tells the advertiser, once for a payment, that a live event about it was ignored though a partner brought its customer: no schema reads
 -- the event of a known payment, customer or subscription, or nothing says whose a payment of a known customer or subscription is.
 -- Returns the event with the program that it is about.
-create or replace function tell_ignored_payment(event processor_events) returns processor_events language plpgsql as $$
+create or replace function notify_ignored_payment(event processor_events) returns processor_events language plpgsql as $$
 declare
-  told jsonb := coalesce(event.fact->'unread', case when event.fact->>'told_alone' = 'true' then event.fact end);
+  told jsonb := coalesce(event.fact->'unread', case when event.fact->>'reported_alone' = 'true' then event.fact end);
   ids text[] := payment_ids_of(told);
   sale sales;
   known customers;
@@ -84,12 +84,12 @@ create or replace function park_unexplained_payments(of_account_id text, at_most
 begin
   with due as (
     select e.account_id, e.event_id, (known_buyer(e.account_id, false, e.fact)).id is not null as is_known from processor_events e
-    where e.outcome = 'ignored' and e.livemode and e.fact->>'told_alone' = 'false' and e.received_at < now() - interval '1 day'
+    where e.outcome = 'ignored' and e.livemode and e.fact->>'reported_alone' = 'false' and e.received_at < now() - interval '1 day'
       and e.account_id = coalesce(of_account_id, e.account_id)
     order by e.received_at limit at_most for no key update of e skip locked
   )
   update processor_events e set
-    fact = e.fact || '{"told_alone": true}',
+    fact = e.fact || '{"reported_alone": true}',
     outcome = case when d.is_known then 'parked' else e.outcome end,
     waits_for = case when d.is_known then 'buyer' end,
     reason = case when d.is_known then 'unexplained' else e.reason end

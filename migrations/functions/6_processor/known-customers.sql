@@ -12,7 +12,7 @@ begin
 end $$;
 
 -- Counts the payments of a program that are left out for its setting.
-create or replace function count_left_out(of_program_id bigint) returns bigint language sql stable as $$
+create or replace function count_excluded_payments(of_program_id bigint) returns bigint language sql stable as $$
   select count(distinct coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}'))
   from programs p
   join processor_events e on e.awaits @> array[awaited_name(p.processor_account_id, 'setting', p.id::text)]

@@ -105,7 +105,7 @@ begin
   if (is_known or by_code or fact->>'named_by' = 'customer'
       -- A code decides over a click, and an intent does not say that one was used.
       or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
-    and fact->>'told_alone' = 'false'
+    and fact->>'reported_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     event.waits_for := 'session';
     event.awaits := array[awaited_name(event.account_id, 'payment', payment_id)];
@@ -115,7 +115,7 @@ begin
 end $$;
 
 -- Chooses the code that a payment was discounted by, and creates the customer whom a code alone brought.
-create or replace function apply_promotions(inout event processor_events, ids text[], stem text, inout buyer customers) language plpgsql as $$
+create or replace function apply_promotions(inout event processor_events, ids text[], click_id_prefix text, inout buyer customers) language plpgsql as $$
 declare
   started_at timestamptz := (event.fact->>'started_at')::timestamptz;
   given sales;
@@ -128,14 +128,14 @@ begin
   event.fact := jsonb_set(event.fact, '{sale}', event.fact->'sale' || jsonb_build_object('coupon', given.coupon, 'code_id', given.code_id));
   if buyer.id is null and given.code_id is not null and event.livemode
     and (sale_of_payments(event.account_id, false, ids)).customer_id is null then
-    given.customer_id := add_customer_of_code(given, stem, decode(event.fact->>'email_hash', 'hex'), started_at);
+    given.customer_id := add_customer_of_code(given, click_id_prefix, decode(event.fact->>'email_hash', 'hex'), started_at);
     select c.* into buyer from customers c where c.program_id = event.program_id and c.id = given.customer_id for no key update;
   end if;
 end $$;
 
 -- Finds the buyer of a purchase of this program, and keeps their names. Test mode keeps nothing.
 create or replace function find_buyer(
-  inout event processor_events, ids text[], program programs, known customers, stem text, out buyer customers
+  inout event processor_events, ids text[], program programs, known customers, click_id_prefix text, out buyer customers
 ) language plpgsql as $$
 declare
   identified record;
@@ -153,7 +153,7 @@ begin
     select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
   end if;
   if event.fact->>'sale' is not null and cardinality(promotions_of(event.fact)) > 0 then
-    discounted := apply_promotions(event, ids, stem, buyer);
+    discounted := apply_promotions(event, ids, click_id_prefix, buyer);
     event := discounted.event;
     buyer := discounted.buyer;
   end if;
@@ -183,7 +183,7 @@ end $$;
 
 -- Applies a checkout, a payment or an invoice by itself: who bought, and what was paid if it was paid. Returns the buyer. An event of test mode makes
 -- a test sale, which binds nobody.
-create or replace function apply_purchase_alone(inout event processor_events, answer jsonb, stem text, out buyer customers)
+create or replace function apply_purchase_alone(inout event processor_events, answer jsonb, click_id_prefix text, out buyer customers)
 language plpgsql as $$
 declare
   ids text[] := array_remove(payment_ids_of(event.fact) || (answer->>'invoice_id'), null);
@@ -217,7 +217,7 @@ begin
   if event.outcome is not null then
     return;
   end if;
-  found_buyer := find_buyer(event, ids, found_program.program, found_program.known, stem);
+  found_buyer := find_buyer(event, ids, found_program.program, found_program.known, click_id_prefix);
   event := found_buyer.event;
   buyer := found_buyer.buyer;
   if is_paid then

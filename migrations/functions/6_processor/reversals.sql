@@ -48,7 +48,7 @@ begin
   if jsonb_array_length(fact->'reversals') = 0 then
     return with_outcome(event, 'ignored', 'no_refund');
   elsif not is_in_its_currency then
-    perform tell_unconverted(sale, fact);
+    perform notify_unconverted(sale, fact);
     return with_outcome(event, 'ignored', format('other_currency %s %s',
       fact#>>'{reversals,0,currency}', sale.currency));
   elsif not exists (
@@ -84,7 +84,7 @@ begin
 end $$;
 
 -- Tells the advertiser that a refund or dispute is in another currency than its sale, so that somebody reverses the commission by hand.
-create or replace function tell_unconverted(sale sales, fact jsonb) returns void language plpgsql as $$
+create or replace function notify_unconverted(sale sales, fact jsonb) returns void language plpgsql as $$
 declare
   of_cause text := 'reversal:' || (fact#>>'{reversals,0,reversal_id}');
 begin

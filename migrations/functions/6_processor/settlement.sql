@@ -44,11 +44,11 @@ end $$;
 
 -- Unites the sales of one payment that were recorded under ids which nothing joined then. `sale` gets the figures of the better source, a
 -- customer if it has none, and the refunds that the API told. The other sales keep their rows with an amount of 0. The caller holds the payment's ids.
-create or replace function unite_sales(sale sales, ids text[]) returns void language plpgsql as $$
+create or replace function merge_sales(sale sales, ids text[]) returns void language plpgsql as $$
 declare
   other sales;
   worthless sales;
-  told_refunds refunds[];
+  reported_refunds refunds[];
 begin
   for other in
     select s.* from sales s
@@ -60,7 +60,7 @@ begin
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
     other.api_payload := coalesce(other.api_payload, api_payload_of(other));
     -- Each with what it took later.
-    told_refunds := array(
+    reported_refunds := array(
       select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
         select sum(p.applied_cents) from refunds p
         where p.program_id = r.program_id and p.sale_id = r.sale_id and r.id in (p.id, p.continues_refund_id)
@@ -75,7 +75,7 @@ begin
     other.transaction_id := sale.transaction_id;
     other.customer_id := coalesce((select s.customer_id from sales s where s.program_id = sale.program_id and s.id = sale.id), other.customer_id);
     perform record_sale(other, true);
-    perform move_refunds(sale.program_id, sale.id, told_refunds);
+    perform move_refunds(sale.program_id, sale.id, reported_refunds);
   end loop;
 end $$;
 
@@ -112,7 +112,7 @@ begin
     processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
   where s.program_id = sale.program_id and s.id = sale.id
     and (s.processor_payment_intent_id is null or s.processor_charge_id is null);
-  perform unite_sales(sale, ids);
+  perform merge_sales(sale, ids);
   perform apply_awaiting_invoices(sale, of_account_id, ids);
 
   select array_agg(v) into told from processor_reversals v

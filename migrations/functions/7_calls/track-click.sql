@@ -3,7 +3,7 @@
 -- cookie_window_days}`, or `{refused}` with the code of the error after writing nothing. The key of the customer or of the event refuses a
 -- statement that is sent again. A tag that names its program takes no link of another program.
 create or replace function track_click(
-  aff text, named_program_id bigint, existing_click_id text, stem text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
+  aff text, named_program_id bigint, existing_click_id text, click_id_prefix text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
   page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,
   language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
   browser_name text, additional_data jsonb, campaign jsonb, visitor bigint
@@ -41,7 +41,7 @@ begin
     returning c.id, c.click_id into customer, customer_click_id;
   end if;
   if customer is null then
-    customer_click_id := stem || link.program_id;
+    customer_click_id := click_id_prefix || link.program_id;
     insert into customers as c (program_id, click_id, link_id, partner_id, last_click_at)
     values (link.program_id, customer_click_id, link.id, link.partner_id, at)
     returning c.id into customer;

@@ -1,6 +1,6 @@
 -- Records a lead of the integrator's server for `recordServerLead` in lib/tracking/leads.ts.
 create or replace function track_lead(
-  hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, stem text, new_lead_id bigint,
+  hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, click_id_prefix text, new_lead_id bigint,
   new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
   out key_refusal text, out program_matches boolean, out program_id bigint, out lead_id bigint, out click_id text, out customer_status text,
   out wrote_webhooks boolean, out outbox_ids bigint[]
@@ -19,7 +19,7 @@ begin
     return;
   end if;
   perform lock_given_names(key.account_id, of_customer_key, of_click_id, new_email_hash);
-  settled := settle_lead(key.program_id, of_customer_key, of_click_id, stem, key.valid_after, new_lead_id, new_email_hash,
+  settled := settle_lead(key.program_id, of_customer_key, of_click_id, click_id_prefix, key.valid_after, new_lead_id, new_email_hash,
     new_mailbox_hash, session_id, page_url, additional_data);
   perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
   if settled.lead_id is null then

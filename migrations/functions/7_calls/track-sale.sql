@@ -1,6 +1,6 @@
 -- Records a sale of the API for `recordSale` in lib/money/sales.ts. `stem` is the beginning of a click id, for a new customer.
 create or replace function track_sale(
-  hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, stem text, is_test boolean,
+  hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, click_id_prefix text, is_test boolean,
   amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
   out key_refusal text, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
   out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text, out is_tested boolean,
@@ -46,7 +46,7 @@ begin
   end if;
   if given.customer_id is null or coupon is not null then
     is_bound := given.customer_id is null;
-    given := with_buyer(given, account_id, of_click_id, stem);
+    given := with_buyer(given, account_id, of_click_id, click_id_prefix);
     is_bound := is_bound and given.customer_id is not null and not given.is_test;
   end if;
   recorded := record_sale(given, false);
@@ -95,12 +95,12 @@ begin
 end $$;
 
 -- A sale whose customer the key alone does not decide, with what its click and its code say: the customer, the code and the steps.
-create or replace function with_buyer(given sales, account_id text, of_click_id text, stem text) returns sales language plpgsql as $$
+create or replace function with_buyer(given sales, account_id text, of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 begin
   if given.customer_id is null and of_click_id is null then
     given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
   elsif given.customer_id is null then
-    given := with_clicked_customer(given, account_id, of_click_id, stem);
+    given := with_clicked_customer(given, account_id, of_click_id, click_id_prefix);
   end if;
   if given.coupon is null then
     return given;
@@ -108,13 +108,13 @@ begin
   given := with_code(given, null, now());
   if given.customer_id is null and given.code_id is not null and may_bind_customer(given) then
     perform lock_given_names(account_id, given.customer_key, of_click_id, null);
-    given.customer_id := add_customer_of_code(given, stem, null, now());
+    given.customer_id := add_customer_of_code(given, click_id_prefix, null, now());
   end if;
   return given;
 end $$;
 
 -- A sale with the customer of its click, to whom the key is bound, and the steps.
-create or replace function with_clicked_customer(given sales, account_id text, of_click_id text, stem text) returns sales language plpgsql as $$
+create or replace function with_clicked_customer(given sales, account_id text, of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 declare
   is_key_known boolean := exists (select from customers c where c.program_id = given.program_id and c.customer_key = given.customer_key);
   valid_after timestamptz := (select window_start(now(), p.cookie_window_days) from programs p where p.id = given.program_id);
@@ -126,7 +126,7 @@ begin
     order by c.click_id = of_click_id desc limit 1;
   elsif may_bind_customer(given) then
     perform lock_given_names(account_id, given.customer_key, of_click_id, null);
-    given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, stem, valid_after);
+    given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, click_id_prefix, valid_after);
   end if;
   given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
   -- Looked for here, because a click that was found would pay for it above.

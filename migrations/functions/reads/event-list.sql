@@ -103,7 +103,7 @@ declare
   first timestamptz;
   last timestamptz;
 begin
-  select greatest(min(least(c.created_at, click_id_made_at(c.click_id))) - interval '1 day', from_time, case when rises then edge end),
+  select greatest(min(least(c.created_at, click_id_created_at(c.click_id))) - interval '1 day', from_time, case when rises then edge end),
     least(max(c.last_click_at), until, case when not rises then edge end) into first, last
   from customers c where c.program_id = of_program_id and c.id = any (customer_ids);
   return query

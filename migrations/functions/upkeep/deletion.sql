@@ -44,7 +44,7 @@ begin
     )
   );
   perform close_partners(program_ids, partner_ids, 'program');
-  update api_keys k set retired_at = now() where k.program_id = any (program_ids) and k.retired_at is null;
+  update api_keys k set revoked_at = now() where k.program_id = any (program_ids) and k.revoked_at is null;
   update workspace_invitations i set revoked_at = now()
   where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
   update webhook_endpoints e set deleted_at = now() where e.program_id = any (program_ids) and e.deleted_at is null;
@@ -105,7 +105,7 @@ begin
   where i.invited_by = of_user_id and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
   update workspace_invitations i set revoked_at = now()
   where i.invited_by = of_user_id and i.accepted_at is null and i.revoked_at is null;
-  update withdrawals w set payout_address = null
+  update payouts w set payout_address = null
   where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and w.payout_address is not null;
   -- What the program's key was answered of them.
   delete from idempotency_keys k
@@ -125,7 +125,7 @@ create or replace function retire_key_of_deleted_program() returns trigger langu
 begin
   perform from programs p where p.id = new.program_id and p.deleted_at is null for key share;
   if not found then
-    new.retired_at := now();
+    new.revoked_at := now();
   end if;
   return new;
 end $$;

@@ -4,7 +4,7 @@ return case when payload->>'reason' is null or payload->>'reason' in ('refund', 
   else payload || '{"reason": "refund"}' end;
 
 -- When a click id was made: none of its clicks is older.
-create or replace function click_id_made_at(click_id text) returns timestamptz language sql immutable
+create or replace function click_id_created_at(click_id text) returns timestamptz language sql immutable
 return case when click_id ~ '^cust_\d{13}_' then to_timestamp(substr(click_id, 6, 13)::bigint / 1000.0) end;
 
 -- Removes from clicks of a time what they say of their visitor: from those of customers, or from those of a click id. Amounts to nothing in any sum: link,
@@ -36,13 +36,13 @@ declare
   program programs;
   hashes text[];
   buyers text[];
-  told_before bigint;
+  reported_before bigint;
 begin
   select p.* into program from programs p where p.id = of_program_id;
   if not exists (
     select from customers c where c.program_id = of_program_id and (c.click_id = of_click_id or c.click_id = new_click_id)
   ) then
-    erased := erase_clicks(of_program_id, null, of_click_id, click_id_made_at(of_click_id) - interval '1 day', null, new_click_id);
+    erased := erase_clicks(of_program_id, null, of_click_id, click_id_created_at(of_click_id) - interval '1 day', null, new_click_id);
   end if;
   select array_agg(distinct e.fact->>'email_hash'), array_agg(distinct e.fact->>'processor_customer_id') into hashes, buyers
   from processor_events e
@@ -53,8 +53,8 @@ begin
   where (e.program_id = of_program_id or e.program_id is null and e.account_id = any (accounts_of(program)))
     and (e.fact->>'click_id' = of_click_id or e.fact->>'customer_key' = of_customer_key
       or e.fact->>'email_hash' = any (hashes) or e.fact->>'processor_customer_id' = any (buyers));
-  get diagnostics told_before = row_count;
-  erased := coalesce(erased, 0) + told_before;
+  get diagnostics reported_before = row_count;
+  erased := coalesce(erased, 0) + reported_before;
   is_new := erased > 0;
   if not is_new then
     -- What a try before changed, whose answer was lost.
@@ -62,7 +62,7 @@ begin
       select count(*) from processor_events e where e.program_id = of_program_id and e.fact->>'erased_as' = new_click_id
     ) + (
       select count(*) from affiliate_click_events e
-      where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_made_at(of_click_id) - interval '1 day'
+      where e.program_id = of_program_id and not e.is_test and e.click_timestamp > click_id_created_at(of_click_id) - interval '1 day'
         and e.click_id = new_click_id
     );
   end if;

@@ -56,7 +56,7 @@ end $$;
 
 -- Drops the oldest month of click events, all programs', once it ended `months_kept` months ago, its customers were looked through as
 -- above and its clicks are counted. Of it stay the totals and the clicks of each link. Returns its name, or null where none is due. It
--- waits for other statements for a second only, since clicks wait behind it; the next run tries again.
+-- waits for other statements for a second only, since clicks wait behind it; the next run attempts again.
 create or replace function drop_click_month(months_kept integer) returns text language plpgsql set lock_timeout = '1s' as $$
 declare
   oldest text;

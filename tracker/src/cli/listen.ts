@@ -71,14 +71,14 @@ function reasonOf({ message, cause }: Error): string {
  * arrived. Undefined where the listener ends meanwhile.
  */
 async function forward(address: string, delivery: Delivery, secret: string, ended: AbortSignal) {
-  for (let tries = 1; !ended.aborted; tries++) {
+  for (let attempt_count = 1; !ended.aborted; attempt_count++) {
     const answer = await post(address, delivery, secret)
     const isTimeout = answer instanceof Error && answer.name === 'TimeoutError'
     if (!(answer instanceof Error) || isTimeout) {
-      if (tries > 1) console.error(`${green('✓')} ${address} answers again.`)
+      if (attempt_count > 1) console.error(`${green('✓')} ${address} answers again.`)
       return isTimeout ? `no answer in ${answerMilliseconds / 1000} s` : answer
     }
-    if (tries === 1) {
+    if (attempt_count === 1) {
       console.error(`${red('✗')} ${address} does not answer (${reasonOf(answer)}). Events wait until it does.`)
     }
     await pause(pollMilliseconds, ended)

@@ -28,8 +28,8 @@ const columns: Column<Row<'listWebhookDeliveries'>>[] = [
   ['TYPE', ({ type }) => type],
   ['ABOUT', ({ payload }) => aboutOf(payload.data)],
   ['STATUS', ({ status }) => status],
-  ['TRIES', ({ tries }) => tries],
-  ['NEXT TRY', ({ next_try_at: at }) => at],
+  ['TRIES', ({ attempt_count }) => attempt_count],
+  ['NEXT TRY', ({ next_attempt_at: at }) => at],
 ]
 const deliveries = { noun: 'deliveries', filters: { status: 'pending, delivered, failed or to_fetch' }, columns }
 

@@ -7,13 +7,13 @@ import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import type { DB } from '../schema.ts'
 
-export type WithdrawalStatus = Selectable<DB['withdrawals']>['status']
+export type PayoutStatus = Selectable<DB['payouts']>['status']
 
-export type Withdrawal = InferResult<ReturnType<typeof withdrawalsStatement>>[number]
+export type Payout = InferResult<ReturnType<typeof payoutsStatement>>[number]
 
-/** A withdrawal that was decided on, as it is then, and the messages to send. */
+/** A payout that was decided on, as it is then, and the messages to send. */
 interface Decided {
-  withdrawal: Withdrawal
+  payout: Payout
   outbox: RelayMessage[]
 }
 
@@ -34,11 +34,11 @@ export function transferDay(text: string): Date | null {
 }
 
 /**
- * Asks for a withdrawal of `amountCents` from a partner's balance, up to what is payable, and returns its id. `requestId` (uuid)
+ * Asks for a payout of `amountCents` from a partner's balance, up to what is payable, and returns its id. `requestId` (uuid)
  * names the request: one that is sent twice asks once. What is to be sent is added to `outbox`. Refuses with `conflict`
  * where less is payable, or less than the program's minimum is asked for.
  */
-export async function askWithdrawal(
+export async function askPayout(
   db: Database,
   ask: { programId: number; partnerId: number; currency: string; amountCents: number; requestId: string },
   outbox: RelayMessage[] = [],
@@ -47,7 +47,7 @@ export async function askWithdrawal(
   if (!Number.isSafeInteger(amountCents) || amountCents <= 0) {
     throw new ApiError('invalid_request', 'Request an amount above zero.')
   }
-  const statement = call('ask_withdrawal', {
+  const statement = call('ask_payout', {
     of_program_id: programId,
     of_partner_id: partnerId,
     of_currency: currency,
@@ -56,7 +56,7 @@ export async function askWithdrawal(
   })
   const [[row], [told]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
   outbox.push(...messagesAbout({ program_id: programId, ...told }))
-  if (row?.withdrawal_id) return row.withdrawal_id
+  if (row?.payout_id) return row.payout_id
   const minimumCents = row?.minimum_cents ?? 0
   if (amountCents < minimumCents) {
     throw new ApiError('conflict', `This program pays ${formatMoney(minimumCents, currency)} or more at a time.`)
@@ -66,19 +66,19 @@ export async function askWithdrawal(
 }
 
 /**
- * Takes back an open withdrawal of a partner: its amount is payable again. Repeating it changes nothing; `conflict` where it is paid or
+ * Takes back an open payout of a partner: its amount is payable again. Repeating it changes nothing; `conflict` where it is paid or
  * refused, `not_found` where the partner has none.
  */
-export async function cancelWithdrawal(
+export async function cancelPayout(
   db: Database,
   programId: number,
   partnerId: number,
-  withdrawalId: number,
+  payoutId: number,
 ): Promise<void> {
-  const statement = call('cancel_withdrawal', {
+  const statement = call('cancel_payout', {
     of_program_id: programId,
     of_partner_id: partnerId,
-    of_withdrawal_id: withdrawalId,
+    of_payout_id: payoutId,
   })
   const [row] = await retryOnce(() => db.query(statement))
   if (!row?.status) throw new ApiError('not_found', 'You have no such payout.')
@@ -88,30 +88,30 @@ export async function cancelWithdrawal(
 }
 
 /**
- * Marks an open withdrawal as paid, deducts it from the balance, marks the commissions that it pays
- * (mark_paid_commissions in migrations/functions/2_ledger/withdrawals.sql) and tells the partner.
+ * Marks an open payout as paid, deducts it from the balance, marks the commissions that it pays
+ * (mark_paid_commissions in migrations/functions/2_ledger/payouts.sql) and tells the partner.
  *
- * `amountCents` is what was transferred: a withdrawal that a reversal has reduced meanwhile is refused with `conflict`. So are
- * refused and cancelled ones; `not_found` where the program has no such withdrawal. Paying it again changes nothing.
+ * `amountCents` is what was transferred: a payout that a reversal has reduced meanwhile is refused with `conflict`. So are
+ * refused and cancelled ones; `not_found` where the program has no such payout. Paying it again changes nothing.
  */
-export async function payWithdrawal(
+export async function payPayout(
   db: Database,
   programId: number,
-  withdrawalId: number,
+  payoutId: number,
   amountCents: number,
   transfer: Transfer,
 ): Promise<Decided> {
-  const statement = call('pay_withdrawal', {
+  const statement = call('pay_payout', {
     of_program_id: programId,
-    of_withdrawal_id: withdrawalId,
+    of_payout_id: payoutId,
     transferred_cents: amountCents,
     of_reference: transfer.reference,
     of_paid_on: transfer.paid_on,
   })
-  const [[row], [withdrawal], [told]] = await retryOnce(() =>
-    db.batch([statement, one(programId, withdrawalId), writtenMessages()]),
+  const [[row], [payout], [told]] = await retryOnce(() =>
+    db.batch([statement, one(programId, payoutId), writtenMessages()]),
   )
-  if (!row?.status || !withdrawal) throw notFound()
+  if (!row?.status || !payout) throw notFound()
   if (row.status !== 'requested' && row.status !== 'paid') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be paid.`)
   }
@@ -119,73 +119,73 @@ export async function payWithdrawal(
     const stands = formatMoney(row.amount_cents ?? 0, row.currency ?? '')
     throw new ApiError('conflict', `A reversal has reduced this payout to ${stands}. Pay that amount.`)
   }
-  return { withdrawal, outbox: messagesAbout({ program_id: programId, ...told }) }
+  return { payout, outbox: messagesAbout({ program_id: programId, ...told }) }
 }
 
 /**
- * Refuses an open withdrawal: its amount is payable to the partner again, who is told the reason. Refusing it again changes nothing; `conflict` where it is paid or cancelled, `not_found` where the program has none.
+ * Refuses an open payout: its amount is payable to the partner again, who is told the reason. Refusing it again changes nothing; `conflict` where it is paid or cancelled, `not_found` where the program has none.
  */
-export async function refuseWithdrawal(
+export async function refusePayout(
   db: Database,
   programId: number,
-  withdrawalId: number,
+  payoutId: number,
   reason: string,
 ): Promise<Decided> {
-  const statement = call('refuse_withdrawal', {
+  const statement = call('refuse_payout', {
     of_program_id: programId,
-    of_withdrawal_id: withdrawalId,
+    of_payout_id: payoutId,
     because: reason,
   })
-  const [[row], [withdrawal], [told]] = await retryOnce(() =>
-    db.batch([statement, one(programId, withdrawalId), writtenMessages()]),
+  const [[row], [payout], [told]] = await retryOnce(() =>
+    db.batch([statement, one(programId, payoutId), writtenMessages()]),
   )
-  if (!row?.status || !withdrawal) throw notFound()
+  if (!row?.status || !payout) throw notFound()
   if (row.status !== 'requested' && row.status !== 'refused') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be refused.`)
   }
-  return { withdrawal, outbox: messagesAbout({ program_id: programId, ...told }) }
+  return { payout, outbox: messagesAbout({ program_id: programId, ...told }) }
 }
 
 const notFound = () => new ApiError('not_found', 'This program has no such payout.')
 
-const one = (programId: number, withdrawalId: number) => withdrawalsStatement({ programId }, { limit: 1, withdrawalId })
+const one = (programId: number, payoutId: number) => payoutsStatement({ programId }, { limit: 1, payoutId })
 
-export const withdrawalSorts = ['newest', 'oldest', 'amount'] as const
+export const payoutSorts = ['newest', 'oldest', 'amount'] as const
 
-export interface WithdrawalList extends Part {
+export interface PayoutList extends Part {
   /** The newest first, unless it says another order: the largest amount. */
-  sort?: (typeof withdrawalSorts)[number] | undefined
+  sort?: (typeof payoutSorts)[number] | undefined
   /** In the partner's name or the reference of the transfer. */
   search?: string | undefined
-  status?: WithdrawalStatus | undefined
+  status?: PayoutStatus | undefined
   partner_id?: number | undefined
   payoutRunId?: number | undefined
-  withdrawalId?: number | undefined
+  payoutId?: number | undefined
 }
 
 /**
- * Withdrawals of a program, or of a person in all the programs they are a partner of, in the order, as many and those that `list` asks
+ * Payouts of a program, or of a person in all the programs they are a partner of, in the order, as many and those that `list` asks
  * for.
  */
-export async function listWithdrawals(
+export async function listPayouts(
   db: Database,
   of: { programId: number } | { userId: string },
-  list: WithdrawalList,
-): Promise<Withdrawal[]> {
-  return await db.query(withdrawalsStatement(of, list))
+  list: PayoutList,
+): Promise<Payout[]> {
+  return await db.query(payoutsStatement(of, list))
 }
 
 /** One of a program. Refuses with `not_found`. */
-export async function readWithdrawal(db: Database, programId: number, withdrawalId: number): Promise<Withdrawal> {
-  const [withdrawal] = await db.query(one(programId, withdrawalId))
-  if (!withdrawal) throw notFound()
-  return withdrawal
+export async function readPayout(db: Database, programId: number, payoutId: number): Promise<Payout> {
+  const [payout] = await db.query(one(programId, payoutId))
+  if (!payout) throw notFound()
+  return payout
 }
 
-export function withdrawalsStatement(of: { programId: number } | { userId: string }, list: WithdrawalList) {
-  const { status, partner_id, payoutRunId, withdrawalId, search, sort = 'newest', ...part } = list
+export function payoutsStatement(of: { programId: number } | { userId: string }, list: PayoutList) {
+  const { status, partner_id, payoutRunId, payoutId, search, sort = 'newest', ...part } = list
   let query = kysely
-    .selectFrom('withdrawals as w')
+    .selectFrom('payouts as w')
     .innerJoin('partners as p', (join) =>
       join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
     )
@@ -219,7 +219,7 @@ export function withdrawalsStatement(of: { programId: number } | { userId: strin
   if (payoutRunId !== undefined) query = query.where('w.payout_run_id', '=', payoutRunId)
   if (status !== undefined) query = query.where('w.status', '=', status)
   if (partner_id !== undefined) query = query.where('w.partner_id', '=', partner_id)
-  if (withdrawalId !== undefined) query = query.where('w.id', '=', withdrawalId)
+  if (payoutId !== undefined) query = query.where('w.id', '=', payoutId)
   if (search !== undefined) {
     const like = containing(search)
     query = query.where((eb) => eb.or([eb('p.name', 'ilike', like), eb('w.reference', 'ilike', like)]))
@@ -229,12 +229,12 @@ export function withdrawalsStatement(of: { programId: number } | { userId: strin
 
 const amountOf = (id: number) =>
   kysely
-    .selectFrom('withdrawals as n')
+    .selectFrom('payouts as n')
     .select('n.amount_cents')
     .where('n.program_id', '=', sql.ref<number>('w.program_id'))
     .where('n.id', '=', id)
 
-const orders: Record<(typeof withdrawalSorts)[number], Order> = {
+const orders: Record<(typeof payoutSorts)[number], Order> = {
   newest: { ascending: false },
   oldest: { ascending: true },
   amount: { ascending: false, value: { by: sql.ref('w.amount_cents'), of: amountOf } },

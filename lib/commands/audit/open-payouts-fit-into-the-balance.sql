@@ -1,7 +1,7 @@
--- open withdrawals fit into the balance
+-- open payouts fit into the balance
 select w.program_id, format('partner %s %s', w.partner_id, w.currency) as subject, sum(w.amount_cents) || ' asked' as found,
   'up to ' || greatest(max(b.balance_cents), 0) as expected
-from withdrawals w left join balances b using (program_id, partner_id, currency)
+from payouts w left join balances b using (program_id, partner_id, currency)
 where w.status = 'requested' and ($1::bigint is null or w.program_id = $1)
 group by w.program_id, w.partner_id, w.currency
 having sum(w.amount_cents) > coalesce(greatest(max(b.balance_cents), 0), 0)

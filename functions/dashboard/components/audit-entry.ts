@@ -3,7 +3,7 @@ import { formatTime } from './format.tsx'
 
 /** What people read in the place of names that the log and the tables have. */
 const words: [name: RegExp, word: string][] = [
-  [/withdrawal/g, 'payout'],
+  [/payout/g, 'payout'],
   [/\bmade\b/g, 'created'],
   [/\bretired\b/g, 'revoked'],
   [/\bturned on\b/g, 'enabled'],

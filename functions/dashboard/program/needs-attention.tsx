@@ -1,8 +1,8 @@
 import { type Action, may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
-import type { Needs } from '../../../lib/programs/needs.ts'
-import { Card } from '../parts/blocks.tsx'
-import { counted } from '../parts/format.tsx'
+import type { Needs } from '../../../lib/programs/needs-attention.ts'
+import { Card } from '../components/blocks.tsx'
+import { counted } from '../components/format.tsx'
 
 const of = (count: number | null) => count ?? 0
 
@@ -25,21 +25,21 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
     ],
     [
       of(needs.partners_due) > 0,
-      'withdrawal:list',
+      'payout:list',
       `${counted(of(needs.partners_due), 'partner is', 'partners are')} due a payout`,
-      '/payouts',
+      '/payout-runs',
     ],
     [
       of(needs.runs_open) > 0,
-      'withdrawal:list',
+      'payout:list',
       `${counted(of(needs.runs_open), 'payout run waits', 'payout runs wait')} to be paid`,
-      '/payouts',
+      '/payout-runs',
     ],
     [
-      of(needs.withdrawals_asked) > 0,
-      'withdrawal:list',
-      `${counted(of(needs.withdrawals_asked), 'payout was', 'payouts were')} requested`,
-      '/withdrawals?status=requested',
+      of(needs.payouts_asked) > 0,
+      'payout:list',
+      `${counted(of(needs.payouts_asked), 'payout was', 'payouts were')} requested`,
+      '/payouts?status=requested',
     ],
     // Those that are held have what was found on a page of their own; the list has the others among them.
     unverified === 0

@@ -7,11 +7,11 @@ import { shownHost } from '../../../lib/hosts.ts'
 import { isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { type Integration, later, readIntegration } from '../../../lib/tracking/status.ts'
 import { testCode } from '../../../lib/tracking/test-links.ts'
-import { Badge, Card, Copy, Heading } from '../parts/blocks.tsx'
-import { PostButton } from '../parts/fields.tsx'
-import { Time } from '../parts/format.tsx'
-import { renderProgramOf } from '../parts/layout.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
+import { Badge, Card, Copy, Heading } from '../components/blocks.tsx'
+import { PostButton } from '../components/fields.tsx'
+import { Time } from '../components/format.tsx'
+import { renderProgramOf } from '../components/layout.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { SetUp } from './set-up-command.tsx'
 
 /**
@@ -51,23 +51,23 @@ const seenBy = ({ env, get }: Pick<ProgramContext, 'env' | 'get'>): Seen => ({
 })
 
 /**
- * `madeKey` is a key that was just made: nobody can be shown it again, so the page is the answer to the form, and who sends that again is led to
+ * `createdKey` is a key that was just made: nobody can be shown it again, so the page is the answer to the form, and who sends that again is led to
  * the page without it.
  */
-export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: Seen, madeKey?: string) {
-  const since = madeKey === undefined ? readSince(c.req.query('since')) : undefined
+export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: Seen, createdKey?: string) {
+  const since = createdKey === undefined ? readSince(c.req.query('since')) : undefined
   const integration = await readIntegration(db, program.id)
   const isDone = isComplete(integration, since)
-  if (madeKey !== undefined) c.header('Content-Location', checkOf(program.id))
+  if (createdKey !== undefined) c.header('Content-Location', checkOf(program.id))
   return renderProgramOf(c, viewer, program, {
     title: 'Set up',
     current: '/check',
     // For browsers that run no script, and as often as one may read. A page with a key stays: the key is shown once.
-    ...(!isDone && madeKey === undefined && { refreshSeconds: 5 }),
+    ...(!isDone && createdKey === undefined && { refreshSeconds: 5 }),
     children: (
       <>
         <Heading
-          title={madeKey ? `${program.name} is ready` : `Set up ${program.name}`}
+          title={createdKey ? `${program.name} is ready` : `Set up ${program.name}`}
           lead={
             since
               ? 'What has come since you began again.'
@@ -79,8 +79,8 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
           </a>
         </Heading>
         <Card title="Your project">
-          {madeKey ? (
-            <SetUp baseUrl={baseUrl} apiKey={madeKey} page={checkOf(program.id)} />
+          {createdKey ? (
+            <SetUp baseUrl={baseUrl} apiKey={createdKey} page={checkOf(program.id)} />
           ) : (
             may(program.roles, 'api-key:manage') && (
               <div class="row apart">

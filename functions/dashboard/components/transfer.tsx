@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { transferDay } from '../../../lib/money/withdrawals.ts'
+import { transferDay } from '../../../lib/money/payouts.ts'
 import { Field, MenuForm } from './fields.tsx'
 import { type FormState, shortText } from './form.ts'
 
@@ -10,7 +10,7 @@ const needsDay = 'Enter the day on which the money left, with four digits of the
 /** An amount in minor units that the page showed, so that nothing else is marked as paid. */
 export const shownCents = z.pipe(z.string(stale).check(z.regex(/^(0|[1-9]\d{0,14})$/, stale)), z.transform(Number))
 
-/** The fields of `TransferFields`, as `Transfer` of lib/money/withdrawals.ts. */
+/** The fields of `TransferFields`, as `Transfer` of lib/money/payouts.ts. */
 export const transferFields = {
   reference: z.string(needsReference).check(shortText(200), z.minLength(1, needsReference)),
   paid_on: z.pipe(z.string(needsDay), z.pipe(z.transform(transferDay), z.date(needsDay))),

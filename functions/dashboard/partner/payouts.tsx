@@ -1,56 +1,56 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney } from '../../../lib/money.ts'
-import { askWithdrawal, cancelWithdrawal, listWithdrawals, type Withdrawal } from '../../../lib/money/withdrawals.ts'
+import { askPayout, cancelPayout, listPayouts, type Payout } from '../../../lib/money/payouts.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { sendMail } from '../../../lib/mail.ts'
 import { setPayoutAddress } from '../../../lib/programs/partnerships.ts'
 import { OwnPassword, refusePassword } from '../account/credentials.tsx'
-import { idInPath } from '../parts/address.ts'
-import { Card, Heading } from '../parts/blocks.tsx'
-import { Field, PostButton, Problem, Submit } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../parts/form.ts'
-import { renderPartner } from '../parts/layout.tsx'
-import { csvResponse, csvRows, ExportLink, List, Pager } from '../parts/list.tsx'
-import { isolated } from '../parts/format.tsx'
-import { createPages, type PartnerContext, requirePartner } from '../parts/page.ts'
-import type { Column } from '../parts/table.tsx'
-import { amountProblem, smallestUnits } from '../parts/typed-number.ts'
-import { withdrawalColumns, withdrawalsCsv } from '../parts/withdrawal.tsx'
+import { idInPath } from '../components/address.ts'
+import { Card, Heading } from '../components/blocks.tsx'
+import { Field, PostButton, Problem, Submit } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../components/form.ts'
+import { renderPartner } from '../components/layout.tsx'
+import { csvResponse, csvRows, ExportLink, List, Pager } from '../components/list.tsx'
+import { isolated } from '../components/format.tsx'
+import { createPages, type PartnerContext, requirePartner } from '../components/page.ts'
+import type { Column } from '../components/table.tsx'
+import { amountProblem, smallestUnits } from '../components/typed-number.ts'
+import { payoutColumns, payoutsCsv } from '../components/payout.tsx'
 import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
 
-/** Asking for withdrawals, where they are paid to, and what became of each. */
-export const partnerWithdrawalPages = createPages()
+/** Asking for payouts, where they are paid to, and what became of each. */
+export const partnerPayoutPages = createPages()
 
-const address = '/partner/withdrawals'
+const address = '/partner/payouts'
 const newest = 50
 
-partnerWithdrawalPages.get(address, requirePartner, (c) => renderWithdrawals(c, shownForm(c)))
+partnerPayoutPages.get(address, requirePartner, (c) => renderPayouts(c, shownForm(c)))
 
-async function renderWithdrawals(c: PartnerContext, shown: FormState) {
-  const [{ rows: money, ...pages }, withdrawals] = await Promise.all([
+async function renderPayouts(c: PartnerContext, shown: FormState) {
+  const [{ rows: money, ...pages }, payouts] = await Promise.all([
     readMoney(c, address),
-    listWithdrawals(c.get('db'), { userId: c.get('viewer').user.id }, { limit: newest }),
+    listPayouts(c.get('db'), { userId: c.get('viewer').user.id }, { limit: newest }),
   ])
-  const { asked, state, amount } = withdrawalColumns
+  const { asked, state, amount } = payoutColumns
   return renderPartner(c, c.get('viewer'), {
     title: 'Payouts',
-    current: '/withdrawals',
+    current: '/payouts',
     children: (
       <>
         <Heading
           title="Payouts"
           lead="Request a payout of your available balance. The advertiser transfers it and marks it as paid."
         >
-          {withdrawals.length > 0 && <ExportLink href={`${address}.csv`} />}
+          {payouts.length > 0 && <ExportLink href={`${address}.csv`} />}
         </Heading>
-        <AskForWithdrawal money={money} form={shown} />
+        <AskForPayout money={money} form={shown} />
         <Pager {...pages} />
         <PayoutAddress payoutEmail={c.get('partner').payoutEmail ?? c.get('viewer').user.email} form={shown} />
         <List
           title="Your payouts"
-          page={{ rows: withdrawals }}
+          page={{ rows: payouts }}
           caption="Your payouts, newest first"
           columns={[asked, { label: 'Program', cell: ({ program_name: name }) => name }, state, amount, cancel]}
           empty={{
@@ -63,7 +63,7 @@ async function renderWithdrawals(c: PartnerContext, shown: FormState) {
   })
 }
 
-const cancel: Column<Withdrawal> = {
+const cancel: Column<Payout> = {
   label: '',
   right: true,
   cell: ({ id, status, payout_run_id: run, program_id: programId, amount_cents: cents, currency }) =>
@@ -80,7 +80,7 @@ const cancel: Column<Withdrawal> = {
     ),
 }
 
-function AskForWithdrawal({ money, form: shown }: { money: ProgramMoney[]; form: FormState }) {
+function AskForPayout({ money, form: shown }: { money: ProgramMoney[]; form: FormState }) {
   const available = money.flatMap(({ program, balances }) =>
     balances.filter((balance) => balance.available_cents > 0).map((balance) => ({ program, ...balance })),
   )
@@ -139,16 +139,16 @@ function PayoutAddress({ payoutEmail, form: shown }: { payoutEmail: string | nul
   )
 }
 
-partnerWithdrawalPages.get(`${address}.csv`, requirePartner, async (c) => {
+partnerPayoutPages.get(`${address}.csv`, requirePartner, async (c) => {
   const { id: userId } = c.get('viewer').user
-  const withdrawals = await listWithdrawals(c.get('db'), { userId }, { limit: csvRows })
-  return csvResponse(c, 'payouts', withdrawalsCsv(withdrawals, ['program']))
+  const payouts = await listPayouts(c.get('db'), { userId }, { limit: csvRows })
+  return csvResponse(c, 'payouts', payoutsCsv(payouts, ['program']))
 })
 
 const stale = 'Load the page again, then request the payout.'
 const askForm = z.object({ balance: z.string(stale), amount: z.string(stale), request_id: z.uuid(stale) })
 
-partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) => {
+partnerPayoutPages.post(address, requirePartner, form(askForm), async (c) => {
   const { balance: chosen, amount, request_id: requestId } = c.req.valid('form')
   const [programText, currency = ''] = chosen.split(' ')
   const own = await programNamed(c, programText)
@@ -162,7 +162,7 @@ partnerWithdrawalPages.post(address, requirePartner, form(askForm), async (c) =>
   const { id: programId, partner_id: partnerId } = own
   const outbox: RelayMessage[] = []
   try {
-    await askWithdrawal(c.get('db'), { programId, partnerId, currency, amountCents, requestId }, outbox)
+    await askPayout(c.get('db'), { programId, partnerId, currency, amountCents, requestId }, outbox)
   } catch (error) {
     return await refuseConflict(c, address, 'amount', error)
   }
@@ -178,10 +178,10 @@ function askProblem(amount: string, currency: string, availableCents: number): s
 
 const missing = 'You have no such payout.'
 
-partnerWithdrawalPages.post(`${address}/:programId/:withdrawalId/cancel`, requirePartner, async (c) => {
+partnerPayoutPages.post(`${address}/:programId/:payoutId/cancel`, requirePartner, async (c) => {
   const own = await programNamed(c, c.req.param('programId'))
   if (!own) throw new ApiError('not_found', missing)
-  await cancelWithdrawal(c.get('db'), own.id, own.partner_id, idInPath(c, 'withdrawalId', missing))
+  await cancelPayout(c.get('db'), own.id, own.partner_id, idInPath(c, 'payoutId', missing))
   return redirectWith(c, address, 'The payout is cancelled. The amount is in your balance.')
 })
 
@@ -190,7 +190,7 @@ const payoutForm = z.object({
   payout_password: optionalText,
 })
 
-partnerWithdrawalPages.post(
+partnerPayoutPages.post(
   '/partner/payout',
   requirePartner,
   form(payoutForm, () => address),

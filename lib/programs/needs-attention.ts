@@ -17,7 +17,7 @@ export function needsStatement(programId: number) {
         .selectFrom('payouts_due as d')
         .select((due) => due.fn.count<number>('d.partner_id').distinct().as('n'))
         .whereRef('d.program_id', '=', 'p.id')
-        .where('d.left_out', 'is', null)
+        .where('d.exclusion_reason', 'is', null)
         .as('partners_due'),
       eb
         .selectFrom('payout_runs as r')
@@ -27,7 +27,7 @@ export function needsStatement(programId: number) {
         .where((run) =>
           run.exists(
             run
-              .selectFrom('withdrawals as w')
+              .selectFrom('payouts as w')
               .whereRef('w.program_id', '=', 'r.program_id')
               .whereRef('w.payout_run_id', '=', 'r.id')
               .where('w.status', '=', 'requested'),
@@ -35,12 +35,12 @@ export function needsStatement(programId: number) {
         )
         .as('runs_open'),
       eb
-        .selectFrom('withdrawals as w')
+        .selectFrom('payouts as w')
         .select((asked) => asked.fn.countAll<number>().as('n'))
         .whereRef('w.program_id', '=', 'p.id')
         .where('w.status', '=', 'requested')
         .where('w.payout_run_id', 'is', null)
-        .as('withdrawals_asked'),
+        .as('payouts_asked'),
       unverifiedCommissions()
         .select((unverified) => unverified.fn.countAll<number>().as('n'))
         .where('n.program_id', '=', eb.ref('p.id'))

@@ -3,73 +3,76 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { countAskedPayments, exportPayments } from '../../../lib/money/payout-files.ts'
-import {
-  listWithdrawals,
-  payWithdrawal,
-  refuseWithdrawal,
-  type Withdrawal,
-  type withdrawalSorts,
-} from '../../../lib/money/withdrawals.ts'
+import { listPayouts, payPayout, refusePayout, type Payout, type payoutSorts } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { backTo, idInPath } from '../parts/address.ts'
-import { ReasonMenu } from '../parts/fields.tsx'
-import { redirectWith } from '../parts/flash.tsx'
-import { form, type FormState, reasonField, shownForm } from '../parts/form.ts'
-import { renderProgram } from '../parts/layout.tsx'
-import { askedOf, asQuery, csvRows, exportCsv, ListPage, type Page, readPageById, stateIn } from '../parts/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../parts/page.ts'
-import { PayMenu, shownCents, transferFields } from '../parts/transfer.tsx'
-import { Payee, withdrawalColumns, withdrawalsCsv, withdrawalStates } from '../parts/withdrawal.tsx'
+import { backTo, idInPath } from '../components/address.ts'
+import { ReasonMenu } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, type FormState, reasonField, shownForm } from '../components/form.ts'
+import { renderProgram } from '../components/layout.tsx'
+import {
+  askedOf,
+  asQuery,
+  csvRows,
+  exportCsv,
+  ListPage,
+  type Page,
+  readPageById,
+  stateIn,
+} from '../components/list.tsx'
+import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
+import { Payee, payoutColumns, payoutsCsv, payoutStates } from '../components/payout.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
 /** What partners asked to be paid, and what runs pay them. */
-export const withdrawalPages = createPages()
+export const payoutPages = createPages()
 
-const addressIn = (programId: number) => `/programs/${programId}/withdrawals`
+const addressIn = (programId: number) => `/programs/${programId}/payouts`
 const pageOf = (c: ProgramContext) => addressIn(c.get('program').id)
 
-const sorts: Record<(typeof withdrawalSorts)[number], string> = {
+const sorts: Record<(typeof payoutSorts)[number], string> = {
   newest: 'Newest first',
   oldest: 'Oldest first',
   amount: 'Largest first',
 }
 
-const askedIn = (c: ProgramContext) => ({ ...askedOf(c, sorts), status: stateIn(c, withdrawalStates) })
+const askedIn = (c: ProgramContext) => ({ ...askedOf(c, sorts), status: stateIn(c, payoutStates) })
 type Asked = ReturnType<typeof askedIn>
 const filtersOf = (asked: Asked) => ({ ...asQuery(asked), status: asked.status })
 
-withdrawalPages.get('/programs/:programId/withdrawals', requireProgram('withdrawal:list'), async (c) => {
+payoutPages.get('/programs/:programId/payouts', requireProgram('payout:list'), async (c) => {
   const program = c.get('program')
   const asked = askedIn(c)
   const [page, counts] = await Promise.all([
     readPageById(
       c,
       addressIn(program.id),
-      (part) => listWithdrawals(c.get('db'), { programId: program.id }, { ...part, ...asked }),
+      (part) => listPayouts(c.get('db'), { programId: program.id }, { ...part, ...asked }),
       filtersOf(asked),
     ),
-    may(program.roles, 'withdrawal:pay') ? countAskedPayments(c.get('db'), program.id) : [],
+    may(program.roles, 'payout:pay') ? countAskedPayments(c.get('db'), program.id) : [],
   ])
   return renderProgram(c, {
     title: 'Payouts',
-    current: '/withdrawals',
-    children: <Withdrawals program={program} asked={asked} page={page} counts={counts} form={shownForm(c)} />,
+    current: '/payouts',
+    children: <Payouts program={program} asked={asked} page={page} counts={counts} form={shownForm(c)} />,
   })
 })
 
-interface WithdrawalsProps {
+interface PayoutsProps {
   program: ViewerProgram
   asked: Asked
-  page: Page<Withdrawal>
+  page: Page<Payout>
   /** How many payments the files hold. */
   counts: { currency: string; payments: number }[]
   form: FormState
 }
 
-function Withdrawals({ program, asked, page, counts, form: shown }: WithdrawalsProps) {
+function Payouts({ program, asked, page, counts, form: shown }: PayoutsProps) {
   const address = addressIn(program.id)
-  const pays = may(program.roles, 'withdrawal:pay')
-  const { asked: askedAt, state, amount } = withdrawalColumns
+  const pays = may(program.roles, 'payout:pay')
+  const { asked: askedAt, state, amount } = payoutColumns
   return (
     <ListPage
       title="Payouts"
@@ -77,7 +80,7 @@ function Withdrawals({ program, asked, page, counts, form: shown }: WithdrawalsP
       address={address}
       query={filtersOf(asked)}
       rows="payouts"
-      states={withdrawalStates}
+      states={payoutStates}
       what="Partner or reference"
       sorts={sorts}
       actions={pays && <PayoutFileLinks address={`${address}/payouts.csv`} counts={counts} />}
@@ -96,7 +99,7 @@ function Withdrawals({ program, asked, page, counts, form: shown }: WithdrawalsP
         pays && {
           label: '',
           right: true,
-          cell: (withdrawal) => <Decisions withdrawal={withdrawal} address={address} form={shown} />,
+          cell: (payout) => <Decisions payout={payout} address={address} form={shown} />,
         },
       ]}
       empty={{
@@ -108,18 +111,18 @@ function Withdrawals({ program, asked, page, counts, form: shown }: WithdrawalsP
 }
 
 interface DecisionsProps {
-  withdrawal: Withdrawal
+  payout: Payout
   address: string
   form: FormState
 }
 
-function Decisions({ withdrawal, address, form: shown }: DecisionsProps) {
-  if (withdrawal.payout_run_id !== null) {
-    const run = withdrawal.payout_run_id
-    return <a href={address.replace(/withdrawals$/, `payouts/${run}`)}>Payout run {run}</a>
+function Decisions({ payout, address, form: shown }: DecisionsProps) {
+  if (payout.payout_run_id !== null) {
+    const run = payout.payout_run_id
+    return <a href={address.replace(/payouts$/, `payout-runs/${run}`)}>Payout run {run}</a>
   }
-  if (withdrawal.status !== 'requested') return null
-  const { id, partner_name: partner, amount_cents: amountCents, currency } = withdrawal
+  if (payout.status !== 'requested') return null
+  const { id, partner_name: partner, amount_cents: amountCents, currency } = payout
   const amount = formatMoney(amountCents, currency)
   const subject = `the payout of ${amount} to ${partner}`
   return (
@@ -144,14 +147,14 @@ function Decisions({ withdrawal, address, form: shown }: DecisionsProps) {
   )
 }
 
-withdrawalPages.get('/programs/:programId/withdrawals.csv', requireProgram('withdrawal:list'), async (c) => {
+payoutPages.get('/programs/:programId/payouts.csv', requireProgram('payout:list'), async (c) => {
   const { id: programId } = c.get('program')
-  const withdrawals = await listWithdrawals(c.get('db'), { programId }, { limit: csvRows, ...askedIn(c) })
-  const text = withdrawalsCsv(withdrawals, ['partner_id', 'partner', 'payout_email'])
+  const payouts = await listPayouts(c.get('db'), { programId }, { limit: csvRows, ...askedIn(c) })
+  const text = payoutsCsv(payouts, ['partner_id', 'partner', 'payout_email'])
   return await exportCsv(c, `payouts-${programId}`, text)
 })
 
-withdrawalPages.get('/programs/:programId/withdrawals/payouts.csv', requireProgram('withdrawal:pay'), async (c) => {
+payoutPages.get('/programs/:programId/payouts/payouts.csv', requireProgram('payout:pay'), async (c) => {
   const program = c.get('program')
   const file = payoutFileOf(c.req.query())
   const text = await exportPayments(c.get('db'), program.id, { askedIn: file.currency }, file)
@@ -161,18 +164,18 @@ withdrawalPages.get('/programs/:programId/withdrawals/payouts.csv', requireProgr
 const missing = 'This program has no such payout.'
 const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 
-withdrawalPages.post(
-  '/programs/:programId/withdrawals/:withdrawalId/pay',
-  requireProgram('withdrawal:pay'),
+payoutPages.post(
+  '/programs/:programId/payouts/:payoutId/pay',
+  requireProgram('payout:pay'),
   form(payForm, pageOf),
   async (c) => {
     const { id: programId } = c.get('program')
     const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
-    const withdrawalId = idInPath(c, 'withdrawalId', missing)
-    const { withdrawal, outbox } = await payWithdrawal(c.get('db'), programId, withdrawalId, amountCents, transfer)
+    const payoutId = idInPath(c, 'payoutId', missing)
+    const { payout, outbox } = await payPayout(c.get('db'), programId, payoutId, amountCents, transfer)
     await sendSoon(c.env, outbox)
     const back = backTo(c, addressIn(programId))
-    if (withdrawal.reference !== transfer.reference) return redirectWith(c, back, paidBefore(withdrawal), 'bad')
+    if (payout.reference !== transfer.reference) return redirectWith(c, back, paidBefore(payout), 'bad')
     return redirectWith(c, back, 'Marked as paid.')
   },
 )
@@ -183,15 +186,15 @@ const paidBefore = ({ reference }: { reference: string | null }) =>
 
 const refuseForm = z.object({ reason: reasonField('Enter a reason. The partner sees it.') })
 
-withdrawalPages.post(
-  '/programs/:programId/withdrawals/:withdrawalId/refuse',
-  requireProgram('withdrawal:pay'),
+payoutPages.post(
+  '/programs/:programId/payouts/:payoutId/refuse',
+  requireProgram('payout:pay'),
   form(refuseForm, pageOf),
   async (c) => {
     const { id: programId } = c.get('program')
     const { reason } = c.req.valid('form')
-    const withdrawalId = idInPath(c, 'withdrawalId', missing)
-    const { outbox } = await refuseWithdrawal(c.get('db'), programId, withdrawalId, reason)
+    const payoutId = idInPath(c, 'payoutId', missing)
+    const { outbox } = await refusePayout(c.get('db'), programId, payoutId, reason)
     await sendSoon(c.env, outbox)
     return redirectWith(c, backTo(c, addressIn(programId)), 'Refused. The amount is available to the partner again.')
   },

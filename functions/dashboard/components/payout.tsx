@@ -1,0 +1,106 @@
+import { toCsv } from '../../../lib/csv.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import type { Payout, PayoutStatus } from '../../../lib/money/payouts.ts'
+import { Badge } from './blocks.tsx'
+import { Day, Time } from './format.tsx'
+import type { States } from './list.tsx'
+import type { Column } from './table.tsx'
+
+export const payoutStates: States<PayoutStatus> = {
+  requested: { name: 'Open', tone: 'warn' },
+  paid: { name: 'Paid', tone: 'good' },
+  refused: { name: 'Refused', tone: 'bad' },
+  cancelled: { name: 'Cancelled', tone: 'plain' },
+}
+
+/** What a list of payouts says of each. */
+export const payoutColumns = {
+  asked: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
+  state: { label: 'State', cell: (payout) => <State payout={payout} /> },
+  amount: { label: 'Amount', right: true, cell: (payout) => <PayoutAmount payout={payout} /> },
+} satisfies Record<string, Column<Payout>>
+
+/** Payouts as a CSV file. `whose` are the columns that say between whom they are. */
+export function payoutsCsv(
+  payouts: Payout[],
+  whose: ('program' | 'partner_id' | 'partner' | 'payout_email')[],
+): string {
+  const what = ['status', 'currency', 'amount', 'requested', 'decided', 'reference', 'paid_on', 'reason'] as const
+  return toCsv(['id', 'asked', ...whose, ...what], payouts.map(payoutRow))
+}
+
+function payoutRow(payout: Payout) {
+  return {
+    id: payout.id,
+    asked: payout.created_at,
+    program: payout.program_name,
+    partner_id: payout.partner_id,
+    partner: payout.partner_name,
+    payout_email: payout.payout_email,
+    status: payout.status,
+    currency: payout.currency,
+    amount: majorUnits(payout.amount_cents, payout.currency),
+    requested: majorUnits(payout.requested_cents, payout.currency),
+    decided: payout.decided_at,
+    reference: payout.reference,
+    paid_on: payout.paid_on,
+    reason: payout.reason,
+  }
+}
+
+/** Who is paid, and where. */
+export function Payee({
+  name,
+  address,
+  waitsUntil,
+}: {
+  name: string
+  address: string | null
+  waitsUntil?: Date | null
+}) {
+  return (
+    <div>
+      <strong>{name}</strong>
+      {address && <div class="muted small">{address}</div>}
+      {waitsUntil && waitsUntil > new Date() && (
+        <div class="small">
+          <Badge tone="warn">New address</Badge> Do not pay until <Time at={waitsUntil} />.
+        </div>
+      )}
+    </div>
+  )
+}
+
+/** The state of a payout: since which day, of a paid one the day of the transfer, and the reason of a refusal. */
+function State({ payout }: { payout: Payout }) {
+  const { name, tone } = payoutStates[payout.status]
+  const since = payout.paid_on ?? payout.decided_at
+  return (
+    <div class="stack tight">
+      <span>
+        <Badge tone={tone}>{name}</Badge>
+        {since && (
+          <span class="muted small">
+            {' '}
+            <Day at={since} />
+          </span>
+        )}
+      </span>
+      {payout.reference && <span class="muted small">{payout.reference}</span>}
+      {payout.reason && <span class="small">{payout.reason}</span>}
+    </div>
+  )
+}
+
+/** What a payout stands at, and what was asked for where a reversal reduced it. */
+export function PayoutAmount({ payout }: { payout: Pick<Payout, 'amount_cents' | 'requested_cents' | 'currency'> }) {
+  const { amount_cents: amount, requested_cents: requested, currency } = payout
+  return (
+    <div>
+      <strong>{formatMoney(amount, currency)}</strong>
+      {amount < requested && (
+        <div class="muted small">reduced from {formatMoney(requested, currency)} by reversals or deductions</div>
+      )}
+    </div>
+  )
+}

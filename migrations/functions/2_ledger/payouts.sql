@@ -1,0 +1,189 @@
+-- Every change of a payout happens under the lock of its partner's balance, reductions by reversals (fit_payouts) included. What is
+-- read under a lock is read in a statement after the one that took it.
+
+create or replace function note_balance_of_payout() returns trigger language plpgsql as $$
+begin
+  select coalesce(max(b.entry_count), 0) into new.created_at_entry_number from balances b
+  where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency;
+  return new;
+end $$;
+create or replace trigger payouts_note_balance before insert on payouts
+  for each row execute function note_balance_of_payout();
+
+-- Locks a balance and answers what of it may be paid. Nothing is where there was no balance to lock: one that is credited at this moment can be
+-- taken back before whoever asks here has committed.
+create or replace function locked_payable_cents(of_program_id bigint, of_partner_id bigint, of_currency text) returns bigint
+language plpgsql as $$
+begin
+  perform from balances b
+  where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency for no key update;
+  if not found then
+    return 0;
+  end if;
+  return (
+    select p.payable_cents from payable_balances p
+    where p.program_id = of_program_id and p.partner_id = of_partner_id and p.currency = of_currency
+  );
+end $$;
+
+-- A partner asks for a payout, up to what is payable; `askPayout` in lib/money/payouts.ts is its only caller. A request sent
+-- twice finds its first payout. Without a payout in the answer, what is payable or the program's minimum did not allow it.
+create or replace function ask_payout(
+  of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid,
+  out payout_id bigint, out payable_cents bigint, out minimum_cents bigint
+) language plpgsql as $$
+#variable_conflict use_column
+begin
+  payable_cents := locked_payable_cents(of_program_id, of_partner_id, of_currency);
+  select w.id into payout_id from payouts w
+  where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
+  select coalesce(max(m.minimum_payout_cents), 0) into minimum_cents from minimum_payouts m
+  where m.program_id = of_program_id and m.currency = of_currency;
+  if payout_id is null and asked_cents between greatest(minimum_cents, 1) and payable_cents then
+    insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
+    values (of_program_id, of_partner_id, of_currency, asked_cents, asked_cents, request)
+    returning id into payout_id;
+  end if;
+end $$;
+
+-- Locks the balance that a payout is of, and then answers the payout as it stands under that lock.
+create or replace function lock_payout(of_program_id bigint, of_payout_id bigint) returns payouts
+language plpgsql as $$
+declare
+  payout payouts;
+begin
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) = (
+    select w.program_id, w.partner_id, w.currency from payouts w where w.program_id = of_program_id and w.id = of_payout_id
+  )
+  for no key update;
+  select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
+  return payout;
+end $$;
+
+create or replace function notify_payout(of_kind text, payout payouts) returns void language plpgsql as $$
+begin
+  perform write_outbox(payout.program_id, of_kind, 'partner', payout.partner_id, 'payout:' || payout.id, jsonb_build_object(
+    'payout_id', payout.id, 'amount_cents', payout.amount_cents, 'currency', payout.currency,
+    'reason', payout.reason, 'reference', payout.reference));
+end $$;
+
+-- A partner takes an open payout back. `status` is what it was before; null where the partner has no such payout.
+create or replace function cancel_payout(of_program_id bigint, of_partner_id bigint, of_payout_id bigint, out status text)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  payout payouts := lock_payout(of_program_id, of_payout_id);
+begin
+  if payout.partner_id = of_partner_id then
+    status := payout.status;
+  end if;
+  if status = 'requested' then
+    update payouts w set status = 'cancelled', decided_at = now()
+    where w.program_id = of_program_id and w.id = of_payout_id;
+  end if;
+end $$;
+
+-- The advertiser refuses an open payout. `status` is what it was before; null where the program has none.
+create or replace function refuse_payout(
+  of_program_id bigint, of_payout_id bigint, because text, out status text
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  payout payouts := lock_payout(of_program_id, of_payout_id);
+begin
+  status := payout.status;
+  if status = 'requested' then
+    update payouts w set status = 'refused', reason = because, decided_at = now()
+    where w.program_id = of_program_id and w.id = of_payout_id
+    returning w.* into payout;
+    perform notify_payout('payout_refused', payout);
+  end if;
+end $$;
+
+-- What a balance holds after a payment is taken to be the newest of what was credited and not paid before, commissions and what was added by
+-- hand; everything older is paid by this payout. So a commission is marked where what was credited after it, not paid and with what
+-- refunds left of it, holds at least what the balance still has. One that only a part of was paid waits for the next payment, and once
+-- marked it stays marked, also where a refund reverses it later.
+create or replace function mark_paid_commissions(payout payouts, balance_cents bigint) returns void language plpgsql as $$
+begin
+  with credit as (
+    select c.id as commission_id, null::bigint as adjustment_id, e.entry_number, c.amount_cents - c.reversed_cents as left_cents
+    from commissions c
+    join balance_entries e on e.program_id = c.program_id and e.cause = 'commission_credited' and e.commission_id = c.id
+    where c.program_id = payout.program_id and c.partner_id = payout.partner_id and c.currency = payout.currency
+      and c.credited_at is not null and c.paid_at is null and c.amount_cents > c.reversed_cents
+    union all
+    select null, a.id, e.entry_number, a.amount_cents
+    from adjustments a
+    join balance_entries e on e.program_id = a.program_id and e.adjustment_id = a.id
+    where a.program_id = payout.program_id and a.partner_id = payout.partner_id and a.currency = payout.currency
+      and a.paid_at is null and a.amount_cents > 0
+  ),
+  paid as (
+    select * from (
+      select *, coalesce(sum(left_cents) over (
+        order by entry_number desc rows between unbounded preceding and 1 preceding), 0) as newer_cents
+      from credit
+    ) unpaid
+    where newer_cents >= balance_cents
+  ),
+  by_hand as (
+    update adjustments a set paid_at = now(), payout_id = payout.id
+    from paid where a.program_id = payout.program_id and a.id = paid.adjustment_id
+  )
+  update commissions c set paid_at = now(), payout_id = payout.id
+  from paid where c.program_id = payout.program_id and c.id = paid.commission_id;
+end $$;
+
+-- Posts the payment of a payout that is open under the lock of its balance.
+create or replace function post_payout(payout payouts, of_reference text, of_paid_on date) returns void
+language plpgsql as $$
+begin
+  update payouts w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
+  where w.program_id = payout.program_id and w.id = payout.id
+  returning w.* into payout;
+  perform mark_paid_commissions(payout, post_entry(payout.program_id, payout.partner_id, payout.currency,
+    -payout.amount_cents, 'payout_paid', of_payout_id => payout.id));
+  perform notify_payout('payout_paid', payout);
+end $$;
+
+-- Locks what the payment of these payouts touches, in the order of every lock here: commissions by id, then balances. A
+-- commission that is credited between the two is not locked; that it is also marked and refunded at this moment is one deadlock in a
+-- great many payments, which Postgres breaks and the caller repeats.
+create or replace function lock_payout_payments(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
+begin
+  perform from commissions c
+  where c.program_id = of_program_id and c.credited_at is not null and c.paid_at is null
+    and exists (
+      select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids) and w.status = 'requested'
+        and w.partner_id = c.partner_id and w.currency = c.currency
+    )
+  order by c.id for no key update;
+  perform from balances b
+  where exists (
+    select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids)
+      and w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency
+  )
+  order by b.program_id, b.partner_id, b.currency for no key update;
+end $$;
+
+-- Marks an open payout as paid; `payPayout` in lib/money/payouts.ts says how. `status` and `amount_cents` are what they were
+-- before: it was paid where the status was `requested` and the amount the transferred one.
+create or replace function pay_payout(
+  of_program_id bigint, of_payout_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
+  out status text, out amount_cents bigint, out currency text
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  payout payouts;
+begin
+  perform lock_payout_payments(of_program_id, array[of_payout_id]);
+  select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
+  status := payout.status;
+  amount_cents := payout.amount_cents;
+  currency := payout.currency;
+  if status = 'requested' and amount_cents = transferred_cents then
+    perform post_payout(payout, of_reference, of_paid_on);
+  end if;
+end $$;
