@@ -380,7 +380,7 @@ test(
     await page.getByRole('button', { name: 'Show' }).click()
     await page.getByRole('cell', { name: url }).getByRole('link').click()
 
-    await page.getByLabel('Which').selectOption({ label: 'All finished ones' })
+    await page.getByLabel('Which', { exact: true }).selectOption({ label: 'All finished ones' })
     await page.getByLabel('From').fill('2026-01-01T00:00')
     await page.getByLabel('Until').fill('2025-01-01T00:00')
     await page.getByRole('button', { name: 'Send again' }).click()

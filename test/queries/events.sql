@@ -146,7 +146,7 @@ where "c"."program_id" = $1 and "c"."id" = $2;
     where "c"."program_id" = $3 and "c"."id" = $4))
 order by "e"."lead_timestamp" desc, "e"."id" desc
 limit $5;
-select "s"."code_id", "a"."code", "s"."commission_rule_id", "s"."commission_fixed_cents", "s"."commission_cap_cents", "o"."name" as "group_name", "k"."partner_id" as "rule_partner_id", "k"."product_id" as "rule_product_id", "k"."sale_type" as "rule_sale_type", "k"."commission_fixed_cents" as "rule_fixed_cents", "k"."lifetime_cap_cents" as "rule_cap_cents", left_under_cap(s) as "left_cents", "s"."transaction_id", "s"."is_test", "s"."sale_date", "s"."created_at", "s"."amount_cents", "s"."amount_source", "s"."commission_base_cents", "s"."commission_bp", "s"."commission_months", "s"."refunded_cents", "s"."currency", "s"."payment_status", "s"."resolution", "s"."customer_id", "s"."customer_key", "s"."partner_id", "r"."name" as "partner_name", "l"."id" as "link_id", "l"."code" as "link_code", "p"."name" as "program_name", "c"."click_id", "c"."first_purchase_date", "c"."signup_date", "c"."provisional_lead_at", "m"."id" as "commission_id", "m"."status", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."created_at" as "commission_made_at", "w"."id" as "payout_id", "w"."payout_run_id", "w"."reference", "w"."paid_on", "v"."flagged_at", "v"."decision", "v"."decided_at", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", (
+select "s"."code_id", "a"."code", "s"."commission_rule_id", "s"."commission_fixed_cents", "s"."commission_cap_cents", "o"."name" as "group_name", "k"."partner_id" as "rule_partner_id", "k"."product_id" as "rule_product_id", "k"."sale_type" as "rule_sale_type", "k"."commission_fixed_cents" as "rule_fixed_cents", "k"."lifetime_cap_cents" as "rule_cap_cents", left_under_cap(s) as "left_cents", "s"."transaction_id", "s"."is_test", "s"."sale_date", "s"."created_at", "s"."amount_cents", "s"."amount_source", "s"."commission_base_cents", "s"."commission_bp", "s"."commission_months", "s"."refunded_cents", "s"."currency", "s"."payment_status", "s"."resolution", "s"."customer_id", "s"."customer_key", "s"."partner_id", "r"."name" as "partner_name", "l"."id" as "link_id", "l"."code" as "link_code", "p"."name" as "program_name", "c"."click_id", "c"."first_purchase_date", "c"."signup_date", "c"."provisional_lead_at", "m"."id" as "commission_id", "m"."status", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."created_at" as "commission_created_at", "w"."id" as "payout_id", "w"."payout_run_id", "w"."reference", "w"."paid_on", "v"."flagged_at", "v"."decision", "v"."decided_at", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", (
   select to_json(obj)
   from (
     select "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."device_type", "e"."campaign", "k"."code"
@@ -186,7 +186,7 @@ left join "customers" as "c" on "c"."program_id" = "s"."program_id" and "c"."id"
 left join "referral_links" as "l" on "l"."program_id" = "s"."program_id" and "l"."id" = ("s"."resolution"->>'link_id')::bigint
 left join "commissions" as "m" on "m"."program_id" = "s"."program_id" and "m"."sale_id" = "s"."id"
 left join "commission_reviews" as "v" on "v"."program_id" = "m"."program_id" and "v"."commission_id" = "m"."id"
-left join "withdrawals" as "w" on "w"."program_id" = "m"."program_id" and "w"."id" = "m"."withdrawal_id"
+left join "payouts" as "w" on "w"."program_id" = "m"."program_id" and "w"."id" = "m"."payout_id"
 left join "commission_rules" as "k" on "k"."program_id" = "s"."program_id" and "k"."id" = "s"."commission_rule_id"
 left join "partner_groups" as "o" on "o"."program_id" = "k"."program_id" and "o"."id" = "k"."group_id"
 left join "partner_codes" as "a" on "a"."program_id" = "s"."program_id" and "a"."id" = "s"."code_id"
@@ -196,7 +196,7 @@ where "s"."program_id" = $7 and "s"."customer_id" = (
   where "c"."program_id" = $8 and "c"."id" = $9) and "s"."is_test" = false
 order by "s"."id" desc
 limit $10;
-select "m"."currency", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."created_at" as "commission_made_at", "w"."id" as "payout_id", "w"."reference", "w"."paid_on", "v"."flagged_at", "v"."decision", "v"."decided_at", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", (
+select "m"."currency", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."created_at" as "commission_created_at", "w"."id" as "payout_id", "w"."reference", "w"."paid_on", "v"."flagged_at", "v"."decision", "v"."decided_at", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "b"."entry_number", "b"."cause", "b"."amount_cents", "b"."balance_after_cents", "b"."correction_number", "b"."refund_id", "b"."created_at"
@@ -205,7 +205,7 @@ select "m"."currency", "m"."amount_cents" as "commission_cents", "m"."reversed_c
     order by "b"."entry_number") as agg) as "entries"
 from "commissions" as "m"
 left join "commission_reviews" as "v" on "v"."program_id" = "m"."program_id" and "v"."commission_id" = "m"."id"
-left join "withdrawals" as "w" on "w"."program_id" = "m"."program_id" and "w"."id" = "m"."withdrawal_id"
+left join "payouts" as "w" on "w"."program_id" = "m"."program_id" and "w"."id" = "m"."payout_id"
 where "m"."program_id" = $5 and "m"."kind" = $6 and "m"."customer_id" = (
   select "c"."id"
   from "customers" as "c"

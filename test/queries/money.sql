@@ -10,7 +10,7 @@ from (
   where "program_id" = $3 and "partner_id" = $4
   union all
   select "currency", 0 as "pending_cents", 0 as "balance_cents", case when "status" = $5 then "amount_cents" else 0 end as "requested_cents", case when "status" = $6 then "amount_cents" else 0 end as "paid_cents"
-  from "withdrawals"
+  from "payouts"
   where "program_id" = $7 and "partner_id" = $8) as "part"
 group by "currency"
 order by "currency";
@@ -49,18 +49,18 @@ left join "commissions" as "c" on utc_day("c"."created_at") = "day"."date" and "
 group by "day"."date"
 order by "day"."date";
 
--- listWithdrawals of a program
+-- listPayouts of a program
 select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
-from "withdrawals" as "w"
+from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
 where "w"."program_id" = $1 and "w"."status" = $2 and "w"."id" < $3
 order by "w"."id" desc
 limit $4;
 
--- listWithdrawals of a partner
+-- listPayouts of a partner
 select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
-from "withdrawals" as "w"
+from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
 where "p"."user_id" = $1

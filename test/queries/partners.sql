@@ -6,7 +6,7 @@ with "made" as (
 insert into "referral_links" ("code", "program_id", "partner_id")
 select $5 as "code", "program_id", "id"
 from "made";
-select keep_made((
+select keep_answer((
     select to_jsonb(m)
     from ((
         select "p"."id", "p"."name", "p"."email", "p"."is_active", "p"."ended_at", "p"."ended_by", "p"."user_id" is not null as "has_account", exists (
@@ -62,7 +62,7 @@ insert into "referral_links" ("program_id", "partner_id", "code", "page_url", "e
 select "program_id", "id", $1 as "code", $2 as "page_url", $3 as "external_id", $4::jsonb as "metadata"
 from "partners"
 where "program_id" = $5 and "id" = $6 and "is_active" = $7;
-select keep_made((
+select keep_answer((
     select to_jsonb(m)
     from ((
         select "l"."id", "l"."code", "l"."partner_id", "g"."domain", "l"."page_url", "l"."is_active", "l"."external_id", "l"."metadata" as "metadata", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks", "k"."last_clicked_at", "l"."created_at"
@@ -189,7 +189,7 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
       where "program_id" = "p"."program_id" and "partner_id" = "p"."id"
       union all
       select "currency", 0 as "pending_cents", 0 as "balance_cents", case when "status" = $1 then "amount_cents" else 0 end as "requested_cents", case when "status" = $2 then "amount_cents" else 0 end as "paid_cents"
-      from "withdrawals"
+      from "payouts"
       where "program_id" = "p"."program_id" and "partner_id" = "p"."id") as "part"
     group by "currency"
     order by "currency") as agg) as "balances"

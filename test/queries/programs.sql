@@ -18,16 +18,16 @@ from read_breakdowns($1, $2, $3, $4, $5, $6, $7);
 select (
   select count(distinct "d"."partner_id") as "n"
   from "payouts_due" as "d"
-  where "d"."program_id" = "p"."id" and "d"."left_out" is null) as "partners_due", (
+  where "d"."program_id" = "p"."id" and "d"."exclusion_reason" is null) as "partners_due", (
   select count(*) as "n"
   from "payout_runs" as "r"
   where "r"."program_id" = "p"."id" and "r"."paid_at" is null and exists (
     select
-    from "withdrawals" as "w"
+    from "payouts" as "w"
     where "w"."program_id" = "r"."program_id" and "w"."payout_run_id" = "r"."id" and "w"."status" = $1)) as "runs_open", (
   select count(*) as "n"
-  from "withdrawals" as "w"
-  where "w"."program_id" = "p"."id" and "w"."status" = $2 and "w"."payout_run_id" is null) as "withdrawals_asked", (
+  from "payouts" as "w"
+  where "w"."program_id" = "p"."id" and "w"."status" = $2 and "w"."payout_run_id" is null) as "payouts_asked", (
   select count(*) as "n"
   from "commissions" as "n"
   where "n"."review_reason" is not null and "n"."held_at" is null and not (num_nonnulls(n.credited_at, n.rejected_at) > 0 or n.reversal = 'full') and not exists (

@@ -22,7 +22,7 @@ order by "webhook_endpoints"."id" desc;
 select "id"
 from "webhook_endpoints"
 where "program_id" = $1 and "id" = $2 and "deleted_at" is null;
-select "d"."message_id", "m"."type", "m"."data", "m"."created_at", "d"."status", "d"."tries", "d"."next_try_at", "d"."finished_at"
+select "d"."message_id", "m"."type", "m"."data", "m"."created_at", "d"."status", "d"."attempt_count", "d"."next_attempt_at", "d"."finished_at"
 from "webhook_deliveries" as "d"
 inner join "webhook_messages" as "m" on "m"."program_id" = "d"."program_id" and "m"."id" = "d"."message_id"
 inner join "webhook_endpoints" as "e" on "e"."program_id" = "d"."program_id" and "e"."id" = "d"."endpoint_id" and "e"."deleted_at" is null
@@ -31,7 +31,7 @@ order by "d"."message_id" desc
 limit $5;
 
 -- listProgramDeliveries, upwards
-select "d"."message_id", "m"."type", "m"."data", "m"."created_at", "d"."status", "d"."tries", "d"."next_try_at", "d"."finished_at", "d"."endpoint_id", "e"."url", "e"."description"
+select "d"."message_id", "m"."type", "m"."data", "m"."created_at", "d"."status", "d"."attempt_count", "d"."next_attempt_at", "d"."finished_at", "d"."endpoint_id", "e"."url", "e"."description"
 from "webhook_deliveries" as "d"
 inner join "webhook_messages" as "m" on "m"."program_id" = "d"."program_id" and "m"."id" = "d"."message_id"
 inner join "webhook_endpoints" as "e" on "e"."program_id" = "d"."program_id" and "e"."id" = "d"."endpoint_id" and "e"."deleted_at" is null
@@ -40,7 +40,7 @@ order by "d"."message_id" asc, "d"."endpoint_id" asc
 limit $7;
 
 -- findDelivery
-select "d"."message_id", "m"."type", "m"."data", "m"."created_at", "d"."status", "d"."tries", "d"."next_try_at", "d"."finished_at", coalesce((
+select "d"."message_id", "m"."type", "m"."data", "m"."created_at", "d"."status", "d"."attempt_count", "d"."next_attempt_at", "d"."finished_at", coalesce((
     select jsonb_agg(jsonb_build_object('attempted_at', a.attempted_at, 'duration_ms', a.duration_ms, 'status', a.status,
             'error', a.error, 'answer', a.answer)
       order by a.id)
