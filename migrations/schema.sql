@@ -4939,7 +4939,7 @@ begin
     perform lock_ids(event.account_id, buyer_names(event.fact));
   end if;
   if known.id is null then
-    identified := identify_buyer(program, event.fact, case when event.livemode then stem end, event.resolution);
+    identified := identify_buyer(program, event.fact, case when event.livemode then click_id_prefix end, event.resolution);
     buyer := identified.buyer;
     event.resolution := identified.resolution;
   else
@@ -5631,7 +5631,7 @@ declare
   valid_after timestamptz := window_start((fact->>'started_at')::timestamptz, program.cookie_window_days);
   resolved record;
 begin
-  if stem is not null and key is not null then
+  if click_id_prefix is not null and key is not null then
     perform take_unverified_key(program.id, key, fact->>'click_id', valid_after);
     perform add_second_customer(program.id, key, fact->>'click_id', click_id_prefix, valid_after);
   end if;

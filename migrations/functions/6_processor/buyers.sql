@@ -149,7 +149,7 @@ end $$;
 
 -- Finds the buyer by resolve_buyer and locks them, so that a click on another link moves them before the sale is recorded or, because a buyer's
 -- partner is fixed, not at all. All null if nobody knows the buyer. Two people can come through one click: if its customer carries another key, the
--- buyer is the customer of this key with the same partner, created with `stem` if there is none. Test mode gives no stem and creates nobody.
+-- buyer is the customer of this key with the same partner, created with `click_id_prefix` if there is none. Test mode gives no prefix and creates nobody.
 create or replace function identify_buyer(program programs, fact jsonb, click_id_prefix text, inout resolution jsonb, out buyer customers)
 language plpgsql as $$
 declare
@@ -157,7 +157,7 @@ declare
   valid_after timestamptz := window_start((fact->>'started_at')::timestamptz, program.cookie_window_days);
   resolved record;
 begin
-  if stem is not null and key is not null then
+  if click_id_prefix is not null and key is not null then
     perform take_unverified_key(program.id, key, fact->>'click_id', valid_after);
     perform add_second_customer(program.id, key, fact->>'click_id', click_id_prefix, valid_after);
   end if;

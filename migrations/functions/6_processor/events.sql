@@ -1,7 +1,7 @@
 -- Applies an event of the payment processor; `applyEvent` in lib/stripe/apply-event.ts is its only caller. `told` is JSON of a row of
 -- processor_events: the account, the event's id, and what was read of it (`fact`, lib/stripe/facts.ts). `answer` holds the processor's answers to
 -- questions: `reversals`, all refunds of a charge or what was told in more currencies, `invoice_id`, which a payment intent paid, and
--- `promotion_code_ids`. `stem` is the beginning of a click id, for a second customer. The whole effect and the row in the log are one
+-- `promotion_code_ids`. `click_id_prefix` begins the click id of a second customer. The whole effect and the row in the log are one
 -- transaction, so sending the event again is right after any failure, and sending it twice changes nothing. The outcome is null,
 -- with nothing done, if the processor must be asked first: the reason is then the question, `invoice`, `discounts` or `conversion`.
 create or replace function apply_event(

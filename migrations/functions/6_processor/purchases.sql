@@ -146,7 +146,7 @@ begin
     perform lock_ids(event.account_id, buyer_names(event.fact));
   end if;
   if known.id is null then
-    identified := identify_buyer(program, event.fact, case when event.livemode then stem end, event.resolution);
+    identified := identify_buyer(program, event.fact, case when event.livemode then click_id_prefix end, event.resolution);
     buyer := identified.buyer;
     event.resolution := identified.resolution;
   else
