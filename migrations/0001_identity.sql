@@ -1,7 +1,7 @@
--- Who may sign in, and which workspaces they belong to. users, sessions, accounts, two_factors and verifications are better-auth's
--- tables under the service's own names (the mapping stands in lib/access/sign-in.ts); the rest is ours.
+-- Users and workspaces. `users`, `sessions`, `accounts`, `two_factors` and `verifications` are better-auth's tables
+-- under our names (lib/access/sign-in.ts has the mapping). The other tables are ours.
 
--- isName in lib/names.ts says the same of what comes in.
+-- `isName` in lib/names.ts has the same rule for input.
 create domain name_text as text check (
   length(value) between 1 and 80 and value !~ '[\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'
 );
@@ -19,7 +19,7 @@ create table users (
   constraint users_email_lower_case check (email = lower(email))
 );
 
--- A token is only worth something together with its signature (secret AUTH_SECRET), so a copy of this table signs nobody in.
+-- A token needs a signature with AUTH_SECRET, so a copy of this table signs nobody in.
 create table sessions (
   id text primary key,
   user_id text not null references users (id) on delete cascade,
@@ -27,7 +27,8 @@ create table sessions (
   expires_at timestamptz not null,
   ip_address text,
   user_agent text,
-  -- Made by a password or a provider; where the account has two-factor codes it ends at once, and a code makes the one that lasts.
+  -- Created by a password or a provider. If the account has two-factor codes, the session ends at once, and a code
+  -- creates the lasting one.
   by_first_factor boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -36,7 +37,7 @@ create table sessions (
 create index sessions_user_id_idx on sessions (user_id);
 create index sessions_expires_at_idx on sessions (expires_at);
 
--- One row for each way a user signs in: provider_id is 'credential' (with a password hash) or an OAuth provider.
+-- One row per sign-in method: `provider_id` is 'credential' (with a password hash) or an OAuth provider.
 create table accounts (
   id text primary key,
   user_id text not null references users (id) on delete cascade,
@@ -55,7 +56,8 @@ create table accounts (
 );
 create index accounts_user_id_idx on accounts (user_id);
 
--- The secret of a person's two-factor codes and their recovery codes, both encrypted with AUTH_SECRET; verified once a code was right.
+-- The secret of a person's two-factor codes and their recovery codes, encrypted with AUTH_SECRET. `verified` after the
+-- first correct code.
 create table two_factors (
   id text primary key,
   user_id text not null references users (id) on delete cascade,
@@ -67,7 +69,7 @@ create table two_factors (
   constraint two_factors_user_id_key unique (user_id)
 );
 
--- Short-lived secrets: password resets, e-mail confirmations, OAuth states.
+-- Short-lived secrets: password resets, email confirmations, OAuth states.
 create table verifications (
   id text primary key,
   identifier text not null,
@@ -79,7 +81,7 @@ create table verifications (
 create index verifications_identifier_idx on verifications (identifier);
 create index verifications_expires_at_idx on verifications (expires_at);
 
--- Tries at a password, a sign-up or a reset, counted by address, by account, and by both, in a fixed window.
+-- Attempts to sign in, sign up or reset a password, counted by address, by account, and by both, in a fixed window.
 create table sign_in_attempts (
   key text primary key,
   attempts integer not null check (attempts > 0),
@@ -90,23 +92,23 @@ create index sign_in_attempts_window_started_at_idx on sign_in_attempts (window_
 create table workspaces (
   id text primary key default gen_random_uuid()::text,
   name name_text not null,
-  -- Members without two-factor codes see nothing of it.
+  -- Members without two-factor codes can't see the workspace.
   requires_two_factor boolean not null default false,
   created_at timestamptz not null default now(),
-  -- Nothing of it can be reached any more; what was paid stays in the books.
+  -- Nobody can reach a deleted workspace. Its paid amounts stay in the books.
   deleted_at timestamptz
 );
 
--- The secrets that a service on one box uses this database with, as HMACs by which none can be found (lib/serve/secrets.ts): what is stored was
--- made with them.
+-- Fingerprints of the secrets that a single-server service uses with this database (lib/serve/secrets.ts). An HMAC
+-- doesn't reveal its secret. Stored data depends on these secrets.
 create table secret_fingerprints (
   name text primary key,
   fingerprint bytea not null check (length(fingerprint) = 32),
   noted_at timestamptz not null default now()
 );
 
--- A removed member keeps the row, so that what they did still has a name; every query for a right asks removed_at IS NULL.
--- What a role may do is the table in lib/access/roles.ts.
+-- A removed member keeps the row, so that their past acts still have a name. Every query for a permission requires
+-- `removed_at is null`. lib/access/roles.ts has the permissions of each role.
 create table workspace_members (
   workspace_id text not null references workspaces (id) on delete cascade,
   user_id text not null references users (id) on delete cascade,
@@ -117,7 +119,7 @@ create table workspace_members (
 );
 create index workspace_members_user_id_idx on workspace_members (user_id) where removed_at is null;
 
--- token_hash is the SHA-256 of the token in the invitation's link.
+-- `token_hash` is the SHA-256 of the token in the invitation's link.
 create table workspace_invitations (
   id text primary key default gen_random_uuid()::text,
   workspace_id text not null references workspaces (id) on delete cascade,

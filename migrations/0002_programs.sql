@@ -1,11 +1,12 @@
--- Programs, their keys and their people, partners and their links. Money is an integer in the currency's minor unit; percentages are basis points.
--- Every table of a program carries program_id in front of its keys, so the schema can be distributed by it; the tables
--- without it (referral links by code and API keys, looked up before the program is known) are small and read-mostly.
+-- Programs, their keys, members, partners and links. Money is an integer in the currency's minor unit. Percentages are
+-- basis points. The keys of every program table begin with `program_id`, so the schema can be distributed by program.
+-- The tables without it (referral links by code, and API keys, which are looked up before the program is known) are
+-- small and rarely written.
 
 create domain currency_code as text check (value ~ '^[a-z]{3}$');
 create domain amount_cents as bigint check (value between 0 and 9999999999999);
 create domain positive_cents as bigint check (value between 1 and 9999999999999);
--- Texts of the integrator's own, by names of their own. lib/api/metadata.ts bounds each of them.
+-- The integrator's own names and texts. lib/api/metadata.ts limits each of them.
 create domain metadata as jsonb constraint metadata_bounds check (
   jsonb_typeof(value) = 'object' and jsonb_array_length(jsonb_path_query_array(value, '$.keyvalue()')) <= 20
   and not jsonb_path_exists(value, '$.* ? (@.type() != "string")') and length(value::text) <= 100000
@@ -18,47 +19,51 @@ create table programs (
   domain text not null check (length(domain) between 1 and 253),
   currency currency_code not null default 'usd',
   commission_bp integer not null default 2000 check (commission_bp between 0 and 10000),
-  -- Paid once for each settled lead, in the program's currency.
+  -- Paid once per settled lead, in the program's currency.
   lead_commission_cents amount_cents not null default 0,
-  -- Browsers keep a cookie for 400 days at most; click events are kept at least as long as the longest window.
+  -- Browsers keep a cookie for 400 days at most. Click events are kept at least as long as the longest window.
   cookie_window_days integer not null default 30 check (cookie_window_days between 1 and 730),
   hold_days integer not null default 30 check (hold_days between 0 and 365),
-  -- Sales later than this many months after a customer's first purchase earn nothing; null is for ever.
+  -- Later sales than this many months after a customer's first purchase earn nothing. Null: no limit.
   commission_duration_months integer check (commission_duration_months between 1 and 1200),
   lead_auth_policy text not null default 'server_verified' check (lead_auth_policy in ('server_verified', 'browser_allowed')),
   attribution_model text not null default 'last_click' check (attribution_model in ('last_click', 'first_click')),
-  -- Whether a payment that says nothing of its buyer is theirs whom earlier attributed payments of the same customer or subscription name.
+  -- Whether an unattributed payment belongs to the customer of earlier attributed payments with the same processor
+  -- customer or subscription.
   attribute_known_customers boolean not null default false,
-  -- What commissions are held for until a person decides (functions/3_commissions/flags.sql). `paid_ads` on means that the program forbids them.
+  -- The reasons to hold a commission for review (functions/3_commissions/flags.sql). `paid_ads` means that the program
+  -- forbids paid ads.
   review_rules text[] not null default '{self_referral,one_address,no_page_view,bot}'
     constraint programs_review_rules check (review_rules <@ '{self_referral,one_address,no_page_view,bot,paid_ads}'),
-  -- The connected account at the payment processor. Several programs may share one.
-  -- `platform` for the account whose key the deployment has; its events name none.
+  -- The connected account at the payment processor. Several programs can share one. `platform` is the account of the
+  -- deployment's own key, whose events name no account.
   processor_account_id text check (processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'),
-  -- The one it was connected to before: what that account still tells waits here until it is connected again.
+  -- The account before the present one. Its later reports wait here until it is connected again.
   processor_former_account_id text check (processor_former_account_id <> processor_account_id),
-  -- So that a late message that an earlier connection ended does not end this one.
+  -- A late message about the end of an earlier connection must not end this one.
   processor_connected_at timestamptz,
   processor_livemode boolean not null default true,
-  -- What its webhook endpoints want to be told, all together; null where it has none (functions/webhooks.sql). It stands here because the
-  -- writes that tell read this row anyway.
+  -- The types that the program's webhook endpoints want, or null if it has none (functions/1_base/webhooks.sql). The
+  -- column is here because the writes that send webhooks read this row anyway.
   webhook_types text[],
-  -- How often its commission rules changed, 0 where it never had one: the sale, which reads this row anyway, chooses among those of this version.
+  -- The number of changes of the program's commission rules. A sale, which reads this row anyway, chooses among the
+  -- rules of this version.
   rules_version integer not null default 0,
-  -- Which decides over a sale that names a code of one partner and is of a customer whom another's link brought.
+  -- Whether the code or the click decides, if a sale names one partner's code and another partner's link brought the
+  -- customer.
   attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
   created_at timestamptz not null default now(),
-  -- With its workspace.
+  -- When its workspace was deleted.
   deleted_at timestamptz,
   constraint programs_workspace_key unique (id, workspace_id)
 );
 create index programs_workspace_idx on programs (workspace_id);
 create index programs_processor_account_idx on programs (processor_account_id) where processor_account_id is not null;
--- Payments of the deployment's own account name no account, so one program alone has them.
+-- Payments of the deployment's own account name no account, so only one program can have them.
 create unique index programs_own_account_key on programs (processor_account_id) where processor_account_id = 'platform';
 create index programs_processor_former_account_idx on programs (processor_former_account_id) where processor_former_account_id is not null;
 
--- What a partner must have available in a currency before it is paid out; where there is no row, anything.
+-- The least available amount in a currency that is paid out. Without a row, any amount is paid.
 create table minimum_payouts (
   program_id bigint not null references programs (id) on delete cascade,
   currency currency_code not null,
@@ -66,7 +71,8 @@ create table minimum_payouts (
   primary key (program_id, currency)
 );
 
--- A program opened to a single member of its workspace: `role` is held on this program beside the role in the workspace.
+-- Gives a single workspace member access to a program. `role` applies to this program, in addition to the workspace
+-- role.
 create table program_members (
   program_id bigint not null,
   workspace_id text not null,
@@ -82,39 +88,40 @@ create index program_members_user_idx on program_members (workspace_id, user_id)
 create table api_keys (
   id bigint generated always as identity primary key,
   program_id bigint not null references programs (id),
-  -- SHA-256 of the key. The key itself is shown once and kept nowhere.
+  -- SHA-256 of the key. The key itself is shown once and never stored.
   key_hash bytea not null constraint api_keys_hash_key unique check (length(key_hash) = 32),
   name text not null default 'default' check (length(name) between 1 and 100),
-  -- The last four characters, so that people can tell their keys apart.
+  -- The last four characters, so that people can distinguish their keys.
   hint text not null check (length(hint) = 4),
-  -- What it may be used for: `track` is leads, sales and refunds, `read` what the program has, `manage` changing it. Each has the status.
+  -- `track` allows leads, sales and refunds, `read` reading the program's data, and `manage` changing it. Every key may
+  -- read the status.
   scopes text[] not null default '{track}'
     constraint api_keys_scopes check (scopes <@ '{track,read,manage}' and cardinality(scopes) > 0),
   created_by text references users (id) on delete set null,
   created_at timestamptz not null default now(),
   -- Null: never.
   expires_at timestamptz,
-  -- To the hour (use_key in functions/api-keys.sql).
+  -- To the hour (`use_key` in functions/1_base/api-keys.sql).
   last_used_at timestamptz,
   revoked_at timestamptz
 );
 create index api_keys_creator_idx on api_keys (created_by);
 create index api_keys_program_idx on api_keys (program_id);
 
--- Calls that were refused, the latest of each code: what stands in an integration's way. A few rows a program; see note_refusal.
+-- Refused calls, the latest of each code, to show integration problems. A few rows per program: see `note_refusal`.
 create table refused_calls (
   program_id bigint not null references programs (id) on delete cascade,
-  -- `key` for what goes for every call of an API key.
+  -- `key` if the API key itself was refused.
   call text not null check (call in ('click', 'lead', 'sale', 'refund', 'key')),
   code text not null check (length(code) between 1 and 64),
-  -- What of the call was refused: a partner's code, or fields and the rules they break. Never whom it is about.
+  -- The refused part of the call: a partner's code, or fields and the rules that they break. Never personal data.
   detail text check (length(detail) <= 300),
   refused_at timestamptz not null default now(),
   primary key (program_id, call, code)
 );
 
--- Partners who are paid by the same rules. One that is removed stays for what was computed by its rules, and has no partners
--- (functions/partner-groups.sql).
+-- Partners with the same commission rules. A removed group has no partners, but stays for the commissions computed by
+-- its rules (functions/3_commissions/partner-groups.sql).
 create table partner_groups (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
@@ -125,31 +132,33 @@ create table partner_groups (
 );
 create unique index partner_groups_name_key on partner_groups (program_id, lower(name)) where removed_at is null;
 
--- A partner of one program: what the program typed, and once they accepted an invitation, who signs in as them. One person can be a
--- partner of many programs, which know nothing of each other.
+-- A partner of one program: the details that the program entered, and the user who accepted the invitation. A person
+-- can be a partner of many programs, which don't know of each other.
 create table partners (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   user_id text references users (id) on delete set null,
   group_id bigint,
-  -- What the program typed, until the person says it themselves: then it follows their partner_profiles.
+  -- Entered by the program. Once the person sets their own name, it follows their `partner_profiles` row.
   name name_text not null,
   email text check (length(email) <= 320),
   payout_email text check (length(payout_email) <= 320),
-  -- Hashes of the addresses by which a customer would be this partner, as customers have them; null until they are made.
+  -- Hashes of the addresses that identify this partner as a customer, in the form that `customers` has. Null until
+  -- computed.
   email_hashes bytea[],
-  -- Set where the address changed after money went to the one before: until then neither a run nor a file of payments uses the new one.
+  -- Set if the address changed after a payout to the former one. Until then no payout run and no payment file uses the
+  -- new address.
   payout_waits_until timestamptz,
-  -- What the program keeps to itself of them: neither they nor the interface read it.
+  -- The program's private note. Neither the partner nor the API can read it.
   note text check (length(note) between 1 and 2000),
   is_active boolean not null default true,
-  -- When the program or the person ended it. What was earned before stays theirs, and payable.
+  -- When the program or the partner ended the partnership. Earlier earnings remain payable.
   ended_at timestamptz,
   ended_by text check (ended_by in ('program', 'partner')),
-  -- When the person erased their account or the program's workspace was deleted: what comes later earns nothing, and the partnership does not
-  -- begin again.
+  -- When the person erased their account or the program's workspace was deleted. Later sales earn nothing, and the
+  -- partnership can't resume.
   closed_at timestamptz,
-  -- The integrator's own id of them.
+  -- The integrator's own id of the partner.
   external_id text check (length(external_id) between 1 and 255),
   metadata metadata not null default '{}',
   created_at timestamptz not null default now(),
@@ -166,25 +175,27 @@ create index partners_user_idx on partners (user_id) where user_id is not null;
 create index partners_created_idx on partners (program_id, created_at);
 create index partners_group_idx on partners (program_id, group_id) where group_id is not null;
 
--- What a program pays instead of its own terms: to a group, to one partner, or to everybody for one product. A rule says all the terms of a sale. It
--- never changes, it ends and another begins (save_rules in functions/commission-rules.sql), so that what was computed by it can be computed again.
+-- Terms that replace the program's own: for a group, for one partner, or for everybody's sales of one product. A rule
+-- contains all terms of a sale. A rule never changes: it ends and another begins (`save_rules` in
+-- functions/3_commissions/commission-rules.sql), so that its commissions can be computed again.
 create table commission_rules (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   group_id bigint,
   partner_id bigint,
-  -- The processor's id of a product or of a price.
+  -- The processor's id of a product or a price.
   product_id text check (length(product_id) between 1 and 255),
   sale_type text check (length(sale_type) between 1 and 64),
   commission_bp integer not null default 0 check (commission_bp between 0 and 10000),
-  -- For each sale, and for all sales of one customer together, in the program's currency: a sale in another one earns the percentage without bound.
+  -- The fixed amount per sale and the cap per customer, in the program's currency. A sale in another currency earns the
+  -- percentage without a cap.
   commission_fixed_cents amount_cents not null default 0,
   lifetime_cap_cents amount_cents,
-  -- Null is for ever.
+  -- Null: no limit.
   commission_duration_months integer check (commission_duration_months between 1 and 1200),
-  -- Null: what holds for leads otherwise.
+  -- Null: the next rule or the program decides for leads.
   lead_commission_cents amount_cents,
-  -- Of programs.rules_version: the first that it holds in, and the first that it does not.
+  -- The first version in `programs.rules_version` that has the rule, and the first without it.
   since_version integer not null,
   until_version integer check (until_version > since_version),
   created_at timestamptz not null default now(),
@@ -193,25 +204,25 @@ create table commission_rules (
   foreign key (program_id, group_id) references partner_groups (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),
   constraint commission_rules_holder check (num_nonnulls(group_id, partner_id) <= 1),
-  -- What holds for everybody and every product are the program's own terms.
+  -- Terms for everybody and every product are the program's own.
   check (num_nonnulls(product_id, sale_type) <= 1 and num_nonnulls(group_id, partner_id, product_id, sale_type) > 0),
   check (lead_commission_cents is null or num_nonnulls(product_id, sale_type) = 0),
   check (num_nulls(until_version, ended_at) in (0, 2))
 );
 create unique index commission_rules_key on commission_rules (program_id, group_id, partner_id, product_id, sale_type) nulls not distinct
   where ended_at is null;
--- A sale reads those of its partner, their group and everybody, of however many there are and were.
+-- A sale reads only the rules of its partner, of their group and of everybody, however many others exist.
 create index commission_rules_holder_idx on commission_rules (program_id, partner_id, group_id);
 
--- What a person says of themselves to the programs they accepted; null is what each program typed.
+-- A person's own details for the programs that they joined. Null columns keep each program's entry.
 create table partner_profiles (
   user_id text primary key references users (id) on delete cascade,
   name name_text,
   payout_email text check (length(payout_email) <= 320)
 );
 
--- Asks somebody by mail to take over the partner that a program made of them. token_hash is the SHA-256 of the token in the link. Inviting
--- again overwrites the one that is open.
+-- Asks a person by mail to take over the partner that a program created for them. `token_hash` is the SHA-256 of the
+-- token in the link. A new invitation overwrites the open one.
 create table partner_invitations (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -219,7 +230,7 @@ create table partner_invitations (
   email text not null constraint partner_invitations_email_lower_case check (email = lower(email)),
   token_hash bytea not null constraint partner_invitations_token_hash_key unique,
   invited_by text references users (id) on delete set null,
-  -- Whose approval brought it, where they applied themselves: then it holds without a sender.
+  -- The application that was approved, if the partner applied. Such an invitation stays valid without a sender.
   application_id bigint,
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
@@ -235,10 +246,10 @@ create unique index partner_invitations_open_key on partner_invitations (program
 create index partner_invitations_email_idx on partner_invitations (email, id)
   where accepted_at is null and declined_at is null and revoked_at is null;
 
--- How many invitations a workspace, and an account over all its workspaces, mailed to a recipient on a day (UTC); the row without a recipient
--- counts all of the day. count_invitation_mail bounds both.
+-- The number of invitations that a workspace, and a user in all workspaces, mailed to a recipient on a UTC day. The row
+-- without a recipient counts the whole day. `count_invitation_mail` limits both.
 create table invitation_mails (
-  -- The id of the workspace or of the user.
+  -- The id of the workspace or the user.
   sender_id text not null,
   day date not null,
   recipient text not null,
@@ -247,18 +258,18 @@ create table invitation_mails (
   check (recipient = '' or mails <= 3)
 );
 
--- A link without partner or program is a configuration mistake that a click answers with `invalid_link`; imported links
--- may arrive so. A complete link is held to a partner of its own program.
+-- A link without a partner or program is a configuration mistake, and its clicks are answered with `invalid_link`.
+-- Imported links can be incomplete. A complete link belongs to a partner of its own program.
 create table referral_links (
   id bigint generated always as identity primary key,
-  -- Those that begin with svc-test- are the codes of test links, which need no row.
+  -- Codes that begin with svc-test- belong to test links, which have no rows.
   code text not null check (code ~ '^[A-Za-z0-9._@-]{1,64}$' and code !~* '^svc-test-'),
   program_id bigint references programs (id),
   partner_id bigint,
-  -- The page that the copied link opens; null is the program's domain.
+  -- The page that the copied link opens. Null: the program's domain.
   page_url text check (length(page_url) <= 2048),
   is_active boolean not null default true,
-  -- The integrator's own id of it.
+  -- The integrator's own id of the link.
   external_id text check (length(external_id) between 1 and 255),
   metadata metadata not null default '{}',
   created_at timestamptz not null default now(),
@@ -266,28 +277,29 @@ create table referral_links (
   foreign key (program_id, partner_id) references partners (program_id, id),
   unique (program_id, id, partner_id)
 );
--- Codes are matched without regard to case over the whole service.
+-- Codes are unique in the whole service, whatever their case.
 create unique index referral_links_code_key on referral_links (lower(code));
 create index referral_links_partner_idx on referral_links (partner_id, program_id, id);
 
--- Up to 64 characters without spaces, as names are otherwise.
+-- Up to 64 characters without spaces, with the other rules of names.
 create domain code_text as text check (
   length(value) between 1 and 64 and value !~ '[\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'
 );
 
--- Codes that buyers name: the sale is then the partner's whose code it is, with or without a click (functions/codes.sql). A code stays its partner's
--- for ever, so that what is told late of it, and the books, mean one person; revoked, it attributes nothing that is bought later.
+-- Codes that buyers enter. The sale belongs to the code's partner, with or without a click
+-- (functions/4_attribution/codes.sql). A code belongs to one partner for ever, so that late reports and the books stay
+-- unambiguous. A revoked code attributes no later purchases.
 create table partner_codes (
   program_id bigint not null,
   id bigint generated always as identity,
   partner_id bigint not null,
   code code_text not null,
-  -- Stripe's promotion code that it is, and of which account.
+  -- The Stripe promotion code of this code, and its account.
   promotion_code_id text check (promotion_code_id ~ '^promo_[A-Za-z0-9_]{1,250}$'),
   account_id text,
   created_at timestamptz not null default now(),
   revoked_at timestamptz,
-  -- Since when nothing is to be asked of Stripe about it: it is switched off there, or Stripe refused.
+  -- Since when the service no longer asks Stripe about it: the code is disabled there, or Stripe refused.
   disabled_at_processor_at timestamptz,
   primary key (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),

@@ -1,9 +1,10 @@
--- Totals of days and hours, kept by the writes. What a call counts in is a row of one hour: its slot is 64 times the hour's number, 1 to
--- 24, and one of 0 to 63 (counter_slot in functions/counters.sql), so that a call writes one short row that few others wait for. Once an
--- hour is over, a scheduled function folds its slots into slot 0, the day's only row that has figures by hour: 24 each.
+-- Totals of days and hours, written by the calls themselves. A call counts in a row of one hour. Its slot is 64 times
+-- the hour's number (1 to 24) plus 0 to 63 (`counter_slot` in functions/1_base/counters.sql), so that a call writes one
+-- short row without much waiting. After the hour, a scheduled function folds its slots into slot 0, the day's only row
+-- with 24 figures by hour.
 
--- An earlier sale that is told later moves the customer's first purchase to its own day, through whichever slot it writes: the
--- sum of conversions over a day's slots is what cannot be negative, a single slot can.
+-- The late report of an earlier sale moves the customer's first purchase to that sale's day, in any slot. So a single
+-- slot can be negative, but the sum of a day's slots can't.
 create table daily_totals (
   program_id bigint not null,
   day date not null,
@@ -17,9 +18,9 @@ create table daily_totals (
   primary key (program_id, day, slot)
 ) with (fillfactor = 50);
 
--- A refund takes its commission from the hour the commission was made in, and a correction of a sale takes its revenue from the sale's, as
--- above. A refund counts in the hour of its sale, so that of any range's revenue this much was refunded; one that is put back is taken off
--- there.
+-- A refund subtracts its commission in the hour of the commission, and a correction subtracts its revenue in the hour
+-- of the sale. A refund counts in the hour of its sale, so that it never exceeds the revenue of any range. A returned
+-- refund is subtracted there.
 create table daily_money (
   program_id bigint not null,
   day date not null,
@@ -36,14 +37,15 @@ create table daily_money (
   primary key (program_id, day, currency, slot)
 ) with (fillfactor = 50);
 
--- The slots that wait to be folded, found without reading the folded ones. An update of a counter touches neither column, so
--- it stays a heap-only update.
+-- Finds the slots to fold without reading the folded ones. An update of a counter changes neither column, so it stays a
+-- heap-only update.
 create index daily_totals_unfolded_idx on daily_totals (day) where slot > 0;
 create index daily_money_unfolded_idx on daily_money (day) where slot > 0;
 
--- Totals by the values of clicks: the link, the country, the device, the referring site, the campaign. No call writes them. The counting does
--- (functions/reads/counting.sql), from uncounted_clicks and uncounted_figures. `all` is the whole of a program. A click without a value of a
--- grouping counts for `all` alone, so readers subtract to find what had no value.
+-- Totals by the values of clicks: link, country, device, referring site, campaign. Calls never write them. A scheduled
+-- count does (functions/reads/counting.sql), from `uncounted_clicks` and `uncounted_figures`. `all` is the whole of a
+-- program. A click without a value of a grouping counts for `all` alone, so readers subtract to find the events without
+-- a value.
 create type grouping_name as enum (
   'all', 'partner', 'link', 'code', 'country', 'device', 'browser', 'referrer', 'page',
   'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'
@@ -98,17 +100,17 @@ create type grouped_figure as (
   program_id bigint, grouping_name grouping_name, metric grouped_metric, currency text, day date, value text, quarter smallint, amount bigint
 );
 
--- What leads, sales, refunds and corrections moved of the totals and is not in the grouped totals yet. `clicked_at` is the customer's latest click at
--- that moment.
+-- Changes by leads, sales, refunds and corrections that the grouped totals don't contain yet. `clicked_at` is the
+-- customer's latest click at that moment.
 create table uncounted_figures (
   program_id bigint not null,
   customer_id bigint not null,
   partner_id bigint not null,
-  -- Null where no code brought it; and no click.
+  -- Null without a code and for clicks.
   code_id bigint,
   clicked_at timestamptz,
   at timestamptz not null,
-  -- Null where there is no money.
+  -- Null without money.
   currency currency_code,
   leads bigint not null default 0,
   conversions bigint not null default 0,
@@ -118,8 +120,8 @@ create table uncounted_figures (
   refunded_cents bigint not null default 0
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 
--- What the click was that made a customer count: under the names of groupings, written when their first lead or sale is counted, so that all that
--- follows counts for the same values, however long the click is kept.
+-- The values of the click of each counted customer, by grouping. Written with their first counted lead or sale, so that
+-- later ones count for the same values even after the click is deleted.
 create table customer_origins (
   program_id bigint not null,
   customer_id bigint not null,

@@ -1,4 +1,4 @@
--- Domains in place of CHECKs, for the reason that 0004_money.sql gives.
+-- Domains instead of CHECKs, for the reason in 0004_money.sql.
 create domain notification_kind as text check (value in (
   'commission_earned', 'commission_flagged', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'payout_reduced', 'payout_paid',
   'payout_refused', 'adjustment_added', 'adjustment_deducted', 'payout_due', 'application_received',
@@ -8,16 +8,16 @@ create domain notification_kind as text check (value in (
 create domain notification_audience as text check (value in ('partner', 'advertiser'));
 create domain cause_text as text check (length(value) between 1 and 200);
 
--- What is to be told, written in the transaction that made it true. The consumer copies a row to `notifications` and sets
--- delivered_at; the relay sends again whatever stays undelivered.
+-- Messages to send, written in the transaction of their event. The consumer copies a row to `notifications` and sets
+-- `delivered_at`. The relay sends undelivered rows again.
 create table outbox (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   kind notification_kind not null,
   audience notification_audience not null,
-  -- Null where no partner has to do with it.
+  -- Null if no partner is involved.
   partner_id bigint,
-  -- What happened, once per kind and audience: the refund, rejection or reinstatement, and the thing it changed.
+  -- The event, once per kind and audience: the refund, rejection or reinstatement, and the row that it changed.
   cause cause_text not null,
   payload jsonb not null,
   created_at timestamptz not null default now(),
@@ -32,7 +32,7 @@ create index outbox_undelivered_idx on outbox (created_at, program_id, id) where
 
 create table notifications (
   program_id bigint not null,
-  -- The outbox row's id: a message delivered twice finds its notification here.
+  -- The outbox row's id, so that a repeated message finds its notification.
   id bigint not null,
   kind text not null,
   audience notification_audience not null,
@@ -44,7 +44,7 @@ create table notifications (
 );
 create index notifications_partner_idx on notifications (partner_id, created_at desc) where audience = 'partner';
 create index notifications_program_idx on notifications (program_id, created_at desc) where audience = 'advertiser';
--- Counted by the overview.
+-- For the counts in the overview.
 create index notifications_ignored_idx on notifications (program_id, created_at, id) where audience = 'advertiser' and kind = 'payment_ignored';
 
 create table notification_reads (
@@ -56,11 +56,11 @@ create table notification_reads (
   foreign key (program_id, notification_id) references notifications (program_id, id)
 );
 
--- What people are mailed about, beside the notifications they find here: functions/notification-mails.sql says which kind is of which topic.
+-- The topics of mails. functions/1_base/notifications.sql assigns a topic to each notification kind.
 create type mail_topic as enum ('earned', 'reversed', 'paid', 'application', 'payout_due', 'review', 'trouble');
 create type mail_frequency as enum ('at_once', 'daily', 'never');
 
--- What a person chose; where there is no row, the topic's usual frequency.
+-- A person's choices. Topics without a row have their usual frequency.
 create table mail_choices (
   user_id text not null references users (id) on delete cascade,
   topic mail_topic not null,
@@ -68,14 +68,14 @@ create table mail_choices (
   primary key (user_id, topic)
 );
 
--- Addresses that notifications are not mailed to any more, because mail to them came back or was called spam. Their person can have them tried again.
+-- Addresses that get no more mail, because a mail bounced or was marked as spam. Their owner can enable them again.
 create table refused_addresses (
   email text primary key check (email = lower(email)),
   reason text not null check (reason in ('bounced', 'complained')),
   refused_at timestamptz not null default now()
 );
 
--- Notifications that are to be mailed. A row goes once its mail was sent, or when nobody took it for two days.
+-- Notifications to mail. A row is deleted after its mail was sent, or after two days.
 create table notification_mails (
   program_id bigint not null,
   notification_id bigint not null,
@@ -83,7 +83,7 @@ create table notification_mails (
   topic mail_topic not null,
   frequency mail_frequency not null check (frequency <> 'never'),
   due_at timestamptz not null,
-  -- Those of one mail share it; it is the key by which the mail API knows a mail that is sent again.
+  -- Shared by the notifications of one mail. The mail API recognizes a repeated mail by this key.
   mail_id uuid,
   attempts smallint not null default 0,
   primary key (program_id, notification_id, user_id),
@@ -93,7 +93,7 @@ create index notification_mails_due_idx on notification_mails (due_at);
 create index notification_mails_mail_idx on notification_mails (mail_id) where mail_id is not null;
 create index notification_mails_user_idx on notification_mails (user_id);
 
--- Mail of the local stack, which has no mail API; kept for a week. Elsewhere nothing that a mail holds is stored.
+-- Mail of the local stack, which has no mail API, kept for a week. Other deployments don't store mails.
 create table mails (
   id bigint generated always as identity primary key,
   recipient text not null,

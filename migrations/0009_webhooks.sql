@@ -1,24 +1,25 @@
--- Outgoing webhooks: what a program's own server is told, by Standard Webhooks. What is to be told is written in the transaction that made it
--- true, for programs with an endpoint that wants it; the queue only wakes the consumer, and the state of every delivery stands here.
+-- Outgoing webhooks in the Standard Webhooks format. A message is written in the transaction of its event, for programs
+-- with an endpoint that wants it. The queue only wakes the consumer, and these tables contain the state of every
+-- delivery.
 
 create domain webhook_type as text check (value in (
   'lead.created', 'sale.created', 'sale.refunded', 'commission.created', 'commission.approved', 'commission.reversed', 'commission.flagged', 'commission.released', 'partner.applied',
   'partner.joined', 'adjustment.created', 'payout.requested', 'payout.reduced', 'payout.paid'
 ));
 
--- Where a program is told. The secret follows from WEBHOOK_SECRET and `secret_number` (lib/notifications/webhook-secrets.ts).
+-- The secret is derived from WEBHOOK_SECRET and `secret_number` (lib/notifications/webhook-secrets.ts).
 create table webhook_endpoints (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
-  -- Null where `svc listen` fetches what is there for it.
+  -- Null if `svc listen` fetches the messages.
   url text check (length(url) <= 2000),
   description text not null default '' check (length(description) <= 200),
   types webhook_type[] not null check (cardinality(types) between 1 and 40),
   secret_number integer not null default 1,
-  -- Until then the secret before this one signs too.
+  -- Until then the previous secret also signs.
   previous_secret_until timestamptz,
   created_at timestamptz not null default now(),
-  -- The first try that failed since the last that did not, how many that were, and until when none is made.
+  -- The first failure since the last success, the number of failures since then, and the end of the pause.
   failing_since timestamptz,
   failures integer not null default 0,
   -- When the last failure was recorded.
@@ -26,19 +27,19 @@ create table webhook_endpoints (
   rests_until timestamptz,
   disabled_at timestamptz,
   disabled_because text check (disabled_because in ('owner', 'failures')),
-  -- Its deliveries stay for their term.
+  -- Deliveries of a deleted endpoint stay until the end of their term.
   deleted_at timestamptz,
   primary key (program_id, id),
   check (num_nulls(disabled_at, disabled_because) in (0, 2)),
   check ((failing_since is null) = (failures = 0))
 );
 
--- What is told, once for all endpoints. Of two about one sale, commission or payout, the one with the larger id came later: each is written
--- under the lock of what it is about.
+-- Messages, once for all endpoints. Of two messages about one sale, commission or payout, the one with the larger id is
+-- later, because each is written under that row's lock.
 create table webhook_messages (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
-  -- A webhook_type, or `webhook.test`.
+  -- A `webhook_type`, or `webhook.test`.
   type text not null,
   data jsonb not null,
   created_at timestamptz not null default now(),
@@ -51,13 +52,14 @@ create table webhook_deliveries (
   program_id bigint not null,
   endpoint_id bigint not null,
   message_id bigint not null,
-  -- What an endpoint without an address has stays to_fetch: whether `svc listen` took it is not known here.
+  -- A delivery to an endpoint without an address stays `to_fetch`, because the service doesn't know whether `svc
+  -- listen` received it.
   status text not null default 'pending' check (status in ('pending', 'delivered', 'failed', 'to_fetch')),
-  -- Since it was written or sent again.
+  -- Attempts since the message was written or sent again.
   attempt_count integer not null default 0,
-  -- Null where nobody attempts.
+  -- Null if no attempt is planned.
   next_attempt_at timestamptz,
-  -- A consumer is at it until then.
+  -- A consumer is sending it until then.
   claimed_until timestamptz,
   finished_at timestamptz,
   primary key (program_id, endpoint_id, message_id),
@@ -67,12 +69,12 @@ create table webhook_deliveries (
   check ((status in ('pending', 'to_fetch')) = (finished_at is null))
 );
 create index webhook_deliveries_message_idx on webhook_deliveries (program_id, message_id, endpoint_id);
--- What people look for first: what failed, and what is not there yet.
+-- People look for failed and waiting deliveries first.
 create index webhook_deliveries_open_idx on webhook_deliveries (program_id, status, message_id, endpoint_id) where status <> 'delivered';
 create index webhook_deliveries_due_idx on webhook_deliveries (program_id, endpoint_id, next_attempt_at) where next_attempt_at is not null;
 create index webhook_deliveries_next_idx on webhook_deliveries (next_attempt_at) where next_attempt_at is not null;
 
--- Each try, with what was answered: at most 4 KB of it. What was sent follows from the message.
+-- Delivery attempts, with up to 4 KB of the answer. The request follows from the message.
 create table webhook_attempts (
   program_id bigint not null,
   endpoint_id bigint not null,
@@ -80,7 +82,7 @@ create table webhook_attempts (
   id bigint generated always as identity,
   attempted_at timestamptz not null,
   duration_ms integer not null,
-  -- The status that was answered, or why there was no answer.
+  -- The HTTP status, or why there was none.
   status integer,
   error text check (length(error) <= 300),
   answer text check (length(answer) <= 4096),

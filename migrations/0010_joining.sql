@@ -1,7 +1,7 @@
--- How people become partners by themselves: the public page of a program, the terms that they accept there, and their applications.
+-- How people become partners on their own: a program's public page, its terms, and the applications.
 
--- The addresses that a program's page has or had, as /join/<slug>. A former one leads to the present one and stays the program's, so that a
--- link that was given away never leads to somebody else.
+-- The present and former addresses of a program's page, /join/<slug>. A former address redirects to the present one and
+-- stays the program's, so that an old link never leads to somebody else.
 create table join_slugs (
   slug text primary key check (length(slug) between 3 and 60 and slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
   program_id bigint not null references programs (id),
@@ -9,7 +9,7 @@ create table join_slugs (
   unique (program_id, slug)
 );
 
--- What partners agree to. A text never changes: another one is the next version.
+-- The text that partners accept. A text never changes: a new text is the next version.
 create table program_terms (
   program_id bigint not null references programs (id),
   version integer not null check (version > 0),
@@ -23,45 +23,45 @@ create table join_pages (
   slug text not null,
   is_open boolean not null default false,
   approves_at_once boolean not null default false,
-  -- Plain text, as all that people typed.
+  -- Plain text.
   intro text check (length(intro) between 1 and 5000),
-  -- The host stands in a header of the page (Content-Security-Policy), so it is held to what can be no more than a host.
+  -- The page's Content-Security-Policy header contains the host, so only characters of a host are allowed.
   logo_url text check (length(logo_url) <= 1000 and logo_url ~ '^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?/[!-~]*$'),
   -- A list of {label, type: short or long, required}.
   questions jsonb not null default '[]' check (jsonb_typeof(questions) = 'array' and jsonb_array_length(questions) <= 10),
-  -- Null: none.
+  -- Null: no terms.
   terms_version integer,
-  -- Counts changes of questions and terms, so that nobody answers or accepts what they did not see.
+  -- Counts changes of questions and terms, so that nobody answers questions or accepts terms that they haven't seen.
   version integer not null default 1,
   foreign key (program_id, slug) references join_slugs (program_id, slug),
   foreign key (program_id, terms_version) references program_terms (program_id, version)
 );
 
--- Somebody who wants to be a partner of a program. It counts once the address is known to be theirs: then it waits for the program's decision.
+-- A person's application to a program. It waits for the program's decision once the person has confirmed their address.
 create table applications (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   status text not null default 'unverified' constraint applications_status check (status in ('unverified', 'waiting', 'approved', 'rejected')),
-  -- By whom it was sent: a person on the page, or the program's own form by its key.
+  -- The sender: a person on the page, or the program's own form with its API key.
   source text not null check (source in ('page', 'api')),
-  -- The account that they were signed in with, whose address was verified.
+  -- The account that the applicant was signed in with, if its address was verified.
   user_id text references users (id) on delete set null,
   name name_text not null,
-  -- Null once the partner erased their account.
+  -- Null once the partner has erased their account.
   email text check (email = lower(email) and length(email) <= 320),
-  -- A list of {question, answer}: what was asked then, in its words.
+  -- A list of {question, answer} with the question's wording at that time.
   answers jsonb not null default '[]' check (jsonb_typeof(answers) = 'array'),
-  -- What they accepted when they applied; null where there were none.
+  -- The accepted terms, or null if there were none.
   terms_version integer,
-  -- SHA-256 of the token in the mailed link; null where none was mailed.
+  -- SHA-256 of the token in the mailed link. Null if no mail was sent.
   token_hash bytea constraint applications_token_hash_key unique,
   applied_at timestamptz not null default now(),
   verified_at timestamptz,
   decided_at timestamptz,
-  -- Who decided: a member, a key, or nobody where the program approves at once.
+  -- The member or key that decided. Both are null if the program approves at once.
   decided_by text references users (id) on delete set null,
   decided_by_key bigint references api_keys (id) on delete set null,
-  -- What the program keeps to itself of its decision.
+  -- The program's private note on the decision.
   note text check (length(note) between 1 and 1000),
   partner_id bigint,
   primary key (program_id, id),
@@ -72,7 +72,7 @@ create table applications (
   constraint applications_partner check ((status = 'approved') = (partner_id is not null)),
   check (email is not null or status = 'approved')
 );
--- One of a person waits at a time.
+-- A person can have one waiting application per program.
 create unique index applications_waiting_key on applications (program_id, email) where status = 'waiting';
 create index applications_status_idx on applications (program_id, status, id);
 create index applications_email_idx on applications (email, program_id);
@@ -85,7 +85,8 @@ create index applications_key_idx on applications (decided_by_key) where decided
 
 alter table partner_invitations add foreign key (program_id, application_id) references applications (program_id, id);
 
--- How many mails applications caused on a day (UTC), by what is counted: a program, an address, or both. count_application_mail bounds them.
+-- The number of mails that applications caused on a UTC day, by program, by address, and by both.
+-- `count_application_mail` limits them.
 create table application_mails (
   counted text not null check (length(counted) <= 400),
   day date not null,

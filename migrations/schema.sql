@@ -1633,7 +1633,7 @@ declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  -- Almost always the row is there; an update is cheaper than an insert that finds out.
+  -- The row almost always exists, so try the cheaper update first.
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
   if found then
@@ -2686,10 +2686,11 @@ begin
     and (new.name, new.email, new.payout_email, new.external_id, new.metadata)
       is distinct from (old.name, old.email, old.payout_email, old.external_id, old.metadata)
   then
-    -- What a partner changes of themselves is theirs, and not told here.
+    -- Partners change their own details without an entry.
     perform write_program_audit(new.program_id, 'partner.changed', new.id::text, null);
   end if;
-  -- Without its text, which goes with the partner while the log stays. That they were erased is told by itself.
+  -- The entry has no note text, because the note is erased with the partner and the log isn't. The erasure has its own
+  -- entry.
   if tg_op = 'UPDATE' and new.note is distinct from old.note and (old.user_id is null or new.user_id is not null) then
     perform write_program_audit(new.program_id, 'partner.note_changed', new.id::text, null);
   end if;
@@ -3120,7 +3121,7 @@ CREATE OR REPLACE FUNCTION public.claim_webhooks(program_ids bigint[], at_most i
 AS $function$
 #variable_conflict use_column
 begin
-  -- So that two consumers do not count what is under way at the same moment.
+  -- Two consumers must not count the open requests at the same moment.
   perform from webhook_endpoints e
   where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
   order by e.program_id, e.id for no key update;
@@ -3185,7 +3186,8 @@ begin
       'sales', (select count(*) from sales s where s.program_id = of_program_id and s.is_test)));
   end if;
 
-  -- As whoever tells of a payment does: first the payment, then its sale, so that none of them finds a sale and then misses it.
+  -- Locks the payment first and then its sale, as reports about payments do. Otherwise a report could find a sale and
+  -- then miss it.
   payment_ids := array(select s.transaction_id from sales s where s.program_id = of_program_id and s.is_test order by s.id limit batch_rows);
   perform lock_payments(of_account_id, array(select id from unnest(payment_ids) id where id ~ '^(in|pi|ch|py|cs)_'));
   sale_ids := array(
@@ -4305,7 +4307,7 @@ begin
     ), program.expired);
     select array_agg(distinct e.customer_id), count(*) into ids, clicks_read from affiliate_click_events e
     where e.program_id = program.id and not e.is_test and e.click_timestamp > program.from_time and e.click_timestamp <= to_time;
-    -- Who clicks, signs up or buys at this moment is waited for and then stays.
+    -- Waits for concurrent clicks, leads and sales of these customers, which then stay.
     perform from customers c where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time order by c.id for update;
     delete from customers c
     where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time and c.customer_status = 'click'
@@ -4462,6 +4464,21 @@ CREATE OR REPLACE FUNCTION public.details_of(commission commissions, of_transact
 RETURN jsonb_build_object('commission_id', (commission).id, 'transaction_id', of_transaction_id, 'currency', (commission).currency, 'reason', (commission).reason)
 ;
 
+CREATE OR REPLACE FUNCTION public.disable_webhooks(endpoint webhook_endpoints)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update webhook_endpoints e set disabled_at = now(), disabled_because = 'failures'
+  where e.program_id = endpoint.program_id and e.id = endpoint.id;
+  update webhook_deliveries d set status = 'failed', next_attempt_at = null, claimed_until = null, finished_at = now()
+  where d.program_id = endpoint.program_id and d.endpoint_id = endpoint.id and d.status = 'pending';
+  perform write_outbox(endpoint.program_id, 'webhook_disabled', 'advertiser', null,
+    format('webhook:%s:%s', endpoint.id, extract(epoch from endpoint.failing_since)),
+    jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.drop_click_month(months_kept integer)
  RETURNS text
  LANGUAGE plpgsql
@@ -4562,7 +4579,7 @@ begin
   delete from partner_invitations i
   where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = address;
-  -- That they accepted the terms of a program stays, without them. An address counts as theirs once it is verified.
+  -- The acceptance of a program's terms stays without the person. An address belongs to the person once it is verified.
   delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
   update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
   where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
@@ -4572,7 +4589,7 @@ begin
   where i.invited_by = of_user_id and i.accepted_at is null and i.revoked_at is null;
   update payouts w set payout_address = null
   where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and w.payout_address is not null;
-  -- What the program's key was answered of them.
+  -- Answers to API calls about them.
   delete from idempotency_keys k
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
   update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
@@ -4623,7 +4640,8 @@ begin
   from customers c
   where c.program_id = of_program_id
     and (c.customer_key = of_customer_key or c.click_id = of_click_id or c.click_id = new_click_id);
-  -- A click moves last_click_at to its own time, so these bound the partitions and the part of the key that is read.
+  -- A click moves `last_click_at` to its own time, so these bounds limit the partitions and the part of the key that
+  -- are read.
   perform erase_clicks(of_program_id, customer_ids, null, min(c.created_at) - interval '1 day',
     coalesce(max(c.last_click_at), min(c.created_at)) + interval '1 day', new_click_id)
   from customers c where c.program_id = of_program_id and c.id = any (customer_ids)
@@ -4638,7 +4656,7 @@ begin
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);
   end if;
-  -- What was named and is no partner's code is words of theirs.
+  -- A code that isn't a partner's code is the buyer's own words.
   update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null,
     coupon = case when s.code_id is not null then s.coupon end
   where s.program_id = of_program_id and s.id = any (sale_ids);
@@ -4660,11 +4678,11 @@ begin
   where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
   update outbox o set payload = without_words(o.payload)
   where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
-  -- What was found of them, and what somebody wrote who decided on it.
+  -- Evidence about the customer, and the reviewer's note.
   update commission_reviews v set note = null, flags = (select jsonb_agg(f - 'evidence') from jsonb_array_elements(v.flags) f)
   from commissions c
   where c.program_id = of_program_id and c.customer_id = any (customer_ids) and v.program_id = c.program_id and v.commission_id = c.id;
-  -- And what somebody wrote who adjusted a balance for one of the sales.
+  -- Notes on adjustments for one of the sales.
   adjustment_ids := array(select a.id from adjustments a where a.program_id = of_program_id and a.sale_id = any (sale_ids));
   update adjustments a set note = null where a.program_id = of_program_id and a.id = any (adjustment_ids) and a.note is not null;
   update outbox o set payload = o.payload - 'reason'
@@ -4674,7 +4692,7 @@ begin
   where o.program_id = of_program_id and ((o.payload->>'commission_id')::bigint = any (commission_ids)
       or (o.payload->>'adjustment_id')::bigint = any (adjustment_ids))
     and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
-  -- What the program's own servers were told, and what they answered, which may repeat anything.
+  -- Webhook messages, and the answers of the program's servers, which may repeat anything.
   message_ids := array(
     select m.id from webhook_messages m
     where m.program_id = of_program_id
@@ -4724,7 +4742,7 @@ begin
   erased := coalesce(erased, 0) + reported_before;
   is_new := erased > 0;
   if not is_new then
-    -- What a try before changed, whose answer was lost.
+    -- Rows of an earlier attempt whose answer was lost.
     erased := (
       select count(*) from processor_events e where e.program_id = of_program_id and e.fact->>'erased_as' = new_click_id
     ) + (
@@ -6146,7 +6164,7 @@ declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
   name constant grouping_name := case when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' else 'country' end;
   wanted constant text := coalesce(of_link_id::text, of_partner_id::text, left(of_country, 200));
-  -- Quarters of clicks that no total has yet, by the day; a minute's worth.
+  -- The quarters of the clicks of about the last minute, which no total has yet.
   uncounted constant timestamptz[] := array(
     select distinct date_bin('15 minutes', u.clicked_at, 'epoch') from uncounted_clicks u
     where u.program_id = of_program_id and (links is null or u.link_id = any (links))
@@ -6169,7 +6187,7 @@ begin
   last_day := least(last_day, utc_day(until), case when not rises then utc_day(edge) end);
   of_day := case when rises then first_day else last_day end;
   while rows_left > 0 loop
-    -- The next day that has any. Years without a click are one step of the index, not a step for each day.
+    -- Jumps to the next day with clicks, so that a gap of years costs one index step.
     of_day := case when rises then least(
       (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
         and t.currency = '' and t.value = wanted and t.day >= of_day),
@@ -6223,7 +6241,7 @@ CREATE OR REPLACE FUNCTION public.list_clicks_of_customers(of_program_id bigint,
 AS $function$
 declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
-  -- Only the months between are looked at. As for an erasure, so much earlier as the clocks of browsers may be wrong.
+  -- Only the months in between are read. The first one allows for wrong browser clocks, as an erasure does.
   first timestamptz;
   last timestamptz;
 begin
@@ -7366,7 +7384,7 @@ declare
     having sum(m.revenue_cents) > 0
   ), 'clicks');
   metrics constant grouped_metric[] := case chosen when 'conversion' then '{conversions,clicks}' else array[chosen::grouped_metric] end;
-  -- Two filters make the chart of rows too, and both read the same ones.
+  -- With two filters the chart reads rows too: the same ones.
   is_crossed constant boolean := (select count(*) > 1 from jsonb_object_keys(filters));
   part record;
 begin
@@ -7415,7 +7433,7 @@ declare
   names constant grouping_name[] := case by_name when 'all' then '{all}' else array[by_name, 'all'] end;
   grouped constant text[] := case when by_name = 'all' then '{}' else coalesce(
     first_values(of_program_id, by_name, metrics, sort_metrics, is_ascending, max_groups, money, from_time, until), '{}') end;
-  -- All of them if the rest is among them.
+  -- The rest of the whole needs all values.
   wanted constant text[] := case when array_position(grouped, null) is null then array_append(grouped, '') end;
   interval_starts timestamptz[];
   interval_locals timestamp[];
@@ -7483,7 +7501,7 @@ begin
     select l.*, row_number() over (partition by l.name order by l.commission_cents desc, l.clicks desc, l.value) as place,
       count(*) over (partition by l.name) as "values"
     from listed l
-    -- A parameter that no click has is left out.
+    -- Skips parameters that no click has.
     where exists (select from listed named where named.name = l.name and named.value is not null)
   )
   select 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint,
@@ -7510,7 +7528,7 @@ declare
   previous_hour timestamptz;
   current_hour timestamptz;
   end_hour timestamptz;
-  -- The first whole days of both ranges, and the days before which these end.
+  -- The first whole days of both ranges, and the days after their last whole days.
   previous_day date;
   previous_end date;
   current_day date;
@@ -7531,8 +7549,9 @@ begin
   current_end := utc_day(end_hour);
 
   return query
-  -- Rows between a bound and its hour, counted once for both ranges. Those after the bound belong to the range that begins there, whose totals
-  -- begin later, and not to the one that ends there, whose totals end later. With those before the bound it is the other way round.
+  -- Counts the rows between a bound and its hour once for both ranges. Rows after the bound belong to the range that
+  -- begins there, whose totals begin later. The range that ends there has them in its totals, so they are subtracted.
+  -- Rows before the bound are the opposite case.
   with counted as materialized (
     select least(bound.time, bound.hour) as from_time, side.sign * bound.current as current, side.sign * bound.previous as previous, part.*
     from (values (previous_from, previous_hour, 0, 1), (current_from, current_hour, 1, -1), (until, end_hour, -1, 0))
@@ -7563,7 +7582,7 @@ begin
     from daily_money t where t.program_id = of_program_id and t.day >= previous_day and t.day < previous_end
     group by t.currency
     union all
-    -- Of the days in which a range begins or ends, the hours that belong to it.
+    -- The hours of the range on the days that a bound cuts.
     select case when cut.from_hour >= current_hour then utc_day(cut.from_hour) end, hour.currency, hour.clicks, hour.leads,
       hour.conversions, 0, hour.sales, hour.revenue_cents, hour.commission_cents, hour.refunded_cents
     from (values
@@ -7832,7 +7851,8 @@ begin
       update webhook_endpoints e set failing_since = null, failures = 0, rests_until = null
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id and e.failing_since is not null;
     else
-      -- Tries that were under way as the last one failed are one failure with it: a server that starts again refuses several at once.
+      -- Attempts that were open when the last one failed count as one failure with it: a restarting server refuses
+      -- several at once.
       update webhook_endpoints e set failing_since = coalesce(e.failing_since, attempt.attempted_at), failures = f.failures, failed_at = now(),
         rests_until = now() + webhook_rest(f.failures)
       from (
@@ -7842,7 +7862,7 @@ begin
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id
       returning e.* into endpoint;
       if endpoint.failing_since <= now() - interval '5 days' and endpoint.disabled_at is null then
-        perform turn_off_webhooks(endpoint);
+        perform disable_webhooks(endpoint);
       end if;
     end if;
   end loop;
@@ -9344,21 +9364,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.turn_off_webhooks(endpoint webhook_endpoints)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  update webhook_endpoints e set disabled_at = now(), disabled_because = 'failures'
-  where e.program_id = endpoint.program_id and e.id = endpoint.id;
-  update webhook_deliveries d set status = 'failed', next_attempt_at = null, claimed_until = null, finished_at = now()
-  where d.program_id = endpoint.program_id and d.endpoint_id = endpoint.id and d.status = 'pending';
-  perform write_outbox(endpoint.program_id, 'webhook_disabled', 'advertiser', null,
-    format('webhook:%s:%s', endpoint.id, extract(epoch from endpoint.failing_since)),
-    jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.uncounted_amounts(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
  RETURNS TABLE(at timestamp with time zone, grouping_name grouping_name, value text, metric grouped_metric, currency text, amount bigint)
  LANGUAGE sql
@@ -9867,7 +9872,7 @@ begin
   if found then
     perform set_config('svc.webhooks', 'on', true);
   else
-    -- The last one that wanted it was turned off meanwhile.
+    -- The last endpoint that wanted it was disabled in the meantime.
     delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
   end if;
 end $function$

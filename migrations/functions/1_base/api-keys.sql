@@ -1,5 +1,6 @@
--- Why a call with this key is refused: `retired`, `expired`, or `scope` where it may not do what `scope` names (null: any key may); empty where it
--- is not. A key that is used is noted as used once an hour, by whichever call comes first; the others wait for nothing.
+-- Returns why this key's call is refused: `retired`, `expired`, or `scope` if the key lacks `scope` (null: any key will
+-- do). Returns an empty text for a valid key. Records the key's use at most once an hour, without waiting for other
+-- calls.
 create or replace function use_key(key api_keys, scope text) returns text language plpgsql as $$
 begin
   if key.revoked_at is not null then
@@ -18,14 +19,14 @@ begin
   return '';
 end $$;
 
--- The same of the API key of this hash, with its id, program and the program's domain; null for an unknown one. For calls that ask for the rest in another request, and for
--- those that are refused before they ask for more.
+-- Finds the API key with this hash and returns its id, its program and the program's domain, all null for an unknown
+-- key. For calls that read the rest in another request.
 create or replace function check_api_key(hash bytea, scope text, out key_refusal text, out key_id bigint, out program_id bigint, out domain text)
 language sql as $$
   select use_key(k, scope), k.id, p.id, p.domain from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
 $$;
 
--- The same for a tracking call that is refused before it asks for more, for what is said here.
+-- Checks the key of a tracking call that the Worker refused, and records the refusal if the key is valid.
 create or replace function check_key_of_refused(hash bytea, refused_call text, code text, detail text, out key_refusal text)
 language plpgsql as $$
 declare
@@ -40,8 +41,8 @@ begin
   end if;
 end $$;
 
--- Keeps that a call of a program was refused, for who integrates it. At most every five seconds for each code, so that refusals which come by the
--- thousand wait for nothing and write little: two at the same moment are kept as one. A program that is not there has none.
+-- Records that a call of a program was refused, so that integrators can see it. Writes at most once in five seconds per
+-- code, and never waits, so that thousands of refusals cost little. Does nothing for an unknown program.
 create or replace function note_refusal(of_program_id bigint, refused_call text, of_code text, of_detail text) returns void language plpgsql as $$
 begin
   if exists (

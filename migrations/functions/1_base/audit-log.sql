@@ -1,10 +1,10 @@
--- The audit log: its entries are written where the act itself is, in one transaction with it. Who acts is what the caller said by `actingAs` of
--- lib/database.ts, or by `actingByKey`.
+-- The audit log. Triggers and functions write each entry in the transaction of the act itself. `actingAs`
+-- (lib/database.ts) or `actingByKey` names the actor.
 
 create or replace function acting_user() returns text language sql stable as $$ select nullif(current_setting('svc.actor', true), '') $$;
 
--- Begins a transaction of somebody's act: names who acts, and takes the form that they sent, so that what it does and that it was sent are true together. A form
--- that another request took before is refused; one that took it at this moment is waited for.
+-- Begins a transaction of a user: names the actor and uses up the form's token, so that the act and the used token
+-- commit together. Refuses a form that another request has sent. Waits for a request that is sending it at this moment.
 create or replace function act_as(of_user_id text, form uuid, request uuid) returns void language plpgsql as $$
 begin
   perform set_config('svc.actor', coalesce(of_user_id, ''), true);
@@ -21,8 +21,9 @@ end $$;
 
 create or replace function acting_key() returns bigint language sql stable as $$ select nullif(current_setting('svc.api_key', true), '')::bigint $$;
 
--- Begins a transaction of what an API key does: names the key, and takes the token of a request that makes something, so that one that is sent twice makes it
--- once. One that is taken is refused, with what was made then as the detail; one that another request takes at this moment is waited for.
+-- Begins a transaction of an API key: names the key and takes the idempotency token of the request, so that a repeated
+-- request creates nothing twice. Refuses a taken token, with the first answer as the detail. Waits for a request that
+-- is taking it at this moment.
 create or replace function act_by_key(of_key_id bigint, of_program_id bigint, of_token text, of_request_hash bytea) returns void
 language plpgsql as $$
 declare
@@ -43,7 +44,7 @@ begin
     constraint = case when taken.request_hash = of_request_hash then 'idempotency_keys_pkey' else 'idempotency_mismatch' end;
 end $$;
 
--- Keeps what a request made for those who send it again, and answers it.
+-- Stores a request's answer for its repeats, and returns it.
 create or replace function keep_answer(made jsonb) returns jsonb language plpgsql as $$
 begin
   update idempotency_keys k set answer = made
@@ -51,7 +52,8 @@ begin
   return made;
 end $$;
 
--- How long an entry is kept; lib/access/audit-log.ts deletes what is older, and the log gives up nothing else.
+-- The start of the audit log's term. lib/access/audit-log.ts deletes older entries, and the trigger below refuses every
+-- other deletion.
 create or replace function audit_log_begins() returns timestamptz language sql stable as $$ select now() - interval '24 months' $$;
 
 create or replace function refuse_audit_change() returns trigger language plpgsql as $$
@@ -68,7 +70,7 @@ create or replace trigger audit_log_append_only before update or delete on audit
 create or replace trigger audit_log_no_truncate before truncate on audit_log
   for each statement execute function refuse_audit_change();
 
--- Adds an entry. A restored backup brings its own, so nothing is added while one is loaded.
+-- Adds an entry. Does nothing while a backup is restored, because the backup brings its own entries.
 create or replace function write_audit(
   of_workspace_id text, of_program_id bigint, of_action text, of_subject text, of_subject_user_id text, of_details jsonb
 ) returns void language plpgsql as $$
@@ -81,14 +83,15 @@ begin
     coalesce(of_details, '{}'));
 end $$;
 
--- The same for an act on a program.
+-- Adds an entry about a program.
 create or replace function write_program_audit(of_program_id bigint, of_action text, of_subject text, of_details jsonb) returns void
 language plpgsql as $$
 begin
   perform write_audit(p.workspace_id, p.id, of_action, of_subject, null, of_details) from programs p where p.id = of_program_id;
 end $$;
 
--- A sign-in, by whatever way, is told to each workspace that the person is an active member of. One that still needs a code is none.
+-- Records a sign-in in each workspace that the person is an active member of. A session that still needs a two-factor
+-- code isn't a sign-in.
 create or replace function audit_session() returns trigger language plpgsql as $$
 begin
   if new.by_first_factor and exists (select from users u where u.id = new.user_id and u.two_factor_enabled) then
@@ -101,7 +104,8 @@ begin
 end $$;
 create or replace trigger sessions_audit after insert on sessions for each row execute function audit_session();
 
--- How a person signs in is their own to change, and told to the same workspaces. The sign-in library changes it, so whose it is says who acts.
+-- Records a change of a person's sign-in methods in the same workspaces. The sign-in library makes the change, so the
+-- row's owner is the actor.
 create or replace function audit_sign_in_change() returns trigger language plpgsql as $$
 declare
   of_user_id text := case tg_table_name when 'users' then to_jsonb(new) ->> 'id' else to_jsonb(new) ->> 'user_id' end;
@@ -190,7 +194,7 @@ create or replace trigger api_keys_created_audit after insert on api_keys for ea
 create or replace trigger api_keys_revoked_audit after update of revoked_at on api_keys
   for each row when (old.revoked_at is null and new.revoked_at is not null) execute function audit_api_key();
 
--- The columns of a program are its rules and hold no secret: what they were and what they are stands in the details.
+-- A program's columns are its settings and hold no secrets, so the details contain the old and the new values.
 create or replace function audit_program() returns trigger language plpgsql as $$
 declare
   changed jsonb;
@@ -242,10 +246,11 @@ begin
     and (new.name, new.email, new.payout_email, new.external_id, new.metadata)
       is distinct from (old.name, old.email, old.payout_email, old.external_id, old.metadata)
   then
-    -- What a partner changes of themselves is theirs, and not told here.
+    -- Partners change their own details without an entry.
     perform write_program_audit(new.program_id, 'partner.changed', new.id::text, null);
   end if;
-  -- Without its text, which goes with the partner while the log stays. That they were erased is told by itself.
+  -- The entry has no note text, because the note is erased with the partner and the log isn't. The erasure has its own
+  -- entry.
   if tg_op = 'UPDATE' and new.note is distinct from old.note and (old.user_id is null or new.user_id is not null) then
     perform write_program_audit(new.program_id, 'partner.note_changed', new.id::text, null);
   end if;
@@ -259,7 +264,8 @@ begin
 end $$;
 create or replace trigger partners_audit after insert or update on partners for each row execute function audit_partner();
 
--- What an API key does with links. A partner's first link is added with them, and nobody of the workspace has another way to do this.
+-- Records the links that an API key adds or changes. Nobody in the workspace can do this any other way, and a partner's
+-- first link belongs to the partner's entry.
 create or replace function audit_link() returns trigger language plpgsql as $$
 begin
   if tg_op = 'UPDATE' then
@@ -296,7 +302,7 @@ create or replace trigger payout_runs_created_audit after insert on payout_runs 
 create or replace trigger payout_runs_paid_audit after update of paid_at on payout_runs
   for each row when (old.paid_at is null and new.paid_at is not null) execute function audit_payout_run();
 
--- Payouts of a run are paid with it, and what a reversal or the partner cancels nobody of the workspace did.
+-- The run's entry covers its payouts. Payouts that a reversal or the partner cancels aren't acts of the workspace.
 create or replace function audit_payout() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, 'payout.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(
@@ -340,7 +346,7 @@ begin
 end $$;
 create or replace trigger partner_groups_audit after insert or update on partner_groups for each row execute function audit_partner_group();
 
--- A rule that begins or ends, with its terms; the subject is whom it is for.
+-- Records the start or end of a commission rule with its terms. The subject is the partner or group that it applies to.
 create or replace function audit_commission_rule() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'commission_rule.begun' else 'commission_rule.ended' end,

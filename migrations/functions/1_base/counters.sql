@@ -4,28 +4,27 @@ create or replace function utc_day(at timestamptz) returns date language sql imm
 create or replace function month_of(at timestamptz) returns date language sql immutable
 as $$ select date_trunc('month', at at time zone 'UTC')::date $$;
 
--- The number of the UTC hour, 1 to 24: its place in the figures by hour.
+-- The number of the UTC hour, 1 to 24. It is the index into the hourly figures.
 create or replace function hour_of_day(at timestamptz) returns integer language sql immutable
 as $$ select extract(hour from at at time zone 'UTC')::integer + 1 $$;
 
--- The slot a backend counts in what happened at `at`. Connections are opened one after the other, so neighbours get different slots. The
--- first of an hour's 64 slots is for the clicks, the others for the backends that count leads and conversions: countClicks holds many
--- rows at once, and could else wait in a circle with a call that holds two.
+-- The slot in which this backend counts an event of the moment `at`. Backends that connect one after the other get
+-- different slots. The first of an hour's 64 slots counts clicks, because `count_clicks` locks many rows at once and
+-- could deadlock with a call that holds two. The other slots count leads and conversions.
 create or replace function counter_slot(at timestamptz) returns smallint language sql stable
 as $$ select (64 * hour_of_day(at) + 1 + pg_backend_pid() % 63)::smallint $$;
 
 create or replace function add_hours(a bigint[], b bigint[]) returns bigint[] language sql immutable
 as $$ select array(select coalesce(x, 0) + coalesce(y, 0) from unnest(a, b) as hour (x, y)) $$;
 
--- Moves the totals of the hour of `at` and of its day alone. These functions return true so that a call can be assigned: Postgres starts a
--- statement of its own for a PERFORM.
+-- Adds leads and conversions to the totals of the hour and day of `at`.
 create or replace function add_customers(of_program_id bigint, at timestamptz, more_leads bigint, more_conversions bigint) returns boolean
 language plpgsql as $$
 declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  -- Almost always the row is there; an update is cheaper than an insert that finds out.
+  -- The row almost always exists, so try the cheaper update first.
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
   if found then
@@ -39,7 +38,8 @@ begin
   return true;
 end $$;
 
--- The same, and a row for the totals by what the customer's click was. A conversion is theirs whose code decided over it.
+-- Adds leads and conversions to these totals, and a row for the totals by the values of the customer's click. A
+-- conversion belongs to the partner whose code decided.
 create or replace function count_customers(
   of_program_id bigint, of_customer_id bigint, at timestamptz, more_leads bigint, more_conversions bigint
 ) returns boolean language plpgsql as $$
@@ -53,8 +53,8 @@ begin
   return add_customers(of_program_id, at, more_leads, more_conversions);
 end $$;
 
--- The same of money. Its row takes along the conversion or the lead of that moment, whose hour the caller adds. Who has locked the customer can give their
--- latest click, which else is looked up.
+-- Adds money to the totals of its hour and day, and a row for the totals by the values of the click. The row also
+-- contains the conversion or lead of that moment, which the caller adds to the hour.
 create or replace function count_money(
   of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamptz, of_currency text, more_sales bigint,
   more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint default 0, more_conversions bigint default 0,
@@ -92,7 +92,8 @@ begin
   return true;
 end $$;
 
--- Counts a test event that came without the program's key, and says whether it may be kept: a thousand a day may.
+-- Counts a test event that came without the program's key. Returns whether it may be stored: a program may store a
+-- thousand a day.
 create or replace function count_public_test_event(of_program_id bigint) returns boolean language plpgsql as $$
 begin
   insert into public_test_events as counted (program_id, day, events) values (of_program_id, utc_day(now()), 1)

@@ -1,4 +1,4 @@
--- What a kind of notification is about, for people who choose what they are mailed.
+-- The topic of a notification kind. People choose how often they get mail for each topic.
 create or replace function mail_topic_of(kind text) returns mail_topic language sql immutable
 return (case kind
   when 'commission_earned' then 'earned'
@@ -17,7 +17,7 @@ return (case kind
   else 'review'
 end)::mail_topic;
 
--- How soon somebody is mailed about a topic: as they chose, or as is usual.
+-- How soon a person gets mail about a topic: their own choice, or else the topic's usual frequency.
 create or replace function mail_frequency_of(of_user_id text, of_topic mail_topic) returns mail_frequency language sql stable
 return coalesce(
   (select c.frequency from mail_choices c where c.user_id = of_user_id and c.topic = of_topic),
@@ -28,7 +28,8 @@ create or replace function mail_choices_of(of_user_id text) returns table (topic
   select t::text, mail_frequency_of(of_user_id, t)::text from unnest(enum_range(null::mail_topic)) t
 $$;
 
--- Keeps what a person chose. Of somebody who is gone nothing is kept, and what waits of a topic that they want no more is not mailed.
+-- Stores a person's choices. Does nothing for a deleted user. Drops waiting mails of the topics that they no longer
+-- want.
 create or replace function save_mail_choices(of_user_id text, topics text[], frequencies text[]) returns void language sql as $$
   insert into mail_choices (user_id, topic, frequency)
   select u.id, g.topic::mail_topic, g.frequency::mail_frequency from users u, unnest(topics, frequencies) g (topic, frequency) where u.id = of_user_id
@@ -37,8 +38,9 @@ create or replace function save_mail_choices(of_user_id text, topics text[], fre
   where m.user_id = of_user_id and m.topic in (select c.topic from mail_choices c where c.user_id = of_user_id and c.frequency = 'never')
 $$;
 
--- Who is told of a notification by mail: the partner's person, or the members whose role lets them read notifications. Nobody is mailed at an
--- address that they did not confirm, or that refused mail; nor a member whose workspace demands codes that they lack.
+-- The people who get a notification by mail: the partner's user, or the members whose role may read notifications.
+-- Skips unconfirmed addresses, addresses that refused mail, and members who lack the two-factor codes that their
+-- workspace requires.
 create or replace function mail_recipients(
   of_program_id bigint, of_audience text, of_partner_id bigint, reading_roles text[]
 ) returns table (user_id text, email text, user_name text) language sql stable as $$
@@ -60,8 +62,9 @@ create or replace function mail_recipients(
     and not exists (select from refused_addresses a where a.email = u.email)
 $$;
 
--- Writes the notifications of outbox rows and whom they are to be mailed to, now or with what else a day brings, at 7:00 (UTC). The key of a notification is
--- the row's, so that each is written once, however often and by however many this is asked. Returns the rows that exist.
+-- Writes the notifications of outbox rows and schedules their mails: at once, or in the daily mail at 7:00 (UTC). A
+-- notification has the outbox row's key, so repeated and concurrent calls write it once. Returns the keys of the
+-- existing rows.
 create or replace function write_notifications(program_ids bigint[], outbox_ids bigint[], reading_roles text[])
 returns table (program_id bigint, outbox_id bigint) language sql as $$
   with row as (
@@ -88,7 +91,7 @@ returns table (program_id bigint, outbox_id bigint) language sql as $$
   select r.program_id, r.id from row r
 $$;
 
--- Whether somebody decided already on what a notification asks them to.
+-- Returns whether somebody has already taken the decision that a notification asks for.
 create or replace function is_decided(n notifications) returns boolean language sql stable
 return case n.kind
   when 'application_received' then exists (
@@ -100,9 +103,10 @@ return case n.kind
   else false
 end;
 
--- Takes up to `max_mails` mails that are due, each for the first time or again after a try that failed: what waits for one person is one mail, of a
--- topic where it is told at once. What a person may not read any more is not sent, nor what was decided meanwhile. A mail that is taken is due again a while later, longer each
--- time; after ten attempts it is given up. One call at a time, so that no two share out what belongs in one mail.
+-- Claims up to `max_mails` due mails, including those of failed attempts. All notifications that wait for one person go
+-- into one mail, except that immediate topics have a mail of their own. Skips notifications that the person may no
+-- longer read or that are already decided. Each attempt is due later than the one before, and the tenth is the last.
+-- Calls run one at a time, so that two never split one mail.
 create or replace function claim_mails(max_mails integer, reading_roles text[]) returns table (
   mail_id uuid, user_id text, email text, user_name text, frequency text, topics text[], notifications jsonb
 ) language plpgsql as $$
@@ -140,8 +144,9 @@ begin
     group by m.mail_id, u.id, u.email, u.name, m.frequency;
 end $$;
 
--- Tells what nobody is told of one by one: what a partner with an account earned on the day (UTC) before this moment, unless they are told of each commission or
--- wish not to be. What is held is earned on the day on which a person releases it, unless its own day was told before it was held. And, once a week, that payouts are due. Each is told once, however often this runs. Returns the rows.
+-- Writes the daily and weekly notifications: the earnings of the last UTC day for partners who don't get a mail for
+-- each commission, and once a week the due payouts. A released commission counts on the day of its release, unless its
+-- own day was reported before the hold. Repeated calls write each notification once. Returns the outbox rows.
 create or replace function write_daily_notifications(moment timestamptz) returns table (program_id bigint, outbox_id bigint) language sql as $$
   with yesterday as (
     select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '1 day' as began, date_trunc('day', moment, 'UTC') as ended
@@ -177,7 +182,7 @@ create or replace function write_daily_notifications(moment timestamptz) returns
   returning program_id, id
 $$;
 
--- Tells a partner of a commission at once, where they chose so, which is not what is usual. Returns true so that a call can be assigned.
+-- Notifies a partner of a commission at once if they chose so.
 create or replace function notify_earned(of_program_id bigint, of_user_id text, of_commission_id bigint) returns boolean
 language plpgsql as $$
 begin

@@ -1,5 +1,5 @@
--- Makes the partitions of this month, of the months ahead and of those that the default partition has rows of, which move there, and
--- returns their names.
+-- Creates the partitions of this month, of the following months, and of the months with rows in the default partition.
+-- Moves those rows and returns the partitions' names.
 create or replace function make_event_partitions(months_ahead integer) returns setof text language plpgsql as $$
 declare
   parent text;
@@ -29,5 +29,5 @@ begin
   end loop;
 end $$;
 
--- So that the first events have their months; from then on a scheduled function makes them.
+-- Creates the first months. Later a scheduled function creates them.
 select make_event_partitions(3);

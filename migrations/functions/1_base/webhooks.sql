@@ -1,7 +1,7 @@
--- Outgoing webhooks: what is written for a program's endpoints, and how deliveries are claimed, recorded and sent again. Callers look at
--- programs.webhook_types first, so that a program without endpoints pays for one comparison.
+-- Outgoing webhooks: writes messages for a program's endpoints, claims their deliveries, and records attempts. Callers
+-- check `programs.webhook_types` first, so that a program without endpoints costs one comparison.
 
--- Keeps on the program what its endpoints want, all together.
+-- Stores the types that a program's endpoints want, in one list on the program.
 create or replace function note_webhook_types() returns trigger language plpgsql as $$
 begin
   update programs p set webhook_types = wanted.types
@@ -16,12 +16,13 @@ end $$;
 create or replace trigger webhook_endpoints_types after insert or update of types, disabled_at, deleted_at on webhook_endpoints
   for each row execute function note_webhook_types();
 
--- How a delivery to an endpoint begins: it is due at once, or waits for `svc listen` where the endpoint has no address.
+-- The first state of a delivery: due at once, or waiting for `svc listen` if the endpoint has no address.
 create or replace function first_delivery(of_url text) returns table (status text, next_attempt_at timestamptz) language sql stable rows 1 as $$
   select case when of_url is null then 'to_fetch' else 'pending' end, case when of_url is not null then now() end
 $$;
 
--- Writes a message for the endpoints that want its type; the caller has seen that there is one. A restored backup brings its own.
+-- Writes a message for the endpoints that want its type. The caller has checked that such an endpoint exists. A
+-- restored backup brings its own messages.
 create or replace function write_webhook(of_program_id bigint, of_type text, of_data jsonb) returns void language plpgsql as $$
 declare
   written bigint;
@@ -36,23 +37,23 @@ begin
   if found then
     perform set_config('svc.webhooks', 'on', true);
   else
-    -- The last one that wanted it was turned off meanwhile.
+    -- The last endpoint that wanted it was disabled in the meantime.
     delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
   end if;
 end $$;
 
--- Whether this transaction wrote a message, so that the consumer is woken once it is done.
+-- Returns whether this transaction wrote a message. The caller then wakes the consumer after the commit.
 create or replace function wrote_webhook() returns boolean language sql stable
 return coalesce(current_setting('svc.webhooks', true) = 'on', false);
 
--- What this transaction wrote that is to be sent, for its last statement.
+-- The messages that this transaction wrote, for its last statement.
 create or replace function written_messages(out outbox_ids bigint[], out wrote_webhooks boolean) language sql stable
 as $$ select written_outbox_ids(), wrote_webhook() $$;
 
 create or replace function wants_webhook(of_program_id bigint, of_type text) returns boolean language sql stable
 return exists (select from programs p where p.id = of_program_id and of_type = any (p.webhook_types));
 
--- What is told of each thing: ids, sums and states, nothing that says who somebody is.
+-- The data of each message: ids, amounts and states, and nothing that identifies a person.
 create or replace function webhook_commission(commission commissions, of_transaction_id text) returns jsonb language sql immutable
 return jsonb_build_object('commission_id', (commission).id, 'kind', (commission).kind, 'partner_id', (commission).partner_id,
   'customer_id', (commission).customer_id, 'sale_id', (commission).sale_id, 'transaction_id', of_transaction_id,
@@ -74,7 +75,7 @@ return jsonb_build_object('adjustment_id', (adjustment).id, 'partner_id', (adjus
   'transaction_id', of_transaction_id, 'amount_cents', (adjustment).amount_cents, 'currency', (adjustment).currency,
   'external_id', (adjustment).external_id);
 
--- A commission that was just made; its program has endpoints.
+-- Announces a new commission of a program that has endpoints.
 create or replace function notify_commission_created(of_program_id bigint, of_commission_id bigint) returns void language plpgsql as $$
 begin
   perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', c.hold_until))
@@ -82,8 +83,8 @@ begin
   where c.program_id = of_program_id and c.id = of_commission_id;
 end $$;
 
--- How much less of a commission is left than before, and why: `refund`, `chargeback`, `rejected` or `corrected`. Less than nothing where
--- a refund failed, a dispute was won, or a sale turned out to be larger.
+-- Announces how much a commission shrank, and why: `refund`, `chargeback`, `rejected` or `corrected`. The amount is
+-- negative if a refund failed, a dispute was won, or a sale turned out to be larger.
 create or replace function notify_commission_change(commission commissions, by_cents bigint, because text, of_transaction_id text)
 returns void language plpgsql as $$
 begin
@@ -94,7 +95,7 @@ begin
   end if;
 end $$;
 
--- A refund of a sale that counts, with what is refunded of it in all; less than nothing is given back.
+-- Announces a refund of a counted sale, with the total that is refunded. A negative amount returns money to the sale.
 create or replace function notify_refund(sale sales, refund refunds, by_cents bigint) returns void language plpgsql as $$
 begin
   if by_cents <> 0 and sale.customer_id is not null and not sale.is_test and wants_webhook(sale.program_id, 'sale.refunded') then
@@ -120,7 +121,7 @@ end $$;
 create or replace trigger payouts_webhooks after insert or update on payouts
   for each row execute function send_webhooks_of_payout();
 
--- A partner has joined when somebody signs in as them: for the first time, or again after they had left.
+-- A partner joins when a person signs in as them for the first time, or returns after leaving.
 create or replace function send_webhooks_of_partner() returns trigger language plpgsql as $$
 begin
   if wants_webhook(new.program_id, 'partner.joined') then
@@ -134,26 +135,26 @@ create or replace trigger partners_accepted_webhooks after update on partners
   for each row when (new.user_id is not null and new.ended_at is null and (old.user_id is null or old.ended_at is not null))
   execute function send_webhooks_of_partner();
 
--- How long after a try the next one is made, by the number of those that failed; null after the last.
+-- The wait before the next attempt, by the number of failed attempts. Null after the last.
 create or replace function webhook_delay(attempt_count integer) returns interval language sql immutable
 return (array['5 s', '5 min', '30 min', '2 h', '5 h', '10 h', '14 h', '20 h', '24 h']::interval[])[attempt_count];
 
--- How many requests to one endpoint are under way at a time, and how long one that does not answer rests.
+-- The number of concurrent requests to one endpoint, and the rest after a failure.
 create or replace function webhooks_at_once() returns integer language sql immutable return 4;
 create or replace function webhook_rest(failures integer) returns interval language sql immutable
 return case when failures < 3 then interval '5 s' else interval '1 min' end;
 
--- Claims deliveries that are due, of these programs' endpoints, each endpoint's oldest first and no endpoint's second before all first ones; at
--- most `at_most`. To an endpoint whose last try failed there is one request at a time, and a rest after each; to one that has not answered
--- for a second there is none beside those that are under way. A consumer that dies gives its claims back in 45 seconds. Programs that have an
--- endpoint left to which nothing is under way come too, without a delivery.
+-- Claims up to `at_most` due deliveries of these programs: the oldest of each endpoint first, and no endpoint's second
+-- before every first. An endpoint whose last attempt failed gets one request at a time, with a rest after each. An
+-- endpoint that hasn't answered for a second gets no further requests. Claims end after 45 seconds, in case their
+-- consumer died. A program with an unclaimed delivery left for an idle endpoint gets a row without a delivery.
 create or replace function claim_webhooks(program_ids bigint[], at_most integer) returns table (
   program_id bigint, endpoint_id bigint, message_id bigint, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb,
   created_at timestamptz
 ) language plpgsql as $$
 #variable_conflict use_column
 begin
-  -- So that two consumers do not count what is under way at the same moment.
+  -- Two consumers must not count the open requests at the same moment.
   perform from webhook_endpoints e
   where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
   order by e.program_id, e.id for no key update;
@@ -195,7 +196,8 @@ begin
   order by 3;
 end $$;
 
--- When the consumer is to look at a program again: when the next of its deliveries is due that nobody is at. Null where none is.
+-- The time at which the consumer should look at a program again: when its next unclaimed delivery is due. Null if there
+-- is none.
 create or replace function next_webhook_at(of_program_id bigint) returns timestamptz language sql stable
 return (
   select min(greatest(d.next_attempt_at, e.rests_until))
@@ -208,9 +210,9 @@ return (
   where e.program_id = of_program_id and e.deleted_at is null and e.disabled_at is null and d.next_attempt_at is not null
 );
 
--- Records attempts (rows of webhook_attempts, and whether each was taken), and answers for each program when to look at it again and what of its
--- outbox is to be sent. An endpoint whose attempts have failed for five days is turned off, and its program is told. What was claimed by
--- another consumer meanwhile, or sent again by somebody, keeps its state.
+-- Records attempts (rows of `webhook_attempts`, and whether each was delivered). Returns for each program when to look
+-- at it again, and the ids of its outbox rows to send. Disables an endpoint whose attempts have failed for five days,
+-- and notifies its program. A delivery that another consumer claimed, or that somebody sent again, keeps its state.
 create or replace function record_webhook_attempts(attempts jsonb) returns table (program_id bigint, next_at timestamptz, outbox_ids bigint[])
 language plpgsql as $$
 #variable_conflict use_column
@@ -244,7 +246,8 @@ begin
       update webhook_endpoints e set failing_since = null, failures = 0, rests_until = null
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id and e.failing_since is not null;
     else
-      -- Tries that were under way as the last one failed are one failure with it: a server that starts again refuses several at once.
+      -- Attempts that were open when the last one failed count as one failure with it: a restarting server refuses
+      -- several at once.
       update webhook_endpoints e set failing_since = coalesce(e.failing_since, attempt.attempted_at), failures = f.failures, failed_at = now(),
         rests_until = now() + webhook_rest(f.failures)
       from (
@@ -254,7 +257,7 @@ begin
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id
       returning e.* into endpoint;
       if endpoint.failing_since <= now() - interval '5 days' and endpoint.disabled_at is null then
-        perform turn_off_webhooks(endpoint);
+        perform disable_webhooks(endpoint);
       end if;
     end if;
   end loop;
@@ -265,8 +268,8 @@ begin
   from (select distinct a.program_id from jsonb_to_recordset(attempts) a (program_id bigint)) p;
 end $$;
 
--- Turns an endpoint off that failed for days. What waits for it has failed, and can be sent again.
-create or replace function turn_off_webhooks(endpoint webhook_endpoints) returns void language plpgsql as $$
+-- Disables an endpoint that has failed for days. Its waiting deliveries fail and can be sent again.
+create or replace function disable_webhooks(endpoint webhook_endpoints) returns void language plpgsql as $$
 begin
   update webhook_endpoints e set disabled_at = now(), disabled_because = 'failures'
   where e.program_id = endpoint.program_id and e.id = endpoint.id;
@@ -277,8 +280,9 @@ begin
     jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
 end $$;
 
--- Sends deliveries of an endpoint again: one, or those of messages from `since` on and before `until`; where `failed_only`, those that failed.
--- At most 10,000 at once, the oldest first, without those that are under way anyway. Answers how many; null where the program has no such endpoint, or it is off.
+-- Sends an endpoint's deliveries again: one of them, or those of messages from `since` until before `until`, and only
+-- failed ones if `failed_only`. Takes the oldest 10,000 at most, and skips pending ones. Returns their number, or null
+-- if the endpoint is unknown or disabled.
 create or replace function replay_webhooks(
   of_program_id bigint, of_endpoint_id bigint, of_message_id bigint, since timestamptz, until timestamptz, failed_only boolean
 ) returns integer language plpgsql as $$
@@ -307,7 +311,8 @@ begin
   return replayed;
 end $$;
 
--- Writes a test message for one endpoint, whatever types it wants, and returns its id; null where the program has no such endpoint, or it is off.
+-- Writes a test message for one endpoint, whatever its types are. Returns the message id, or null if the endpoint is
+-- unknown or disabled.
 create or replace function test_webhook(of_program_id bigint, of_endpoint_id bigint) returns bigint language plpgsql as $$
 declare
   endpoint webhook_endpoints;
@@ -327,8 +332,8 @@ begin
   return written;
 end $$;
 
--- Deletes messages with their deliveries and attempts after 30 days, `max_rows` messages at most, and returns how many. Endpoints go with their last
--- delivery once they were deleted, and so do those of `svc listen` that nobody ended, after a day.
+-- Deletes up to `max_rows` messages older than 30 days, with their deliveries and attempts, and returns their number.
+-- Removes deleted endpoints after their last delivery. Ends forgotten endpoints of `svc listen` after a day.
 create or replace function delete_old_webhooks(max_rows integer) returns bigint language plpgsql as $$
 declare
   deleted bigint;

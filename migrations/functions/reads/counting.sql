@@ -1,5 +1,6 @@
--- Counts clicks, leads, sales and commissions by the values of their clicks. The counting is the only writer of the totals (grouped_totals,
--- grouped_quarters), and a click or a sale only leaves a row in uncounted_clicks or uncounted_figures.
+-- Counts clicks, leads, sales and commissions by the values of their clicks. Only this file writes the totals
+-- (`grouped_totals`, `grouped_quarters`). A click or a sale only adds a row to `uncounted_clicks` or
+-- `uncounted_figures`.
 
 -- The number of the quarter of an hour in the UTC day, 0 to 95.
 create or replace function quarter_of_day(at timestamptz) returns smallint language sql immutable
@@ -71,7 +72,7 @@ end $$;
 
 create or replace function max_values_of_day() returns integer language sql immutable return 200;
 
--- Sums figures, and gives values beyond the first 200 of a day and grouping the empty value.
+-- Sums figures. Replaces values beyond the first 200 of a day and grouping with the empty value.
 create or replace function limit_values(figures grouped_figure[]) returns grouped_figure[] language sql stable as $$
   with summed as materialized (
     select program_id, grouping_name, metric, currency, day, value, quarter, sum(amount)::bigint as amount from unnest(figures)
@@ -147,7 +148,7 @@ create or replace function add_totals_of_quarters(figures grouped_figure[]) retu
   )
 $$;
 
--- Adds figures to the totals. It writes rows in the order of their keys, so that two runs never deadlock.
+-- Adds figures to the totals, in the order of their keys, so that two runs never deadlock.
 create or replace function add_grouped(figures grouped_figure[]) returns void language plpgsql as $$
 declare
   kept constant grouped_figure[] := limit_values(figures);
@@ -156,8 +157,8 @@ begin
   perform add_totals_of_quarters(kept);
 end $$;
 
--- The values of the click that brought a customer, whose latest click was at `clicked_at`. If the latest click used another link than the
--- customer's, it is their first click. The click id holds the time of the first click.
+-- The values of the click that brought a customer, whose latest click was at `clicked_at`. Returns the first click if
+-- the latest one used another link than the customer's. The click id contains the time of the first click.
 create or replace function origin_of_customer(c customers, clicked_at timestamptz) returns jsonb language sql stable
 set plan_cache_mode = force_generic_plan as $$
   select coalesce((
@@ -213,9 +214,9 @@ begin
   return cardinality(taken);
 end $$;
 
--- Moves at most `max_rows` uncounted clicks into the counters of their links, of the links' months, of their programs' hours, and into the totals.
--- Returns their number. Clicks of bots count for their links and groupings only, in columns of their own. Runs can overlap: each takes rows that
--- no other run holds, and writes counters in the order of their keys.
+-- Moves at most `max_rows` uncounted clicks into the counters of links, of links by month, of programs by hour, and
+-- into the totals. Returns their number. Clicks of bots only count for links and groupings, in columns of their own.
+-- Runs can overlap: each locks rows that no other run holds, and writes counters in the order of their keys.
 create or replace function count_clicks(max_rows integer) returns bigint language plpgsql as $$
 declare
   counted bigint;

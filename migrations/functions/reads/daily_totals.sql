@@ -1,5 +1,5 @@
--- Fold the slots of past hours into the row of their day, slot 0, which has the figures by hour too, and return how many rows went. They
--- take only rows that nobody holds and write in key order, so two runs and any writer never wait for each other in a circle.
+-- Fold the slots of past hours into slot 0, the day's row, which also has the figures by hour. Return the number of
+-- deleted rows. They lock only free rows and write in key order, so that no two runs and no writer deadlock.
 
 create or replace function fold_daily_totals(max_rows bigint) returns bigint language sql as $$
 with waiting as (

@@ -1,4 +1,5 @@
--- Whether a click is of one of these links and from this country, where any are named, and lies in the range and beyond the moment of the list.
+-- Whether a click belongs to one of these links and this country (null: any), and lies in the range and beyond the
+-- list's cursor.
 create or replace function is_listed_click(
   e affiliate_click_events, links bigint[], of_country text, from_time timestamptz, until timestamptz, edge timestamptz, edge_id bigint, rises boolean
 ) returns boolean language sql immutable
@@ -6,16 +7,16 @@ return (links is null or e.link_id = any (links)) and (of_country is null or e.g
   and (from_time is null or e.click_timestamp >= from_time) and (until is null or e.click_timestamp < until)
   and (edge is null or case when rises then (e.click_timestamp, e.id) > (edge, edge_id) else (e.click_timestamp, e.id) < (edge, edge_id) end);
 
--- The links of a partner, the link, or null where neither is named.
+-- The links of a partner, one link, or null for all links.
 create or replace function links_listed(of_program_id bigint, of_partner_id bigint, of_link_id bigint) returns bigint[] language sql stable
 return case when of_link_id is not null or of_partner_id is not null then array(
   select l.id from referral_links l
   where l.program_id = of_program_id and l.id = coalesce(of_link_id, l.id) and l.partner_id = coalesce(of_partner_id, l.partner_id)
 ) end;
 
--- The clicks of a partner, of a link or from a country, beside one moment of the list: those below it, newest first, or where `rises` those
--- above it, `max_rows` of them at most. Click events have no index by any of these. grouped_quarters says in which quarters of an hour such
--- clicks came, and uncounted_clicks where some came that it does not have yet; only those quarters are read.
+-- The clicks of a partner, a link or a country next to the list's cursor: earlier ones, newest first, or later ones if
+-- `rises`. Returns `max_rows` at most. Click events have no index on these columns. `grouped_quarters` names the
+-- quarters of an hour with such clicks, and `uncounted_clicks` adds the newest. Only those quarters are read.
 create or replace function list_clicks(
   of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
   edge timestamptz, edge_id bigint, rises boolean, max_rows integer
@@ -25,7 +26,7 @@ declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
   name constant grouping_name := case when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' else 'country' end;
   wanted constant text := coalesce(of_link_id::text, of_partner_id::text, left(of_country, 200));
-  -- Quarters of clicks that no total has yet, by the day; a minute's worth.
+  -- The quarters of the clicks of about the last minute, which no total has yet.
   uncounted constant timestamptz[] := array(
     select distinct date_bin('15 minutes', u.clicked_at, 'epoch') from uncounted_clicks u
     where u.program_id = of_program_id and (links is null or u.link_id = any (links))
@@ -48,7 +49,7 @@ begin
   last_day := least(last_day, utc_day(until), case when not rises then utc_day(edge) end);
   of_day := case when rises then first_day else last_day end;
   while rows_left > 0 loop
-    -- The next day that has any. Years without a click are one step of the index, not a step for each day.
+    -- Jumps to the next day with clicks, so that a gap of years costs one index step.
     of_day := case when rises then least(
       (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
         and t.currency = '' and t.value = wanted and t.day >= of_day),
@@ -91,7 +92,8 @@ begin
   end loop;
 end $$;
 
--- The same of customers alone. Their clicks may lie months apart, so the index by customer says in which few pages of each month some may be.
+-- The clicks of some customers. Their clicks can be months apart, so the index by customer names the few pages of each
+-- month to read.
 create or replace function list_clicks_of_customers(
   of_program_id bigint, customer_ids bigint[], of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
   edge timestamptz, edge_id bigint, rises boolean, max_rows integer
@@ -99,7 +101,7 @@ create or replace function list_clicks_of_customers(
 set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_indexscan = off as $$
 declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
-  -- Only the months between are looked at. As for an erasure, so much earlier as the clocks of browsers may be wrong.
+  -- Only the months in between are read. The first one allows for wrong browser clocks, as an erasure does.
   first timestamptz;
   last timestamptz;
 begin

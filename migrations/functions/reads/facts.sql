@@ -1,8 +1,8 @@
--- Reads single clicks, leads, sales and commissions that fit filters. Totals know one grouping at a time, so a breakdown of filtered figures and
--- figures of two filters read rows: the newest, at most `max_rows_read`.
+-- Reads single clicks, leads, sales and commissions that match filters. Totals know one grouping at a time, so filtered
+-- breakdowns and figures with two filters read rows: the newest, at most `max_rows_read`.
 
--- The most clicks that are read, and twice the most leads, first purchases, sales and commissions. A click takes 2 us and one of the others 4. With
--- two filters the chart reads them again.
+-- The most clicks to read. Leads, first purchases, sales and commissions may be twice as many. A click takes 2 µs and
+-- each of the others 4 µs. With two filters, the chart reads them again.
 create or replace function max_rows_read(filters jsonb) returns bigint language sql immutable
 return 20000 / (select least(count(*), 2) from jsonb_object_keys(filters));
 
@@ -39,7 +39,8 @@ returns table (begins timestamptz, clicks bigint) language sql stable as $$
   ) w group by w.begins
 $$;
 
--- The quarters of an hour in which every filter has a click, and those of uncounted clicks. A filter without a value fits any quarter.
+-- The quarters of an hour in which every filter has a click, and those of uncounted clicks. A filter without a value
+-- matches any quarter.
 create or replace function fitting_quarters(
   of_program_id bigint, filters jsonb, from_day date, until_day date, from_time timestamptz, until timestamptz
 ) returns setof timestamptz language sql stable as $$
@@ -129,8 +130,8 @@ create or replace function campaign_unwanted(filters jsonb) returns text[] langu
   select coalesce(array_agg(f.key), '{}') from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value = 'null'
 $$;
 
--- The clicks of a range that fit filters: a filter is a grouping and its value, or null for none. The host and the page are left out on request,
--- because computing them takes as long as reading the click.
+-- The clicks of a range that match the filters. A filter is a grouping and its value, or null for clicks without one.
+-- The caller can omit the host and the page, because computing them takes as long as reading the click.
 create or replace function filtered_clicks(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, quarters timestamptz[], with_pages boolean
 ) returns table (
@@ -198,7 +199,7 @@ language sql stable as $$
   ) f (at, customer_id, partner_id, code_id, metric, amount)
 $$;
 
--- Those that fit filters, by the click that the customer had when they were first counted.
+-- The figures that match the filters, by the click that the customer had when they were first counted.
 create or replace function filtered_figures(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, days date[], of_currency text, metrics grouped_metric[]
 ) returns table (
@@ -242,7 +243,7 @@ begin
   end if;
 end $$;
 
--- Those rows that fit filters, as amounts of one metric each, with their values.
+-- The rows that match the filters, as amounts of one metric each, with their values.
 create or replace function filtered_facts(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, quarters timestamptz[], days date[], of_currency text,
   metrics grouped_metric[], with_pages boolean

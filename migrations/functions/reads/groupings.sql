@@ -3,7 +3,7 @@
 -- A sum that stays a bigint. `sum(bigint)` returns a numeric, and converting one for each of many groups takes longer than adding.
 create or replace aggregate total(bigint) (sfunc = int8pl, stype = bigint, initcond = '0', parallel = safe);
 
--- The name of a value that is an id: a partner's name, a link's code, a partner's code.
+-- The display name of a value that is an id: the partner's name, the link's code, or the partner's code.
 create or replace function label_of_group(of_program_id bigint, name text, value text) returns text language sql stable as $$
   select case name
     when 'partner' then (select p.name::text from partners p where p.program_id = of_program_id and p.id = value::bigint)
@@ -12,14 +12,14 @@ create or replace function label_of_group(of_program_id bigint, name text, value
   end
 $$;
 
--- The moment at which a day begins in a time zone. If its midnight comes twice, the first one.
+-- The moment at which a day begins in a time zone. If midnight happens twice, returns the first.
 create or replace function day_begins(day timestamp, zone text) returns timestamptz language sql stable as $$
   select case when (b.begins - interval '1 hour') at time zone zone = day then b.begins - interval '1 hour' else b.begins end
   from (select day at time zone zone as begins) b
 $$;
 
--- The beginnings of a range's intervals (hour, day, week, month), in UTC and in the time zone. The first can be before the range. Without `every`
--- the range is one interval.
+-- The starts of a range's intervals (hour, day, week, month), in UTC and in the time zone. The first can be earlier
+-- than the range. Without `every`, the range is one interval.
 create or replace function intervals_of_days(first_day timestamp, last_day timestamp, every text, zone text)
 returns table (at timestamptz, local timestamp) language sql stable as $$
   select day_begins(first_day, zone), first_day where every is null
@@ -111,9 +111,9 @@ create or replace function uncounted_amounts(of_program_id bigint, from_time tim
   where f.program_id = of_program_id and f.at >= from_time and f.at < until
 $$;
 
--- The totals of groupings in consecutive intervals: those of all values, or of the wanted ones. `names` contains 'all' if the whole is needed.
--- `value` is empty for values without totals of their own. Amounts of zero are left out. The overview reads the newest events and sales of
--- all currencies, and the API does neither.
+-- The totals of groupings in consecutive intervals: of all values, or of the wanted ones. `names` contains 'all' if the
+-- caller needs the whole. `value` is empty for values without totals of their own. Skips amounts of zero. The overview
+-- also reads the newest events and sales of all currencies. The API reads neither.
 create or replace function amounts_of_values(
   of_program_id bigint, names grouping_name[], wanted text[], metrics grouped_metric[], money text, is_overview boolean, starts timestamptz[],
   until timestamptz
@@ -155,8 +155,8 @@ begin
   select c.n, c.name, c.value, c.metric, total(c.amount) from cell c where c.amount <> 0 group by 1, 2, 3, 4;
 end $$;
 
--- The same with a row for events that have no value of a grouping, whose `value` is null. These are the rest of the whole, so all values
--- are read.
+-- The same amounts, plus a row with a null `value` for events without a value of the grouping. Its figures are the rest
+-- of the whole, so this reads all values.
 create or replace function amounts_with_rest(
   of_program_id bigint, names grouping_name[], metrics grouped_metric[], money text, is_overview boolean, starts timestamptz[], until timestamptz
 ) returns table (n integer, name grouping_name, value text, metric grouped_metric, amount bigint) language sql stable as $$
@@ -192,9 +192,10 @@ create or replace function first_values(
   ) v
 $$;
 
--- A program's figures of some days of a time zone, both included, by the values of a grouping: the first `max_groups` of them, and as place 0 the
--- whole. `value` is null for events without a value, and empty for values without totals of their own. With `every`, each value has a row for
--- each interval with figures, and place 0 has a row for every interval. Money is in `of_currency`, or else in the program's own currency.
+-- A program's figures of some days in a time zone, both included, by the values of a grouping: the first `max_groups`,
+-- and the whole as place 0. `value` is null for events without a value. It is empty for values without totals of their
+-- own. With `every`, each value has a row for each interval with figures, and place 0 has a row for every interval.
+-- Money is in `of_currency`, or else in the program's own currency.
 create or replace function read_groups(
   of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_metrics grouped_metric[], is_ascending boolean, max_groups integer,
   of_currency text, first_day text, last_day text, every text, zone text
@@ -210,7 +211,7 @@ declare
   names constant grouping_name[] := case by_name when 'all' then '{all}' else array[by_name, 'all'] end;
   grouped constant text[] := case when by_name = 'all' then '{}' else coalesce(
     first_values(of_program_id, by_name, metrics, sort_metrics, is_ascending, max_groups, money, from_time, until), '{}') end;
-  -- All of them if the rest is among them.
+  -- The rest of the whole needs all values.
   wanted constant text[] := case when array_position(grouped, null) is null then array_append(grouped, '') end;
   interval_starts timestamptz[];
   interval_locals timestamp[];

@@ -20,9 +20,10 @@ begin
   end if;
 end $$;
 
--- The range from `starts[1]` to `until` by interval, and the same intervals `days_before` days earlier (0 for no comparison), in whole days of UTC. An
--- open range is compared with as much of the previous period, to the quarter of an hour of `moment`. Sales are of all currencies and money is
--- of one. With two filters, a row without `n` says since when rows are read, and a previous period that is not read whole is left out.
+-- The range from `starts[1]` to `until` by interval, and the same intervals `days_before` days earlier (0: no
+-- comparison), in whole UTC days. An open range is compared with the same part of the previous period, to the quarter
+-- of an hour of `moment`. Sales are of all currencies, and money is of one. With two filters, a row without `n` says
+-- since when rows are read. A previous period that isn't read completely has no rows.
 create or replace function read_series(
   of_program_id bigint, filters jsonb, starts timestamptz[], until timestamptz, days_before integer, of_currency text, moment timestamptz
 ) returns table (n integer, is_before boolean, metric text, amount bigint, read_from timestamptz)
@@ -66,7 +67,8 @@ begin
   group by 1, 3;
 end $$;
 
--- The amounts of facts, or of those with a link only, by the values of each breakdown. `value` is null for facts that have none.
+-- The amounts of facts, or of those with a link only, by the values of each breakdown. `value` is null for facts
+-- without one.
 create or replace function facts_by_value(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, quarters timestamptz[], days date[], of_currency text,
   metrics grouped_metric[], links_only boolean
@@ -96,10 +98,10 @@ create or replace function facts_by_value(
   left join (select c.name, c.metric, total(c.amount) as amount from campaign c group by 1, 2) c on c.name = n.name and c.metric = f.metric
 $$;
 
--- The first values of each breakdown by a metric, with the metric's figure and the number of values. A conversion rate has its two figures, and its
--- first values are those with the most conversions. Values are null for no value, and empty for values without totals of their own. Without a
--- metric, it is revenue if these days have any, else clicks. The breakdown `label` names the filters' partner, link and code, and `read_from` says
--- since when rows are read.
+-- The first values of each breakdown by a metric, with their figures and the number of values. A conversion rate has
+-- two figures, and its first values are those with the most conversions. `value` is null for events without a value,
+-- and empty for values without totals of their own. The default metric is revenue if these days have any, else clicks.
+-- The breakdown `label` names the filters' partner, link and code, and `read_from` says since when rows are read.
 create or replace function read_breakdowns(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, asked_metric text, of_currency text, max_values integer
 ) returns table (of_metric text, breakdown text, value text, label text, "values" bigint, amount bigint, clicks bigint)
@@ -113,7 +115,7 @@ declare
     having sum(m.revenue_cents) > 0
   ), 'clicks');
   metrics constant grouped_metric[] := case chosen when 'conversion' then '{conversions,clicks}' else array[chosen::grouped_metric] end;
-  -- Two filters make the chart of rows too, and both read the same ones.
+  -- With two filters the chart reads rows too: the same ones.
   is_crossed constant boolean := (select count(*) > 1 from jsonb_object_keys(filters));
   part record;
 begin
@@ -147,9 +149,9 @@ begin
   from ranked r where r.place <= max_values order by r.name, r.place);
 end $$;
 
--- The figures of a partner's own links, by link and by campaign parameter: the first values by commission, and how many there are. `all` is the whole,
--- and a value of null is clicks without the parameter. A sale by the partner's code to a customer without a click of theirs is left out.
--- `read_from` says since when rows are read.
+-- The figures of a partner's own links, by link and by campaign parameter: the first values by commission, and their
+-- number. `all` is the whole, and a null value is clicks without the parameter. Excludes sales by the partner's code to
+-- customers who never clicked the partner's links. `read_from` says since when rows are read.
 create or replace function read_partner_campaigns(
   of_program_id bigint, of_partner_id bigint, filters jsonb, from_time timestamptz, until timestamptz, of_currency text, max_values integer
 ) returns table (
@@ -176,7 +178,7 @@ begin
     select l.*, row_number() over (partition by l.name order by l.commission_cents desc, l.clicks desc, l.value) as place,
       count(*) over (partition by l.name) as "values"
     from listed l
-    -- A parameter that no click has is left out.
+    -- Skips parameters that no click has.
     where exists (select from listed named where named.name = l.name and named.value is not null)
   )
   select 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint,

@@ -1,12 +1,11 @@
--- The performance read, for `performanceStatement` in lib/tracking/performance.ts. A range and the one before it are read at once, since one
--- begins where the other ends. Their bounds are rounded to hours, so that totals make up the figures but for the rows between a bound and
--- its hour; these are counted, and added to the totals or taken off them.
---
--- All of it is stable, so that it reads one snapshot: a click is in a row or in a counter, whatever is moved meanwhile. A function with a
--- setting of its own is not written into the statement that calls it, and then Postgres opens only the months that are read.
+-- The performance read, for `performanceStatement` in lib/tracking/performance.ts. It reads a range and the previous
+-- period at once, because one begins when the other ends. Bounds are rounded to hours. Totals supply the whole hours,
+-- and the rows between a bound and its hour are counted and added or subtracted.
+-- All functions are stable, so that they read one snapshot: a click is in a row or in a counter, even while a count
+-- runs. Postgres doesn't inline a function with a setting, and therefore opens only the months that the function reads.
 
--- The beginning or the end of the hour that a bound is in, from where fewer rows lie between it and the bound, so that these are half an
--- hour's at most. After now hardly anything can have come, so the rest of the day counts to the hour of now.
+-- The start or the end of the bound's hour, whichever is nearer, so that at most half an hour of rows is counted.
+-- Almost nothing happens after now, so a bound later today counts from the hour of now.
 create or replace function hour_of_bound(bound timestamptz, at timestamptz) returns timestamptz language plpgsql immutable as $$
 declare
   hour_of_now timestamptz := date_trunc('hour', at, 'UTC');
@@ -21,7 +20,7 @@ begin
   return case when least(bound, at) - begins <= greatest(least(ends, at) - bound, interval '0') then begins else ends end;
 end $$;
 
--- What some hours of a day, numbered from 1 to 24, have in the totals.
+-- The totals of some hours of a day, numbered from 1 to 24.
 create or replace function sum_hours(of_program_id bigint, of_day date, first integer, last integer)
 returns table (
   currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint,
@@ -48,7 +47,7 @@ where t.program_id = of_program_id and t.day = of_day and (t.slot = 0 or t.slot 
 group by t.currency
 $$;
 
--- The same figures of the rows from one moment up to another.
+-- The same figures from the rows between two moments.
 create or replace function count_rows(of_program_id bigint, from_time timestamptz, to_time timestamptz)
 returns table (
   currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint,
@@ -74,13 +73,12 @@ where c.program_id = of_program_id and c.created_at >= from_time and c.created_a
 group by c.currency
 $$;
 
--- Figures to be added up: with a day those of the range from `current_from` up to `until`, without one those of the range from
--- `previous_from` up to there. Money has a currency. Where `current_from` is null the range is that since the program was made, none is
--- before it, and its first day is read whole, because nothing came before. `at` is now.
---
--- It costs a row a day and currency, at each bound the rows of half an hour at most, and what was clicked since clicks were last counted.
--- Its plans are made once a connection, for whatever program and range: as one statement, which Neon's proxy has planned in each call, it
--- took the database four times as long. By index they are good for every program.
+-- Figures to add up. Rows with a day belong to the range from `current_from` up to `until`, and rows without one to the
+-- previous period from `previous_from`. Money has a currency. If `current_from` is null, the range begins with the
+-- program and has no previous period. `at` is now.
+-- The cost is a row per day and currency, at most half an hour of rows at each bound, and the uncounted clicks. Each
+-- connection plans these queries once for all programs and ranges, and the plans by index suit every program. As one
+-- statement, which Neon's proxy plans in each call, they took the database four times as long.
 create or replace function read_performance(
   of_program_id bigint, previous_from timestamptz, current_from timestamptz, until timestamptz, at timestamptz
 ) returns table (
@@ -93,7 +91,7 @@ declare
   previous_hour timestamptz;
   current_hour timestamptz;
   end_hour timestamptz;
-  -- The first whole days of both ranges, and the days before which these end.
+  -- The first whole days of both ranges, and the days after their last whole days.
   previous_day date;
   previous_end date;
   current_day date;
@@ -114,8 +112,9 @@ begin
   current_end := utc_day(end_hour);
 
   return query
-  -- Rows between a bound and its hour, counted once for both ranges. Those after the bound belong to the range that begins there, whose totals
-  -- begin later, and not to the one that ends there, whose totals end later. With those before the bound it is the other way round.
+  -- Counts the rows between a bound and its hour once for both ranges. Rows after the bound belong to the range that
+  -- begins there, whose totals begin later. The range that ends there has them in its totals, so they are subtracted.
+  -- Rows before the bound are the opposite case.
   with counted as materialized (
     select least(bound.time, bound.hour) as from_time, side.sign * bound.current as current, side.sign * bound.previous as previous, part.*
     from (values (previous_from, previous_hour, 0, 1), (current_from, current_hour, 1, -1), (until, end_hour, -1, 0))
@@ -146,7 +145,7 @@ begin
     from daily_money t where t.program_id = of_program_id and t.day >= previous_day and t.day < previous_end
     group by t.currency
     union all
-    -- Of the days in which a range begins or ends, the hours that belong to it.
+    -- The hours of the range on the days that a bound cuts.
     select case when cut.from_hour >= current_hour then utc_day(cut.from_hour) end, hour.currency, hour.clicks, hour.leads,
       hour.conversions, 0, hour.sales, hour.revenue_cents, hour.commission_cents, hour.refunded_cents
     from (values

@@ -1,5 +1,5 @@
--- Ends what partners have with their programs for good. Who calls it holds their rows locked and has seen nothing unsettled under that lock: what
--- earns them something waits there, and then sees that they are closed.
+-- Ends the partnerships of these partners for good. The caller has locked their rows and found nothing unsettled under
+-- that lock. A concurrent sale waits for the lock, and then finds the partner closed.
 create or replace function close_partners(program_ids bigint[], partner_ids bigint[], by_whom text) returns void language plpgsql as $$
 begin
   update partners r set closed_at = now(), is_active = false, ended_at = coalesce(r.ended_at, now()),
@@ -14,9 +14,9 @@ begin
     and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
 end $$;
 
--- Deletes a workspace with its programs: nothing of it can be reached any more, what was paid stays in the books. Where money of partners is not
--- settled, it changes nothing and says with whom and what. `account_ids` are those at the processor that no other program has.
--- `deleteWorkspace` in lib/programs/workspaces.ts is its only caller.
+-- Deletes a workspace with its programs. Nobody can reach them any more, but paid amounts stay in the books. If
+-- partners have unsettled money, changes nothing and returns these partners and amounts. `account_ids` are the
+-- processor accounts that no other program uses. Only `deleteWorkspace` in lib/programs/workspaces.ts calls it.
 create or replace function delete_workspace(of_workspace_id text, out unsettled text[], out account_ids text[]) language plpgsql as $$
 declare
   program_ids bigint[];
@@ -61,9 +61,10 @@ begin
   update workspaces w set deleted_at = now() where w.id = of_workspace_id;
 end $$;
 
--- Erases a person's account: their sessions, ways to sign in and codes, their name and addresses wherever programs have them, and the
--- invitations to them. Sums stay without them. Where something is to be paid to them, or a workspace would be without an owner, it changes
--- nothing and says which programs and workspaces these are. `eraseAccount` in lib/access/account.ts is its only caller.
+-- Erases a person's account: their sessions, sign-in methods and two-factor codes, their name and addresses in all
+-- programs, and the invitations to them. Amounts stay without the name. If the person has unsettled money, or a
+-- workspace would lose its last owner, changes nothing and returns these programs and workspaces. Only `eraseAccount`
+-- in lib/access/account.ts calls it.
 create or replace function erase_account(of_user_id text, out unsettled text[], out last_owner_of text[]) language plpgsql as $$
 declare
   address text := (select u.email from users u where u.id = of_user_id);
@@ -97,7 +98,7 @@ begin
   delete from partner_invitations i
   where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = address;
-  -- That they accepted the terms of a program stays, without them. An address counts as theirs once it is verified.
+  -- The acceptance of a program's terms stays without the person. An address belongs to the person once it is verified.
   delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
   update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
   where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
@@ -107,7 +108,7 @@ begin
   where i.invited_by = of_user_id and i.accepted_at is null and i.revoked_at is null;
   update payouts w set payout_address = null
   where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and w.payout_address is not null;
-  -- What the program's key was answered of them.
+  -- Answers to API calls about them.
   delete from idempotency_keys k
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
   update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
@@ -120,7 +121,7 @@ begin
   delete from users u where u.id = of_user_id;
 end $$;
 
--- A key that is made while its workspace is deleted is retired with the others.
+-- Revokes a key that was created during the deletion of its workspace.
 create or replace function retire_key_of_deleted_program() returns trigger language plpgsql as $$
 begin
   perform from programs p where p.id = new.program_id and p.deleted_at is null for key share;

@@ -1,14 +1,14 @@
--- The reason of a message about a refund, without the words that somebody typed.
+-- The reason of a notification about a refund, without a person's words.
 create or replace function without_words(payload jsonb) returns jsonb language sql immutable
 return case when payload->>'reason' is null or payload->>'reason' in ('refund', 'chargeback') then payload
   else payload || '{"reason": "refund"}' end;
 
--- When a click id was made: none of its clicks is older.
+-- The time at which a click id was created. None of its clicks is earlier.
 create or replace function click_id_created_at(click_id text) returns timestamptz language sql immutable
 return case when click_id ~ '^cust_\d{13}_' then to_timestamp(substr(click_id, 6, 13)::bigint / 1000.0) end;
 
--- Removes from clicks of a time what they say of their visitor: from those of customers, or from those of a click id. Amounts to nothing in any sum: link,
--- time and whether it was a bot stay. Returns how many clicks these were.
+-- Removes the visitor's details from clicks of a period, by customer or by click id. Changes no total: the link, the
+-- time and the bot mark stay. Returns the number of clicks.
 create or replace function erase_clicks(
   of_program_id bigint, customer_ids bigint[], of_click_id text, since timestamptz, until timestamptz, new_click_id text
 ) returns bigint language plpgsql as $$
@@ -26,9 +26,10 @@ begin
   return erased;
 end $$;
 
--- Removes what a program keeps of somebody who is no customer: the clicks of a visitor whose row ended with the cookie window, and what the
--- processor told of a purchase that was nobody's, with what it told of the same buyer. Returns of how many rows, those that a try before
--- changed included; `is_new` says whether any is new. Clicks have no index by click id, so those since it was made are read, and only then.
+-- Erases data about a person who isn't a customer: the clicks of a visitor whose row expired, and the processor's
+-- reports of an unattributed purchase and of the same buyer. Returns the number of rows, including those of a failed
+-- earlier attempt. `is_new` says whether any row changed now. Clicks have no index by click id, so this reads the
+-- clicks since the id was created.
 create or replace function erase_leftovers(
   of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out erased bigint, out is_new boolean
 ) language plpgsql as $$
@@ -57,7 +58,7 @@ begin
   erased := coalesce(erased, 0) + reported_before;
   is_new := erased > 0;
   if not is_new then
-    -- What a try before changed, whose answer was lost.
+    -- Rows of an earlier attempt whose answer was lost.
     erased := (
       select count(*) from processor_events e where e.program_id = of_program_id and e.fact->>'erased_as' = new_click_id
     ) + (
@@ -68,10 +69,11 @@ begin
   end if;
 end $$;
 
--- Removes from the payments of a customer what they or the integrator said of them in words: reasons and ids of refunds, the kind of sale, and
--- the copies in commissions, messages, webhooks and what the processor told; and from their clicks what says who they are. The names of the payments themselves stay (`transaction_id`, and the
--- processor's ids): a refund, a dispute or a repeat that comes later is told by them and by nothing else. Returns how many rows beside
--- customers and sales were theirs. `eraseCustomer` in lib/tracking/erase-customer.ts is its only caller, and erases the rest.
+-- Erases the words of a customer and the integrator about the customer's payments: reasons and ids of refunds, types of
+-- sales, and their copies in commissions, notifications, webhooks and processor events. Also erases the visitor's
+-- details from their clicks. The ids of payments stay (`transaction_id` and the processor's ids), because a later
+-- refund, dispute or repeat names nothing else. Returns the number of rows besides customers and sales. Only
+-- `eraseCustomer` in lib/tracking/erase-customer.ts calls it, and erases the rest.
 create or replace function erase_events(
   of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out leftovers bigint
 ) language plpgsql as $$
@@ -89,7 +91,8 @@ begin
   from customers c
   where c.program_id = of_program_id
     and (c.customer_key = of_customer_key or c.click_id = of_click_id or c.click_id = new_click_id);
-  -- A click moves last_click_at to its own time, so these bound the partitions and the part of the key that is read.
+  -- A click moves `last_click_at` to its own time, so these bounds limit the partitions and the part of the key that
+  -- are read.
   perform erase_clicks(of_program_id, customer_ids, null, min(c.created_at) - interval '1 day',
     coalesce(max(c.last_click_at), min(c.created_at)) + interval '1 day', new_click_id)
   from customers c where c.program_id = of_program_id and c.id = any (customer_ids)
@@ -104,7 +107,7 @@ begin
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);
   end if;
-  -- What was named and is no partner's code is words of theirs.
+  -- A code that isn't a partner's code is the buyer's own words.
   update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null,
     coupon = case when s.code_id is not null then s.coupon end
   where s.program_id = of_program_id and s.id = any (sale_ids);
@@ -126,11 +129,11 @@ begin
   where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
   update outbox o set payload = without_words(o.payload)
   where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
-  -- What was found of them, and what somebody wrote who decided on it.
+  -- Evidence about the customer, and the reviewer's note.
   update commission_reviews v set note = null, flags = (select jsonb_agg(f - 'evidence') from jsonb_array_elements(v.flags) f)
   from commissions c
   where c.program_id = of_program_id and c.customer_id = any (customer_ids) and v.program_id = c.program_id and v.commission_id = c.id;
-  -- And what somebody wrote who adjusted a balance for one of the sales.
+  -- Notes on adjustments for one of the sales.
   adjustment_ids := array(select a.id from adjustments a where a.program_id = of_program_id and a.sale_id = any (sale_ids));
   update adjustments a set note = null where a.program_id = of_program_id and a.id = any (adjustment_ids) and a.note is not null;
   update outbox o set payload = o.payload - 'reason'
@@ -140,7 +143,7 @@ begin
   where o.program_id = of_program_id and ((o.payload->>'commission_id')::bigint = any (commission_ids)
       or (o.payload->>'adjustment_id')::bigint = any (adjustment_ids))
     and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
-  -- What the program's own servers were told, and what they answered, which may repeat anything.
+  -- Webhook messages, and the answers of the program's servers, which may repeat anything.
   message_ids := array(
     select m.id from webhook_messages m
     where m.program_id = of_program_id

@@ -1,9 +1,9 @@
--- What ends with its term, for lib/tracking/retention.ts. Totals, leads, sales and money stay.
+-- Deletes data at the end of its term, for lib/tracking/retention.ts. Totals, leads, sales and money stay.
 
--- Deletes customers who are only a click, once their program's window has passed since their latest one; their click id is then as unknown
--- as any that has expired. Each such customer has an event at their latest click, so a program's events are looked through once, in
--- the order of time, up to the day that the window reaches back to: no index of customers by time is needed, which every click would
--- write. At most `max_clicks` events are read, but for those at one moment; `more` says whether others wait.
+-- Deletes customers who only clicked, after the program's window since their latest click. Their click id then counts
+-- as unknown, as any expired one does. Each of them has an event at their latest click. So this reads each program's
+-- events once, in time order, up to the start of the window, and clicks needn't maintain an index of customers by time.
+-- Reads about `max_clicks` events. `more` says whether others wait.
 create or replace function delete_expired_customers(max_clicks integer, out deleted bigint, out more boolean)
 language plpgsql set enable_seqscan = off as $$
 declare
@@ -33,7 +33,7 @@ begin
     ), program.expired);
     select array_agg(distinct e.customer_id), count(*) into ids, clicks_read from affiliate_click_events e
     where e.program_id = program.id and not e.is_test and e.click_timestamp > program.from_time and e.click_timestamp <= to_time;
-    -- Who clicks, signs up or buys at this moment is waited for and then stays.
+    -- Waits for concurrent clicks, leads and sales of these customers, which then stay.
     perform from customers c where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time order by c.id for update;
     delete from customers c
     where c.program_id = program.id and c.id = any (ids) and c.last_click_at <= to_time and c.customer_status = 'click'
@@ -54,9 +54,10 @@ begin
   more := coalesce(more, false);
 end $$;
 
--- Drops the oldest month of click events, all programs', once it ended `months_kept` months ago, its customers were looked through as
--- above and its clicks are counted. Of it stay the totals and the clicks of each link. Returns its name, or null where none is due. It
--- waits for other statements for a second only, since clicks wait behind it; the next run attempts again.
+-- Drops the oldest month of click events of all programs. The month must have ended `months_kept` months ago, its
+-- customers must have been checked by the function above, and its clicks must be counted. The totals and the clicks of
+-- each link stay. Returns the partition's name, or null if none is due. Waits for locks for a second only, because
+-- clicks queue behind it. The next run tries again.
 create or replace function drop_click_month(months_kept integer) returns text language plpgsql set lock_timeout = '1s' as $$
 declare
   oldest text;
@@ -85,7 +86,8 @@ begin
   return oldest;
 end $$;
 
--- Deletes delivered messages and their notifications, read or not, once their term is over (notifications_begin), and returns how many.
+-- Deletes delivered messages and their notifications, read or unread, at the end of their term (`notifications_begin`).
+-- Returns their number.
 create or replace function delete_old_notifications(max_rows integer) returns bigint language plpgsql as $$
 declare
   program_ids bigint[];
@@ -104,8 +106,8 @@ begin
   return coalesce(cardinality(ids), 0);
 end $$;
 
--- Forgets which ids were of one payment where no sale came of it in the 90 days after: nothing that is told later is about it. Those that are
--- up to 120 days old are looked at, so that a run does not read the payments of all sales.
+-- Deletes the links between the ids of one payment if it had no sale within 90 days. No later report concerns such a
+-- payment. Only checks payments up to 120 days old, so that a run doesn't read the payments of all sales.
 create or replace function delete_unsold_payments() returns bigint language plpgsql as $$
 declare
   deleted bigint;

@@ -1,7 +1,7 @@
--- Deletes a program's test data, `batch_rows` of each kind at most, and says how many rows went and whether more are left: test clicks, leads and
--- sales with their refunds, and the processor's events of test mode, those of its account that named no program too. Nothing of these is counted
--- anywhere, and no commission, customer or message came of them, so that nothing else changes. The first batch, not `is_begun`, writes what there was
--- into the audit log.
+-- Deletes up to `batch_rows` rows of each kind of a program's test data: clicks, leads, sales with their refunds, and
+-- the processor's test events, including account events without a program. Returns the number of deleted rows and
+-- whether more are left. Test data has no totals, commissions, customers or notifications, so nothing else changes. The
+-- first batch (not `is_begun`) writes the amounts of test data into the audit log.
 create or replace function clear_test_data(
   of_program_id bigint, batch_rows integer, is_begun boolean, out deleted bigint, out more boolean
 ) language plpgsql as $$
@@ -23,7 +23,8 @@ begin
       'sales', (select count(*) from sales s where s.program_id = of_program_id and s.is_test)));
   end if;
 
-  -- As whoever tells of a payment does: first the payment, then its sale, so that none of them finds a sale and then misses it.
+  -- Locks the payment first and then its sale, as reports about payments do. Otherwise a report could find a sale and
+  -- then miss it.
   payment_ids := array(select s.transaction_id from sales s where s.program_id = of_program_id and s.is_test order by s.id limit batch_rows);
   perform lock_payments(of_account_id, array(select id from unnest(payment_ids) id where id ~ '^(in|pi|ch|py|cs)_'));
   sale_ids := array(
