@@ -67,8 +67,8 @@ import { webhookPages } from './dashboard/program/webhooks.tsx'
 import { payoutPages } from './dashboard/program/payouts.tsx'
 
 /**
- * The dashboard: pages rendered on the server, for advertisers under `/programs/:programId`, for partners under `/partner`. Forms
- * post and are answered with a redirect; a post from another origin is 403. Nothing but the assets is cached anywhere.
+ * The dashboard. The server renders its pages: for advertisers under `/programs/:programId`, for partners under `/partner`. The app answers a
+ * form post with a redirect and refuses one from another origin with 403. Only assets are cached.
  */
 const app = createApp<DashboardEnv>()
 
@@ -88,7 +88,7 @@ pages.use(async (c, next) => {
   await next()
   c.header('Cache-Control', 'no-store')
 })
-// After the page, which says what it loads from elsewhere.
+// Runs after the page, because the page sets `loads`.
 pages.use(async (c, next) => {
   await next()
   const { image, isChallenged } = c.get('loads') ?? {}
@@ -101,7 +101,7 @@ pages.use(async (c, next) => {
       frameSrc: isChallenged ? challenge : ["'none'"],
       connectSrc: ["'self'"],
       imgSrc: ["'self'", ...(image === undefined ? [] : [new URL(image).origin])],
-      // Browsers hold the redirect after a form post to this too, so the providers one can sign in with stand here.
+      // Browsers also apply this to the redirect after a form post, so it lists the sign-in providers.
       formAction: [
         "'self'",
         ...(c.env.GITHUB_CLIENT_ID ? ['https://github.com'] : []),
@@ -115,7 +115,8 @@ pages.use(async (c, next) => {
     referrerPolicy: 'same-origin',
   })(c, () => Promise.resolve())
 })
-// Whatever a body says it is: browsers send JSON and bare posts to other sites too. Mail programs unsubscribe from no page, by a signed token.
+// Checks the origin of any content type, because browsers also send JSON and empty posts to other sites. Mail clients unsubscribe without a page, by
+// a signed token.
 pages.use(async (c, next) => {
   const isRead = c.req.method === 'GET' || c.req.method === 'HEAD'
   const isOwn =
@@ -125,7 +126,7 @@ pages.use(async (c, next) => {
   await next()
 })
 pages.use(limitBody)
-// Ids and cursors in addresses go to Postgres, which holds no NUL in text.
+// Postgres stores no NUL in text, and ids and cursors in addresses go to Postgres.
 pages.use(async (c, next) => {
   if (c.req.url.includes('%00'))
     throw new ApiError('invalid_request', 'The address has a character that it cannot have.')
@@ -143,7 +144,7 @@ pages.use(async (c, next) => {
     const from = sent.get('cf-connecting-ip')
     if (from !== null) headers.set('cf-connecting-ip', from)
     const page = await app.request(new URL(address, c.req.url), { headers }, c.env, c.executionCtx)
-    // Loading it again sends nothing again.
+    // Reloading this page does not send the form again.
     const named = address.replaceAll('&', '&amp;').replaceAll('"', '%22')
     const text = (await page.text()).replace('<body>', () => `<body data-address="${named}">`)
     return new Response(text, { headers: page.headers })
@@ -202,7 +203,7 @@ const groups = [
   ownAccountPages,
   stripeConnectionPages,
   testDataPages,
-  // Before what an endpoint's id stands in the place of `deliveries`.
+  // Comes before `webhookPages`, whose `:id` would match `deliveries`.
   webhookDeliveryPages,
   webhookPages,
   webhookEventPages,
@@ -220,14 +221,14 @@ app.notFound((c) => {
 })
 app.onError((error, c) => {
   if (isUsedForm(error)) return leadToFirstAnswer(c, openDatabase(c.env))
-  // Whoever sent the form was erased meanwhile.
+  // The account that sent the form was erased in the meantime.
   if (violatedConstraint(error) === 'used_forms_user_id_fkey') return c.redirect('/sign-in', 303)
   const refusal = asApiError(error, c)
   if (c.req.path.startsWith('/api/')) return errorResponse(refusal)
   return renderRefusal(c, refusal)
 })
 
-/** A refused form leads back to its page, which shows what was wrong; everything else is a page of its own. */
+/** Leads a refused form back to its page, which shows the error. Shows every other error on a page of its own. */
 function renderRefusal(c: Context, refusal: ApiError) {
   const { status } = errorCodes[refusal.code]
   const from = cameFrom(c)

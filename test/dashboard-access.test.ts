@@ -176,7 +176,7 @@ const posts: [path: string, fields: Record<string, string>][] = [
   ['/sign-out', {}],
 ]
 
-/** Everything a post could have changed. */
+/** Reads everything that a post could change. */
 async function state() {
   const { rows } = await stack.sql.query(`
     select (select count(*) from programs) as programs, (select count(*) from partners) as partners,

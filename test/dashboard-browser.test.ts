@@ -15,7 +15,7 @@ import { totp } from './support/totp.ts'
 
 const [stack, browser] = await Promise.all([startStack({ common: { WEBHOOK_LOOPBACK: 'on' } }), launchBrowser()])
 
-/** What a browser said on its console: a page must give it no cause. */
+/** Console messages of the browser. Pages must cause none. */
 const complaints: string[] = []
 
 async function openBrowser(): Promise<{ context: BrowserContext; page: Page }> {
@@ -26,7 +26,7 @@ async function openBrowser(): Promise<{ context: BrowserContext; page: Page }> {
   context.on('console', (message) => {
     if (message.type() === 'error') complaints.push(message.text())
   })
-  // Pages that keep themselves fresh look every 2.5 s; here they look sooner.
+  // Pages refresh every 2.5 s. These tests shorten that.
   await context.addInitScript(() => {
     const later = window.setTimeout.bind(window)
     window.setTimeout = ((run: () => void, wait: number) => later(run, wait === 2500 ? 250 : wait)) as never
@@ -53,7 +53,7 @@ async function linkInMail(recipient: string) {
   return /https?:\S+/.exec(rows[0]?.body ?? '')?.[0] ?? ''
 }
 
-/** Opens the link in the mail that sign-up sent, and confirms the address. */
+/** Opens the link from the sign-up mail and confirms the address. */
 async function confirmAddress(page: Page, email: string) {
   await page.getByText(`we sent a link to ${email}`).waitFor()
   await page.goto(await linkInMail(email))
@@ -70,7 +70,7 @@ async function goTo(page: Page, name: string) {
 
 const advertiser = await openBrowser()
 const partner = await openBrowser()
-/** The program's key, once sign-up has shown it. */
+/** The program's key, as sign-up shows it. */
 let apiKey = ''
 const partnerEmail = `grace-${crypto.randomUUID()}@example.com`
 
@@ -102,7 +102,7 @@ test(
       `npm install ${stack.baseUrl}/svc-tracker.tgz && npx svc init --base-url ${stack.baseUrl} --api-key ${apiKey}`,
     )
 
-    // Each step ticks off on the page as it stands.
+    // Steps are checked off without a reload.
     const loads = await page.evaluate(() => performance.timeOrigin)
     const testLink = (await page.getByLabel('test link', { exact: true }).textContent())?.trim() ?? ''
     const [, programId = ''] = /^https:\/\/engine\.example\.com\/\?aff=svc-test-(\d+)$/.exec(testLink) ?? []
@@ -274,7 +274,7 @@ test(
     await other.page.getByLabel('Code', { exact: true }).fill(totp(key))
     await other.page.getByRole('button', { name: 'Sign in' }).click()
     await other.page.getByText('This one').waitFor()
-    // The sign-in before the codes, which turning them on renewed, and this one.
+    // The first sign-in, which enabling the codes renewed, and this one.
     await other.page
       .getByRole('row', { name: /Signed in|Chrome/ })
       .nth(2)
@@ -334,7 +334,7 @@ test(
     await page.getByRole('button', { name: 'Add the endpoint' }).click()
     receiver.expect('walk', (await page.getByLabel('Webhook secret', { exact: true }).innerText()).trim())
 
-    /** Runs the consumer, as its schedule does, until so many requests came. */
+    /** Runs the consumer, as its schedule does, until the receiver got this many requests. */
     async function deliver(requests: number) {
       await expect.poll(() => stack.waitingWebhooks()).toBeGreaterThan(0)
       await stack.scheduled('deliver-webhooks')
@@ -413,7 +413,7 @@ test(
     await page.getByLabel('Text', { exact: true }).fill('Recommend us.\n\n- Links\n- Payouts')
     await page.getByLabel('Question 1').fill('Where do you publish?')
     await page.getByLabel('Answer 1').selectOption({ label: 'Short, required' })
-    // More than a cookie takes.
+    // More than a cookie holds.
     const longTerms = `${'Be honest. '.repeat(600)}End.`
     await page.getByLabel('Terms', { exact: true }).fill(longTerms)
     await page.getByRole('button', { name: 'Save' }).click()
@@ -462,7 +462,7 @@ test(
   },
 )
 
-/** Forms by what is typed in one field of them that is refused. */
+/** Forms with a field and an invalid value for it. */
 const refusedForms: [path: string, field: string, typed: string, button: string][] = [
   ['/programs/1/settings', 'Commission on each signup', '1.234', 'Save'],
   ['/programs/1/settings', 'Program name', 'x'.repeat(81), 'Save'],
@@ -491,7 +491,7 @@ test.each(refusedForms)(
     const { rows } = await stack.sql.query<{ workspace_id: string }>('select workspace_id from programs where id = 1')
     await page.goto(path.replace('/workspaces/1/', `/workspaces/${rows[0]?.workspace_id}/`))
     page.removeAllListeners('dialog').on('dialog', (dialog) => void dialog.accept())
-    // What browsers check themselves is checked again by the server, and every part of the form is open.
+    // Remove the browser's own checks and open every part of the form, so the server has to check.
     await page.evaluate(() => {
       for (const form of document.forms) form.noValidate = true
       for (const details of document.querySelectorAll('details')) details.open = true
@@ -501,7 +501,7 @@ test.each(refusedForms)(
     await page.locator('form', { has: input }).getByRole('button', { name: button, exact: true }).click()
     await page.locator('[aria-invalid="true"], .message.bad').first().waitFor()
     const isInForm = !path.startsWith('/sign-in')
-    // The page gives it the focus once it is drawn.
+    // The page sets the focus after it is drawn.
     await expect.poll(() => input.evaluate((element) => element === document.activeElement)).toBe(isInForm)
     expect(await input.getAttribute('aria-invalid')).toBe(isInForm ? 'true' : null)
     expect(await input.inputValue()).toBe(typed)
@@ -571,11 +571,11 @@ test('the past of a Stripe account is read by buttons', { timeout: 60_000 }, asy
   await button('Stop the import').click()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
   await page.getByText('The import is stopped. Recorded payments stay.').waitFor()
-  // A page that was asked for when it stopped is still kept, so the tries for that have to be over.
+  // Wait until attempts for a page that was requested before the stop are over.
   let calls = -1
   await expect.poll(() => calls === (calls = stack.stripe.calls.length), { interval: 2500 }).toBe(true)
   stack.stripe.failing.clear()
-  // What is stopped goes on for nobody who did not say so.
+  // A stopped import does not resume by itself.
   await stack.scheduled('apply-parked-events')
   await page.reload()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
@@ -660,7 +660,7 @@ test('held commissions wait on both sides until a button decides, which Enter pr
   expect(complaints).toEqual([])
 })
 
-/** Pages by who opens them, after the walk above has filled them. */
+/** Pages by reader. The walk above filled them. */
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   [
     'nobody',
@@ -698,7 +698,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   ],
 ]
 
-/** Buttons right of a field that do not stand as low as it. */
+/** Finds buttons beside a field that are not aligned with it. */
 const askewButtons = (page: Page) =>
   page.locator('form.row > .field + button').evaluateAll((buttons) =>
     buttons.flatMap((button) => {
@@ -709,19 +709,19 @@ const askewButtons = (page: Page) =>
     }),
   )
 
-/** How much wider a page is than the window, in pixels. */
+/** Returns how much wider the page is than the window, in pixels. */
 const overflow = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
 
-/** Of addresses that differ in the values of their query alone, one is enough. */
+/** Replaces the values of a query, because one of such addresses is enough. */
 function kindOf(address: string): string {
   const { pathname, searchParams } = new URL(address, stack.baseUrl)
   return [pathname, ...[...searchParams.keys()].toSorted()].join(' ')
 }
 
-/** Pages that were drawn as a phone does, by kind: on whose page, and what was seen. */
+/** Pages drawn at phone size, by kind: on which page, and the result. */
 const seenPages = new Map<string, Drawn & { on: Page; overflow: number }>()
 
-/** Draws a page as a phone does, and keeps what was seen. */
+/** Draws a page at phone size and keeps the result. */
 async function drawOnPhone(page: Page, address: string) {
   const seen = { ...(await drawInPlace(page, address)), on: page, overflow: await overflow(page) }
   seenPages.set(kindOf(address), seen)
@@ -749,7 +749,7 @@ test.each(pages)(
       await page.setViewportSize(desk)
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme })
-        // Only colours differ in the dark.
+        // In dark mode, only colors differ.
         const found = await axeFindings(page, { serious: true, colours: colorScheme === 'dark' })
         expect([path, colorScheme, found]).toEqual([path, colorScheme, []])
       }
@@ -760,8 +760,8 @@ test.each(pages)(
 )
 
 /**
- * What somebody reaches by links from where they begin, each address once: a page that is there and fits a phone, or a file. What somebody else
- * drew is only read: a role with fewer rights sees less there.
+ * Visits everything that links reach from `start`, each address once, and checks that it is a file or a page that fits a phone. Pages that
+ * another reader drew are only fetched, because a role with fewer rights sees less on them.
  */
 async function crawl(context: BrowserContext, page: Page, start: string): Promise<string[]> {
   const kinds = new Set<string>()
@@ -775,7 +775,7 @@ async function crawl(context: BrowserContext, page: Page, start: string): Promis
     const kind = kindOf(next)
     if (kinds.has(kind)) continue
     kinds.add(kind)
-    // Filters of what is filtered already would never end.
+    // Filters on a filtered page would never end.
     const follow = (found: string[]) =>
       waiting.push(...found.filter((link) => searchParams.size === 0 || !link.includes('?')))
     if (pathname.endsWith('.csv') || /^\/(docs|api)\b/.test(pathname)) {
@@ -801,7 +801,7 @@ async function crawl(context: BrowserContext, page: Page, start: string): Promis
   return [...new Set(Array.from(kinds, (kind) => kind.split(' ')[0] ?? ''))]
 }
 
-/** What the Tab key does not reach on a page, and where focus is not to be seen. */
+/** Finds elements that the Tab key does not reach, and elements without a visible focus. */
 async function missedByKeyboard(page: Page): Promise<string[]> {
   const count = await page.evaluate(() => {
     const shown = Array.from(
@@ -812,12 +812,12 @@ async function missedByKeyboard(page: Page): Promise<string[]> {
     )
     const groups = new Set<string>()
     for (const element of shown) {
-      // A group of radio buttons is one stop, and its arrow keys do the rest.
+      // A group of radio buttons is one stop. Its arrow keys reach the rest.
       const group = element instanceof HTMLInputElement && element.type === 'radio' ? element.name : undefined
       if (group === undefined || !groups.has(group)) element.dataset['missed'] = element.outerHTML.slice(0, 120)
       if (group !== undefined) groups.add(group)
     }
-    // Within a date the browser marks its parts itself, and tells of the first alone.
+    // Browsers mark the parts of a date field themselves and report only the first one.
     document.addEventListener('focusin', ({ target: element }) => {
       if (!(element instanceof HTMLElement)) return
       delete element.dataset['missed']
@@ -830,10 +830,10 @@ async function missedByKeyboard(page: Page): Promise<string[]> {
       if (outlineStyle === 'none' && boxShadow === 'none')
         element.dataset['missed'] = 'no focus seen: ' + element.outerHTML.slice(0, 120)
     })
-    // The parts of a date and its calendar are stops of their own.
+    // The parts of a date field and its calendar are additional stops.
     return shown.length + 3 * document.querySelectorAll('[type=date]').length
   })
-  // The key is held, so that the browser draws no more often than the screen does.
+  // Hold the key, so the browser draws no more often than the screen.
   await Promise.all(Array.from({ length: count + 1 }, () => page.keyboard.down('Tab')))
   await page.keyboard.up('Tab')
   return await page.evaluate(() =>
@@ -849,9 +849,9 @@ const ofWorkspace = ['/members', '/audit']
 interface Walk {
   role: string
   start: string
-  /** What the links lead to, of the pages of a program and of a workspace. */
+  /** Pages of a program and a workspace that the role can open. */
   opens: string[]
-  /** Where the keyboard is tried. */
+  /** The page for the keyboard test. */
   keyboard: string
 }
 const walks: Walk[] = [
@@ -874,7 +874,7 @@ const walks: Walk[] = [
   { role: 'nobody', start: '/', opens: [], keyboard: '/sign-in' },
 ]
 
-/** Somebody signed in who has `role` in the first workspace. */
+/** Signs in somebody with `role` in the first workspace. */
 async function signedIn(role: string): Promise<{ context: BrowserContext; page: Page }> {
   if (role === 'partner') return partner
   if (role === 'owner') return advertiser

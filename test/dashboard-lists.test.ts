@@ -20,10 +20,10 @@ async function get(path: string): Promise<string> {
   return await response.text()
 }
 
-/** What a page shows beside its frame, in which each form has a token of its own. */
+/** Returns a page without its frame, whose forms have changing tokens. */
 const mainOf = (html: string) => html.slice(html.indexOf('<main'))
 
-/** Sends a form as a page of the dashboard does, and returns where it leads. */
+/** Posts a form like a page of the dashboard, and returns the redirect. */
 async function post(path: string, fields: Record<string, string>, from = path): Promise<[number, string | null]> {
   const response = await fetch(stack.baseUrl + path, {
     method: 'POST',
@@ -38,7 +38,7 @@ async function post(path: string, fields: Record<string, string>, from = path): 
   return [response.status, response.headers.get('location')]
 }
 
-/** The events of a program within a filter, newest first, as plain SQL lists them: in earnest, or the test events. */
+/** Lists a program's live or test events with plain SQL, newest first. */
 async function listed(list: List, where: string): Promise<{ at: string; type: string; id: string }[]> {
   const { rows } = await stack.sql.query(
     `select to_char(event.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at, type, id from (
@@ -222,7 +222,7 @@ test('a manual commission and a deduction are made on the page of a partner, who
     const headers = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
     const text = await (await fetch(stack.baseUrl + path, { headers })).text()
     expect(text).toContain('Paid twice')
-    // A sale that they did not bring is none that they may look at.
+    // Partners can't open sales of others.
     if (!path.endsWith('.csv')) expect(linked(text)).toEqual([true, false])
   }
 })
@@ -288,7 +288,7 @@ test('commissions are filtered by the days they were made on and by whether they
     [sandbox.programId],
   )
   expect(rows).toHaveLength(120)
-  // Three that the rules hold, three that were released, and one that a browser named and that was released.
+  // Three held by the rules, three released, and one that a browser named and that was released.
   await stack.sql.query(
     `with looked as (
       select n, id from unnest($2::bigint[]) with ordinality c (id, n) where n % 2 = 1 and n < 12 or n = 2
@@ -359,7 +359,7 @@ const uncounted = `insert into uncounted_clicks (program_id, link_id, clicked_at
 const timesOn = (html: string) =>
   Array.from(html.matchAll(/<time class="number" datetime="([^"]+)"/g), ([, at]) => at ?? '')
 
-/** What `read` finds on all pages of a list: down from the top and back up from the last. */
+/** Collects the findings of `read` on all pages of a list: downwards from the first page, and upwards from the last. */
 async function turned(first: string, read: (html: string) => string[]): Promise<[down: string[], up: string[]]> {
   const down: string[] = []
   const pages: string[][] = []

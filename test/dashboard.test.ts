@@ -202,7 +202,7 @@ test('invitations are mailed to one address three times a day, and a hundred tim
   const statuses = []
   for (const email of [victim, victim.toUpperCase(), victim, victim]) statuses.push((await invite(email)).status)
   expect(statuses).toEqual([303, 303, 303, 429])
-  // The same address as a partner counts as well, and the partner is added.
+  // The limit counts the address of a partner too, but the partner is added.
   const added = await post(`/programs/${theirs}/partners`, { name: 'Victim', email: victim }, dashboardToken)
   expect(added.status).toBe(303)
   expect(await mailsTo(victim)).toHaveLength(3)
@@ -211,7 +211,7 @@ test('invitations are mailed to one address three times a day, and a hundred tim
   expect(many.filter(({ status }) => status === 303)).toHaveLength(97)
   expect(many.filter(({ status }) => status === 429)).toHaveLength(13)
   expect(await mailsTo(`${tag}-%`)).toHaveLength(97)
-  // Another workspace of the same account begins no new count.
+  // Another workspace of the same account shares the count.
   const { rows } = await stack.sql.query(
     'select user_id from workspace_members where workspace_id = $1 and role = $2',
     [ours, 'owner'],
@@ -312,7 +312,7 @@ test.each([
 })
 
 test('a payout of no amount is of all that is available, and then nothing is', async () => {
-  // The name, written from right to left, would turn the amount around.
+  // Without isolation, the right-to-left name would reorder the amount.
   expect((await get('/partner/payouts', yen.partnerToken)).text).toContain('\u2068מתנות\u2069: ¥1,050 available')
   const fields = { balance: `${yen.programId} jpy`, amount: '' }
   await post('/partner/payouts', { ...fields, request_id: crypto.randomUUID() }, yen.partnerToken)
@@ -320,7 +320,7 @@ test('a payout of no amount is of all that is available, and then nothing is', a
   const { headers } = await post('/partner/payouts', { ...fields, request_id: crypto.randomUUID() }, yen.partnerToken)
   expect(refusalIn(headers)).toContain('Nothing is available in JPY now.')
 
-  // Two people transfer it: the second one is told.
+  // Two people transfer the money. The page warns the second one.
   const { rows } = await stack.sql.query<{ id: string }>('select id from payouts where program_id = $1', [
     yen.programId,
   ])

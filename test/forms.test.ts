@@ -4,7 +4,7 @@ import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
 
-/** Forms as a slow network sends them: twice. */
+/** Forms that are sent twice, as a slow network does. */
 const stack = await startStack({ functions: ['dashboard', 'auth'] })
 const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
 const { programId, workspaceId, dashboardToken } = await createSandbox(stack.db, env)
@@ -25,7 +25,7 @@ async function send(method: 'GET' | 'POST', path: string, token: string | undefi
   return { status: response.status, location: response.headers.get('location'), text: await response.text() }
 }
 
-/** The hidden fields of the form on `page` that posts to `action`. */
+/** Returns the hidden fields of the form on `page` that posts to `action`. */
 async function formOn(page: string, action: string, token: string | undefined): Promise<Record<string, string>> {
   const { text } = await send('GET', page, token)
   const form = new RegExp(`<form method="post" action="${action}"[\\s\\S]*?</form>`).exec(text)?.[0] ?? ''
@@ -97,7 +97,7 @@ test.each(forms)('two clicks make %s once, and lead to it', async (what, page, a
     send('POST', action, dashboardToken, complete),
   ])
   const statuses = [one.status, two.status].toSorted((a, b) => a - b)
-  // What shows a new key is no redirect, which another could follow; who sends it again is led to its page without the key.
+  // A page with a new key answers directly, because a redirect could be followed again. A form sent again leads to the page without the key.
   const showsKey = what === 'a key' || what === 'a program' || what === 'an endpoint'
   expect(statuses).toEqual(showsKey ? [200, 303] : [303, 303])
   const location = showsKey ? (one.location ?? two.location) : one.location

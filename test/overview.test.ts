@@ -43,7 +43,7 @@ const buy = (
     crypto.randomUUID(),
   )
 
-// Nora has four sales: one without commission, one that is refunded, one in another currency; Tom has one.
+// Nora has four sales: one without commission, one refunded, one in another currency. Tom has one.
 const { click_id: clickId } = await visit('nora', {
   geo_country: 'DE',
   device_type: 'mobile',
@@ -304,7 +304,7 @@ test('what goes on is compared with what had come by then', async () => {
           [-20, 0],
           [20, 1],
         ] as const) {
-          // A day later for hours of a day, and a week later for days of a week.
+          // A day later for hours, and a week later for days.
           const now = noon.getTime() + (interval === 'day' ? 7 : 1) * 86_400_000 + minutes * 60_000
           const range =
             interval === 'day' ? { period: '7d' as const } : { dateFrom: new Date(now), dateTo: new Date(now) }
@@ -365,7 +365,7 @@ test('of more than can be read at once a filter leaves the latest, its chart has
   await sql.query('delete from clicks_kept')
 })
 
-/** `ofBilling`: whether `billing` can deal with it, and reads it too. */
+/** `ofBilling`: whether `billing` can act on it, and so reads it. */
 const needs: [what: string, change: string, undo: string, line: RegExp, ofBilling: boolean][] = [
   [
     'a payout that was asked for',
@@ -473,7 +473,7 @@ test('by mouse, by keyboard and without scripts a value filters the page, and it
   expect(new URL(page.url()).search).toBe('?metric=clicks')
   await expect.poll(() => sales.textContent()).toBe('5')
 
-  // One stop of the tab key leads into the chart, and arrows along its points.
+  // One Tab stop leads into the chart. Arrow keys move along its points.
   const points = page.getByRole('radiogroup').getByRole('radio')
   await points.first().focus()
   for (let n = 0; n < 6; n++) await page.keyboard.press('ArrowRight')
@@ -482,7 +482,7 @@ test('by mouse, by keyboard and without scripts a value filters the page, and it
   expect(await last.evaluate((point) => getComputedStyle(point.nextElementSibling as Element).opacity)).toBe('1')
   expect(await points.count()).toBe(7)
 
-  // Where no script brings the current page into view, all of them are.
+  // Without a script, all entries of the navigation are visible.
   await page.setViewportSize({ width: 390, height: 844 })
   expect(await page.locator('nav[aria-label="Main"] ul').evaluate((list) => list.scrollWidth - list.clientWidth)).toBe(
     0,
@@ -515,7 +515,7 @@ test('amounts of any size and currency stay whole on a phone, and an empty progr
         made.map(({ id }) => id),
         [],
       )
-      // Beside the buttons of each partner, where there is least room.
+      // The actions of each partner leave the least room here.
       await page.setViewportSize({ width: 1280, height: 800 })
       await page.goto(`/programs/${yen.programId}/partners`)
       const wide = await page.locator('td.right span').evaluateAll((amounts) =>
@@ -536,7 +536,7 @@ test('amounts of any size and currency stay whole on a phone, and an empty progr
       .waitFor()
     expect(await page.content()).not.toMatch(/[$¥]0\.\d/)
     expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0)
-    // A value stands on one line, inside its card.
+    // A value stays on one line inside its card.
     const broken = await page.locator('.metric .value').evaluateAll((values) =>
       values.flatMap((value) => {
         const range = document.createRange()

@@ -7,7 +7,7 @@ import { launchBrowser } from './support/browser.ts'
 
 const browser = await launchBrowser()
 
-/** The components that files of a folder export. */
+/** Returns the components that files of a folder export. */
 function partsOf(folder: string): string[] {
   return globSync(`${folder}/*.tsx`).flatMap((file) =>
     Array.from(
@@ -18,7 +18,7 @@ function partsOf(folder: string): string[] {
 }
 
 test('every part of the dashboard has its place on the page of parts', () => {
-  // What stands around each page is around this one too.
+  // The page has the same frame as every page.
   const files = ['test/parts/page.tsx', 'functions/dashboard/components/layout.tsx']
   const page = files.map((file) => readFileSync(file, 'utf8')).join('')
   const parts = partsOf('functions/dashboard/parts')

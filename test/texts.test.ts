@@ -14,7 +14,7 @@ test('every file that lib/README.md names is there', () => {
   expect(files.filter((file) => !existsSync(file))).toEqual([])
 })
 
-/** What a text calls a heading by in a link. */
+/** Returns the anchors of a text's headings. */
 function anchorsOf(text: string): string[] {
   return Array.from(text.matchAll(/^#+ (.*)$/gm), ([, heading = '']) =>
     heading
@@ -35,7 +35,7 @@ test.each(texts)('every link of %s leads somewhere', (file) => {
   expect(broken).toEqual([])
 })
 
-/** Words that nobody in the field says, and what to write instead: see .github/CONTRIBUTING.md. */
+/** Banned words with their replacements. See .github/CONTRIBUTING.md. */
 const banned: [words: RegExp, instead: string][] = [
   [/\b(?<!party |parties' |third-party |npm run )notices?\b/i, 'notification'],
   [/\bdelivery log\b/i, 'Stripe events, or webhook deliveries'],
@@ -60,7 +60,7 @@ interface Node {
 }
 const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'type' in value
 
-/** What a file of code has people read: texts of pages, and strings that are sentences or labels. */
+/** Finds texts for people in a code file: page texts, sentences and labels. */
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(textsOf)
   if (!isNode(value) || value.type === 'ImportDeclaration') return []
@@ -78,7 +78,7 @@ function textsOf(value: unknown): string[] {
   return Object.values(value).flatMap(textsOf)
 }
 
-/** The sentences, headings and cells of a page of Markdown, without what is code. */
+/** Returns sentences, headings and cells of a Markdown page, without code. */
 function sentencesOf(markdown: string): string[] {
   const prose = markdown.replaceAll(/^```[^]*?^```$/gm, '').replaceAll(/`[^`]*`/g, '{}')
   return prose.split(/\n\n+|\n(?=[-#|>]|\d+\. )|\| | \||(?<=[.:?!]) /).map((text) =>

@@ -2,12 +2,12 @@ import { type InferResult, sql } from 'kysely'
 import { kysely } from '../kysely.ts'
 import { heldCommissions, unverifiedCommissions } from '../money/commission-list.ts'
 
-/** How long something that Stripe told and that was ignored stays among what waits. */
+/** Days for which "Needs attention" counts an ignored Stripe event. */
 const ignoredDays = 30
 
 export type Needs = InferResult<ReturnType<typeof needsStatement>>[number]
 
-/** What of a program waits for a person, as counts, in one statement. The partner is the one whose balance is the lowest. */
+/** Counts everything in a program that needs a person, in one statement. The partner is the one with the lowest balance. */
 export function needsStatement(programId: number) {
   return kysely
     .selectFrom('programs as p')

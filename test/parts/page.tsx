@@ -127,7 +127,7 @@ const sorts = { newest: 'Newest first', name: 'By name' }
 const nothing = { title: 'No partners yet', text: 'Add the first one above.' }
 const explanationOf = () => here
 
-/** One kind of part with its states. */
+/** A kind of component with its states. */
 function Kind({ name, children }: PropsWithChildren<{ name: string }>) {
   return (
     <section class="stack" aria-label={name}>
@@ -406,10 +406,7 @@ function Lists() {
   )
 }
 
-/**
- * A page with every part of `functions/dashboard/parts` in every state. Its test looks for parts that are missing, inaccessible or
- * wider than the screen.
- */
+/** A page with every component of `functions/dashboard/components` in every state. Its test finds missing, inaccessible and too wide components. */
 const app = new Hono()
 
 app.get(partsPath, (c) =>

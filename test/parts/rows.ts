@@ -9,7 +9,7 @@ import type { DB } from '../../lib/schema.ts'
 import type { PartnerCampaigns } from '../../lib/tracking/partner-campaigns.ts'
 import { commissionStates } from '../../functions/dashboard/components/commission.tsx'
 
-// Invented rows for page.tsx: each state that a row can be in, and texts that are hard to lay out.
+// Invented rows for page.tsx: every state of a row, and texts that are hard to lay out.
 
 export const at = new Date('2026-03-14T09:26:00Z')
 export const later = new Date('2126-03-15T09:26:00Z')
@@ -138,7 +138,7 @@ const payload = {
   url: 'https://example.com/hook',
   partners: 2,
 }
-/** All of them, and each once, as the compiler sees. */
+/** Each kind once. The compiler checks that none is missing. */
 const kinds: Record<DB['outbox']['kind'], true> = {
   commission_earned: true,
   commission_reversed: true,
@@ -295,7 +295,7 @@ export const explanation: Explanation = {
   })),
   deliveries: [],
 }
-/** A payment that is no sale. */
+/** A payment that is not a sale. */
 export const unexplained: Explanation = {
   ...explanation,
   is_test: false,

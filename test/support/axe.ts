@@ -2,8 +2,8 @@ import axe from 'axe-core'
 import type { Page } from 'playwright-core'
 
 /**
- * What axe finds on a page as it stands: rules that are broken, each with the HTML of where. The rest of its report would be megabytes that
- * nobody reads, so it is neither written nor sent out of the browser. `serious` leaves out what is less; `colours` looks at nothing but contrast.
+ * Runs axe on a page. Returns the broken rules with the HTML of each finding. Only these leave the browser, because the full report has
+ * megabytes. `serious` omits minor rules. `colours` checks contrast only.
  */
 export async function axeFindings(
   page: Page,

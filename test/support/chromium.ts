@@ -9,7 +9,7 @@ const cacheFolder = fileURLToPath(new URL('../../node_modules/.cache/', import.m
 const chromiumFolder = path.join(cacheFolder, 'chromium')
 const fontsConfig = 'fonts.conf'
 
-/** What Playwright leaves out of Chromium that counts without a window. Chromium heeds the last such list alone. */
+/** Playwright's own list of disabled features that matter without a window. Chromium only reads the last such flag. */
 const featuresOfPlaywright = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
@@ -27,17 +27,17 @@ const args = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // A next page in the frame of the one before: a third less of the processor time of going to a page.
+  // Keeps the render frame of the previous page, which saves a third of the processor time per page.
   `--disable-features=${['RenderDocument', ...featuresOfPlaywright].join(',')}`,
 ]
 
 /**
- * The Chromium that npm installed, without a window. It needs nothing of the machine: where shared libraries are missing it takes those that
- * are packed with it, and fonts always. `extraArgs` are Chromium's own.
+ * Launches the Chromium that npm installed, without a window. It uses its packed shared libraries if the machine has none, and always its
+ * packed fonts. `extraArgs` are Chromium flags.
  */
 export async function launchChromium(...extraArgs: string[]): Promise<Browser> {
   const { chromium } = await import('playwright-core')
-  // The package holds a Linux build only; elsewhere the installed Chrome does.
+  // The package only has a Linux build. Other systems use their installed Chrome.
   const program = process.platform === 'linux' ? await installedChromium() : { channel: 'chrome' }
   return await chromium.launch({ ...program, args: [...args, ...extraArgs] })
 }
@@ -54,16 +54,16 @@ async function installedChromium(): Promise<{ executablePath: string; env: Recor
   return { executablePath, env: complete ? env : { ...env, LD_LIBRARY_PATH: path.join(chromiumFolder, 'al2023/lib') } }
 }
 
-/** Unpacks it once, into a folder that is then renamed, because two may come here at once. */
+/** Unpacks into a temporary folder and renames it, because two processes may do this at once. */
 export async function unpackChromium(): Promise<void> {
   if (process.platform !== 'linux' || existsSync(chromiumFolder)) return
   mkdirSync(cacheFolder, { recursive: true })
   const partial = mkdtempSync(`${chromiumFolder}-`)
   const script = "import chromium from '@sparticuz/chromium'; await chromium.executablePath()"
-  // The package unpacks into the temporary folder, and the libraries only where it takes itself to be on Lambda.
+  // The package unpacks into the temporary folder, and unpacks the libraries only if it believes to run on Lambda.
   const environment = { ...process.env, TMPDIR: partial, AWS_LAMBDA_JS_RUNTIME: 'nodejs24.x' }
   await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], { env: environment })
-  // The package's own configuration looks for fonts in the temporary folder, and without any font Chromium ends.
+  // The package's own configuration looks for fonts in the temporary folder. Without fonts, Chromium exits.
   const dir = path.join(chromiumFolder, 'fonts')
   const cache = path.join(chromiumFolder, 'fonts-cache')
   writeFileSync(

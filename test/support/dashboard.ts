@@ -17,10 +17,7 @@ export function cookieOf(token: string) {
   return `${sessionCookie}=${encodeURIComponent(token)}`
 }
 
-/**
- * The dashboard for one test file, read and posted to as a browser does, with a program whose partner brought a sale of
- * which a part was refunded. What must not reach others in it is named secret.
- */
+/** Starts the dashboard for one test file, with a program whose partner has a partly refunded sale. Data that others must not see is named secret. */
 export async function startDashboard() {
   const stack = await startStack({
     functions: ['dashboard', 'relay-outbox', 'track-click', 'track-lead', 'track-sale', 'track-refund'],

@@ -1,15 +1,15 @@
 import type { Page } from 'playwright-core'
 
 export interface Drawn {
-  /** Of the answer, after redirects. */
+  /** The status after redirects. */
   status: number
-  /** What links on it lead to, of addresses on the same origin. */
+  /** The link targets of the same origin. */
   links: string[]
 }
 
 /**
- * Draws what an address answers in `page` as it stands, which has to be one of the same origin: its HTML and styles, without its scripts. That
- * takes a third of what going there does, and what was loaded into the page, as axe, is not read and compiled anew.
+ * Draws an address of the same origin inside `page`, without its scripts. That takes a third of the time of a navigation, and keeps loaded
+ * code such as axe.
  */
 export async function drawInPlace(page: Page, address: string): Promise<Drawn> {
   return await page.evaluate(async (asked) => {
@@ -17,7 +17,7 @@ export async function drawInPlace(page: Page, address: string): Promise<Drawn> {
     const html = await answer.text()
     history.replaceState(null, '', answer.url)
     document.open()
-    // A script that is run twice in a page finds its own names taken.
+    // A script that runs twice in one page would declare its names twice.
     document.write(html.replaceAll(/<script\b[^>]*><\/script>/g, ''))
     document.close()
     if (document.readyState !== 'complete')

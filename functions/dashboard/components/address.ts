@@ -1,18 +1,18 @@
 import type { Context } from 'hono'
 import { ApiError } from '../../../lib/errors.ts'
 
-/** `base` with those query parameters that have a value. */
+/** Adds the parameters that have a value to `base`. */
 export function addressOf(base: string, parameters: Record<string, string | undefined>): string {
   const entries = Object.entries(parameters).filter((entry): entry is [string, string] => Boolean(entry[1]))
   return entries.length === 0 ? base : `${base}?${new URLSearchParams(entries).toString()}`
 }
 
-/** A path of this site to go on to, or `/` where the value is anything else, so that no link leads people astray. */
+/** Returns a path of this site to go to, or `/` if the value is anything else. So no link leads people to another site. */
 export function safePath(value: string | undefined): string {
   return value !== undefined && /^\/(?![/\\])[\w\-./?=&%~+*!'(),:;@$]*$/.test(value) ? value : '/'
 }
 
-/** The page of this site that a form was posted from, where the browser says it. */
+/** Returns the page of this site that sent a form, if the browser names it. */
 export function cameFrom(c: { req: Context['req'] }): string | undefined {
   const from = c.req.header('referer')
   if (!from || !URL.canParse(from)) return undefined
@@ -20,35 +20,35 @@ export function cameFrom(c: { req: Context['req'] }): string | undefined {
   return safePath(pathname + search)
 }
 
-/** Where a post leads on to: `page` as it stood when the form was sent, with its filters and its part of a list. */
+/** Returns the address after a post: `page` with the filters and the list position that it had when the form was sent. */
 export function backTo(c: { req: Context['req'] }, page: string): string {
   const from = cameFrom(c)
   return from?.split('?')[0] === page.split('?')[0] && from ? from : page
 }
 
-/** The token of the mailed link that led here. */
+/** Returns the token from the mailed link. */
 export function tokenInQuery(c: { req: Context['req'] }): string {
   return c.req.query('token') ?? ''
 }
 
-/** The first `length` characters of a text in a query or form. Postgres stores no half of a character, which a cut can leave. */
+/** Returns the first `length` characters of a text from a query or form. Drops half a surrogate pair at the end, which Postgres can't store. */
 export function cut(text: string, length: number): string {
   return text.slice(0, length).toWellFormed()
 }
 
-/** A positive integer in a query or form, or undefined where it is anything else. */
+/** Parses a positive integer from a query or form. Returns undefined for anything else. */
 export function positiveInteger(text: string | undefined): number | undefined {
   return text !== undefined && /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined
 }
 
-/** The id in the path's parameter `name`. Refuses with `not_found` and `missing` what can be no id. */
+/** Returns the id in the path parameter `name`. Refuses anything else with `not_found` and the message `missing`. */
 export function idInPath(c: Context, name: string, missing: string): number {
   const id = positiveInteger(c.req.param(name))
   if (id === undefined) throw new ApiError('not_found', missing)
   return id
 }
 
-/** An ISO 8601 moment in a query, or undefined where it is none that anything here could have happened at. */
+/** Parses an ISO 8601 time from a query. Returns undefined for anything else and for years that can't occur here. */
 export function momentOf(text: string | undefined): Date | undefined {
   const moment = new Date(text ?? '')
   return moment.getTime() > 0 ? moment : undefined

@@ -4,7 +4,6 @@ import { Badge } from './blocks.tsx'
 import { Day } from './format.tsx'
 import type { Column } from './table.tsx'
 
-/** What a list of manual commissions and deductions says of each. */
 export const adjustmentColumns = {
   made: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
   amount: {
@@ -16,7 +15,7 @@ export const adjustmentColumns = {
   },
 } satisfies Record<string, Column<Adjustment>>
 
-/** What it is and why. `explanationOf` is the address of the sale that it is about, where the reader may see that. */
+/** Shows the kind of an adjustment and its note. `explanationOf` returns the address of its sale, if the reader may see the sale. */
 export function whatColumn(explanationOf: (adjustment: Adjustment, transactionId: string) => string | undefined) {
   return {
     label: 'What',
@@ -49,7 +48,6 @@ function What({ adjustment, explanationOf }: WhatProps) {
   )
 }
 
-/** One as a row of a CSV file. */
 export function adjustmentRow(adjustment: Adjustment) {
   return {
     id: adjustment.id,

@@ -4,13 +4,13 @@ import { style } from './style.ts'
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#5b70f0" stroke-width="2.2" stroke-linecap="round"><circle cx="6" cy="12" r="3.2"/><circle cx="18" cy="5.5" r="2.4"/><circle cx="18" cy="18.5" r="2.4"/><path d="M9 10.4 15.8 6.7M9 13.6l6.8 3.7"/></svg>`
 
 interface Asset {
-  /** Changes with the content, so that browsers may keep what they have for ever. */
+  /** Changes with the content, so browsers may cache the file forever. */
   path: string
   type: string
   text: string
 }
 
-/** FNV-1a, 32 bits: enough to tell one version of a file from the next, and it needs no promise. */
+/** FNV-1a with 32 bits. It only needs to tell versions of a file apart, so it need not be async or secure. */
 function fingerprint(text: string): string {
   let hash = 0x811c9dc5
   for (let index = 0; index < text.length; index++) {
@@ -24,7 +24,6 @@ function asset(name: string, type: string, text: string): Asset {
   return { path: `/assets/${stem}-${fingerprint(text)}.${extension}`, type, text }
 }
 
-/** The files that pages load. */
 export const assets = {
   style: asset('dashboard.css', 'text/css; charset=utf-8', style),
   script: asset('dashboard.js', 'text/javascript; charset=utf-8', script),

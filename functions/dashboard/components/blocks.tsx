@@ -1,6 +1,6 @@
 import type { Child, PropsWithChildren } from 'hono/jsx'
 
-/** The heading of a page with what can be done on it. */
+/** The heading of a page, with its actions. */
 export function Heading({ title, lead, children }: PropsWithChildren<{ title: string; lead?: Child }>) {
   return (
     <header class="row apart end">
@@ -27,10 +27,10 @@ export function Card({ title, aside, children }: PropsWithChildren<{ title?: str
   )
 }
 
-/** An amount of many digits takes smaller ones, and then twice the room: it never breaks. */
+/** A long amount gets smaller digits or a wider tile, so it never wraps. */
 const widthOf = ({ length }: string) => (length > 15 ? ' huge' : length > 10 ? ' long' : '')
 
-/** One figure, with what stands below it. `bad` figures should be looked at. */
+/** One figure with a note below it. `bad` marks a figure that needs attention. */
 export function Metric({
   label,
   value,
@@ -46,7 +46,7 @@ export function Metric({
   )
 }
 
-/** What stands where there is nothing yet, and what to do about it. */
+/** A message for an empty list, with the next step. */
 export function Empty({ title, children }: PropsWithChildren<{ title: string }>) {
   return (
     <div class="empty">
@@ -62,7 +62,7 @@ export function Badge({ tone = 'plain', children }: PropsWithChildren<{ tone?: T
   return <span class={`badge ${tone}`}>{children}</span>
 }
 
-/** Text to copy, with a button that does it; on one line unless it is to `wrap`. */
+/** Text with a copy button. It stays on one line unless `wrap` is set. */
 export function Copy({ text, label, wrap }: { text: string; label: string; wrap?: boolean }) {
   return (
     <div class="copy">
@@ -76,7 +76,7 @@ export function Copy({ text, label, wrap }: { text: string; label: string; wrap?
   )
 }
 
-/** Links to choose one of a few views of a page. */
+/** Links that switch between views of a page. */
 export function Segments({
   label,
   items,

@@ -1,6 +1,6 @@
 import { type BreakdownName, isNamedById } from '../../../lib/tracking/overview.ts'
 
-/** What breakdowns are called, and what stands in them for what had no value. */
+/** Names of the breakdowns, and the text for rows without a value. */
 export const breakdownTexts: Record<BreakdownName, { title: string; one: string; none: string }> = {
   partner: { title: 'Partners', one: 'Partner', none: 'No partner' },
   link: { title: 'Links', one: 'Link', none: 'No link' },
@@ -21,7 +21,7 @@ export const breakdownTexts: Record<BreakdownName, { title: string; one: string;
 
 const countries = new Intl.DisplayNames('en', { type: 'region', fallback: 'code' })
 
-/** A value as people read it. */
+/** Returns a value as people read it. */
 export function nameOfValue(name: BreakdownName, value: string | null, label?: string | null): string {
   if (value === null) return breakdownTexts[name].none
   if (value === '') return 'All others'

@@ -11,7 +11,7 @@ import { breakdownTexts, nameOfValue } from './breakdown-names.ts'
 import { formatNumber, formatTime } from './format.tsx'
 import { Table } from './table.tsx'
 
-/** What the link of a click named: its `utm_*` and sub-ids. */
+/** The `utm_*` parameters and sub-ids of a clicked link. */
 export function CampaignText({ campaign }: { campaign: Campaign | null }) {
   if (!campaign) return null
   return (
@@ -30,14 +30,14 @@ export function CampaignText({ campaign }: { campaign: Campaign | null }) {
 
 interface CampaignTablesProps {
   campaigns: PartnerCampaigns
-  /** The breakdowns that stand here, of those that have values. */
+  /** The breakdowns to show, if they have values. */
   names: readonly PartnerBreakdown[]
   currency: string
-  /** The figures of one value alone; an empty one is what named none. */
+  /** The address of this value's figures. An empty value means clicks without one. */
   addressWith: (name: PartnerBreakdown, value: string) => string
 }
 
-/** What a partner's links named, with what each value brought. */
+/** A table per breakdown, with the figures of each value. */
 export function CampaignTables({ campaigns, names, currency, addressWith }: CampaignTablesProps) {
   const shown = campaigns.breakdowns.filter(({ name }) => names.includes(name))
   return (
@@ -75,7 +75,7 @@ export function CampaignTables({ campaigns, names, currency, addressWith }: Camp
   )
 }
 
-/** What a query filters a partner's figures by. A parameter that is empty filters by what named none. */
+/** Reads a partner's filters from the query. An empty parameter selects clicks without a value. */
 export function partnerFiltersIn(query: Record<string, string>): PartnerFilters {
   const filters: PartnerFilters = {}
   for (const name of partnerBreakdowns) {

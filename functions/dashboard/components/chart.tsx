@@ -1,6 +1,6 @@
 import { formatDate } from './format.tsx'
 
-/** One point: its time, and its value as a number, of the same time before too where there is one. */
+/** One point: its time, its value, and the value of the previous period if there is one. */
 export interface ChartPoint {
   start: Date
   value: number
@@ -11,15 +11,14 @@ export interface ChartPoint {
 export type Interval = 'hour' | 'day' | 'week' | 'month'
 
 interface ChartProps {
-  /** What is shown. */
   title: string
   points: ChartPoint[]
   interval: Interval
   /** A value as people read it. */
   format: (value: number) => string
-  /** The same on the axis, where there is little room. */
+  /** A shorter format for the axis. */
   formatShort?: (value: number) => string
-  /** What a value of the time before is called. */
+  /** The name of the previous period's value. */
   beforeName?: string
 }
 
@@ -54,7 +53,7 @@ const everyHours = (count: number) => (start: Date) => start.getUTCHours() % cou
 const everyWeeks = (count: number) => (start: Date) => (start.getTime() / dayMs - 4) % (7 * count) === 0
 const firstOfMonth = (count: number) => (start: Date) => start.getUTCDate() === 1 && everyMonths(count)(start)
 
-/** Times at which an axis may have its labels, the closest first. */
+/** The times at which an axis can have labels, from the closest spacing to the widest. */
 const steps: Record<Interval, ((start: Date) => boolean)[]> = {
   hour: [everyHours(1), everyHours(2), everyHours(3), everyHours(6), everyHours(12), everyDays(1)],
   day: [everyDays(1), everyDays(2), everyDays(3), everyWeeks(1), everyWeeks(2), firstOfMonth(1)],
@@ -63,7 +62,7 @@ const steps: Record<Interval, ((start: Date) => boolean)[]> = {
 }
 const mostLabels = 8
 
-/** Which points have a label: those at the closest times of which there are no more than eight. */
+/** Chooses the points that get a label: the closest spacing with eight labels at most. */
 function labelled(points: ChartPoint[], interval: Interval): { index: number; text: string }[] {
   const fits = steps[interval]
     .map((isAt) => points.flatMap(({ start }, index) => (isAt(start) ? [{ index, start }] : [])))
@@ -77,12 +76,12 @@ function labelled(points: ChartPoint[], interval: Interval): { index: number; te
 }
 
 /**
- * Values over time as a line, and those of the time before as a second one, drawn on the server. Each point names itself when it is pointed at, touched or
- * reached by the arrow keys: it is a choice of a group of radio buttons, which takes no script. The same numbers stand in a table.
+ * A line chart drawn on the server, with a second line for the previous period. Each point shows its value on hover, on touch, and on the
+ * arrow keys: it is a radio button, so it needs no script. A table repeats the numbers.
  */
 export function Chart({ title, points, interval, format, formatShort = format, beforeName }: ChartProps) {
   const highest = Math.max(...points.map(({ value, before = 0 }) => Math.max(value, before)), 0)
-  // Four at least, so that the middle of a scale of counts is a whole number.
+  // At least 4, so the middle of a scale of counts is a whole number.
   const top = niceCeiling(Math.max(highest, 4))
   const best = points.reduce<ChartPoint | undefined>(
     (found, point) => (found && found.value >= point.value ? found : point),

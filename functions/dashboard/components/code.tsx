@@ -4,7 +4,7 @@ import { Badge } from './blocks.tsx'
 import { formatNumber } from './format.tsx'
 import type { Column } from './table.tsx'
 
-/** What a list of codes says of each, with what it brought; the sales lead to the overview of the code alone. */
+/** The columns of a list of codes. The sales lead to the overview of that code. */
 export function codeColumns({ id: programId, currency }: { id: number; currency: string }): Column<CodeWithFigures>[] {
   return [
     { label: 'Code', cell: (code) => <CodeName code={code} /> },

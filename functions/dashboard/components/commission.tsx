@@ -16,14 +16,13 @@ export const commissionStates: States<CommissionStatus> = {
   reversed: { name: 'Reversed', tone: 'bad' },
 }
 
-/** What a list of commissions says of each. */
 export const commissionColumns = {
   made: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
   state: { label: 'State', cell: (commission) => <State commission={commission} /> },
   amount: { label: 'Commission', right: true, cell: (commission) => <Amount commission={commission} /> },
 } satisfies Record<string, Column<ListedCommission>>
 
-/** What it was earned for, which leads to why. `explanationOf` is the address of that page. */
+/** The sale or signup behind the commission. It links to `explanationOf`, the address of the explanation. */
 export function causeColumn(explanationOf: (of: { programId: number; transactionId: string }) => string) {
   return {
     label: 'Earned for',
@@ -31,7 +30,6 @@ export function causeColumn(explanationOf: (of: { programId: number; transaction
   } satisfies Column<ListedCommission>
 }
 
-/** A commission as a row of a CSV file. */
 export const commissionsCsv = (commissions: ListedCommission[], columns?: string[]) =>
   csvOf(
     commissions,
@@ -55,7 +53,7 @@ export const commissionsCsv = (commissions: ListedCommission[], columns?: string
     columns,
   )
 
-/** The state of a commission, and what it waits for or what took it back. */
+/** The state of a commission, with the reason it waits or was reversed. */
 function State({ commission }: { commission: ListedCommission }) {
   const { status, refunds, currency, reason, rejected_at: rejectedAt, hold_until: holdUntil } = commission
   const { name, tone } = commissionStates[status]
@@ -87,7 +85,7 @@ function State({ commission }: { commission: ListedCommission }) {
   )
 }
 
-/** What a commission is worth now, and what it was before reversals. */
+/** The current amount, and the amount before reversals if they differ. */
 function Amount({ commission }: { commission: ListedCommission }) {
   const { amount_cents: amount, reversed_cents: reversed, currency } = commission
   return (
@@ -98,7 +96,7 @@ function Amount({ commission }: { commission: ListedCommission }) {
   )
 }
 
-/** What was earned for: a sale with its transaction id, which leads to why, or a signup. */
+/** The transaction id of the sale, linked to the explanation, or "Signup". */
 function Cause({
   commission,
   explanationOf,

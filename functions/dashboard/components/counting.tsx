@@ -1,4 +1,4 @@
-/** How figures are counted, wherever they stand: in the overview, the breakdowns, the list of partners and the page of each. */
+/** Definitions of the figures. The overview, the breakdowns, the list of partners and the partner page share them. */
 const definitions = {
   Clicks: 'Visits by a link of a partner. Bots are left out.',
   Leads: 'Customers who signed up after such a visit.',
@@ -13,7 +13,7 @@ const definitions = {
   'New partners': 'Partners of the program who were added in this period.',
 } as const
 
-/** The help of pages with figures: what each of them counts. `names` are the ones on the page. */
+/** Help text that defines the figures on a page. `names` are the figures to define. */
 export function CountingHelp({ names, note }: { names?: (keyof typeof definitions)[]; note?: string }) {
   const shown = Object.entries(definitions).filter(([name]) => !names || names.some((one) => one === name))
   return (

@@ -5,14 +5,13 @@ interface DateRangeProps {
   action: string
   from: string
   to: string
-  /** Whether these dates were asked for and are no range. */
+  /** True if the requested dates are not a valid range. */
   refused: boolean
   aside?: Child
-  /** Other query parameters that the form keeps. */
   keep?: Record<string, string>
 }
 
-/** Two dates and a button: a range of the reader's own. Both days belong to it. */
+/** Lets the reader choose a first and a last day. Both belong to the range. */
 export function DateRange({ action, from, to, refused, aside, keep = {} }: DateRangeProps) {
   return (
     <div class="stack tight">

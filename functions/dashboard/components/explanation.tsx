@@ -7,11 +7,11 @@ import { CampaignText } from './campaign.tsx'
 import { counted, Time } from './format.tsx'
 import { Table } from './table.tsx'
 
-/** The page that explains a sale of a program, for one that may be named in the address in any way. */
+/** Returns the address of the page that explains a sale. An address accepts any way to name the sale. */
 export const saleAddress = (programId: number, transactionId: string, test = false) =>
   `/programs/${programId}/sales/${encodeURIComponent(transactionId)}${test ? '?test=true' : ''}`
 
-/** A page about something that an explanation names. */
+/** A page about something in an explanation. */
 export interface RelatedPage {
   href: string
   text: string
@@ -19,11 +19,11 @@ export interface RelatedPage {
 
 interface ExplanationPageProps {
   explanation: Explanation
-  /** Pages about what it names, for those who may see them. */
+  /** Pages about the things named here, for readers who may see them. */
   related?: RelatedPage[]
 }
 
-/** Why a sale has its partner and its commission: what a program and its partner both read. */
+/** Explains the partner and the commission of a sale. Programs and partners share this page. */
 export function ExplanationPage({ explanation, related = [] }: ExplanationPageProps) {
   const { transaction_id: id, is_test: isTest, attributed, sale, summary, steps, click } = explanation
   return (
@@ -83,7 +83,7 @@ export function ExplanationPage({ explanation, related = [] }: ExplanationPagePr
 
 const isFound = (found: string) => ['found', 'second_customer', 'named', 'by_click', 'by_code'].includes(found)
 
-/** The customer and the page that they came to, which only the program sees. */
+/** The customer and their landing page. Only the program sees them. */
 function Who({ explanation: { customer, click } }: { explanation: Explanation }) {
   if (!customer) return null
   return (
@@ -164,7 +164,7 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
   )
 }
 
-/** How what happened to a sale and its commission is shown, here and in a customer's timeline. */
+/** The color of each event, here and in a customer's timeline. */
 export const tones: Record<Happening['kind'], Tone> = {
   recorded: 'plain',
   commission: 'accent',

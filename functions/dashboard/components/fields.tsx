@@ -3,7 +3,7 @@ import { emptyForm, type FormState } from './form.ts'
 
 interface FieldProps {
   name: string
-  /** Tells fields of the same name on one page apart. */
+  /** Distinguishes fields with the same name on one page. */
   id?: string
   label: string
   form: FormState
@@ -17,12 +17,12 @@ interface FieldProps {
   autofocus?: boolean
   minlength?: number
   maxlength?: number
-  /** How many lines the field has, where it takes several. */
+  /** The number of lines, if the field takes several. */
   rows?: number
   options?: readonly (readonly [value: string, label: string])[]
 }
 
-/** A labelled input or choice with its hint and, after a refusal, what is wrong with it. */
+/** A labeled input with its hint, and with its error after a refusal. */
 export function Field({
   name,
   id = name,
@@ -88,7 +88,7 @@ export function Problem({ form }: { form: FormState }) {
   )
 }
 
-/** The button that sends a form of several fields. */
+/** The button that sends a form with several fields. */
 export function Submit({ danger, children }: PropsWithChildren<{ danger?: true }>) {
   return (
     <div class="row">
@@ -100,8 +100,8 @@ export function Submit({ danger, children }: PropsWithChildren<{ danger?: true }
 }
 
 /**
- * Stands first in a form that can be sent in several ways, so that Enter in one of its fields chooses none of them: browsers press the first
- * button, and one that closes a dialog does nothing outside of one. On a checkbox they would pass over a disabled one.
+ * The first button of a form with several buttons. Browsers press the first button on Enter, so this one prevents a choice that nobody made.
+ * It closes a dialog and does nothing outside of one. Browsers skip a disabled button if the focus is on a checkbox.
  */
 export function NoDefault() {
   return <button type="submit" formmethod="dialog" formnovalidate hidden />
@@ -110,15 +110,14 @@ export function NoDefault() {
 interface PostButtonProps {
   action: string
   class?: string
-  /** What it does and to whom, where its text alone does not say it. */
+  /** A full label for screen readers, if the text alone is unclear. */
   label?: string
-  /** What is asked before. */
+  /** The question to confirm first. */
   confirm?: string | undefined
-  /** What is sent with it. */
+  /** Hidden fields of the form. */
   fields?: Record<string, string>
 }
 
-/** A button that posts to `action`. */
 export function PostButton({
   action,
   class: look,
@@ -139,25 +138,24 @@ export function PostButton({
   )
 }
 
-/** Names the menu of a page whose form it is, so that one that is refused opens again, and no other. */
+/** Names the menu that sent the form, so only a refused menu opens again. */
 const menuField = 'menu'
 
-/** What the form in the menu `id` of a page was refused for. */
+/** Returns the refusal of the form in the menu `id`. */
 const refusedIn = (form: FormState, id: string) => (form.values[menuField] === id ? form : emptyForm)
 
 interface MenuFormProps {
   action: string
-  /** Tells the menus of one page apart. */
+  /** Distinguishes the menus of one page. */
   id: string
-  /** What opens it, and how screen readers call it. */
+  /** The button's text, and its label for screen readers. */
   text: string
   label: string
   form: FormState
-  /** What stands in its form, by what that was refused for. */
+  /** Renders the fields of the form with its last refusal. */
   children: (form: FormState) => Child
 }
 
-/** A button that opens a form. */
 export function MenuForm({ action, id, text, label, form, children }: MenuFormProps) {
   const shown = refusedIn(form, id)
   return (
@@ -175,17 +173,16 @@ export function MenuForm({ action, id, text, label, form, children }: MenuFormPr
 
 interface ReasonMenuProps {
   action: string
-  /** Tells the menus of one page apart. */
+  /** Distinguishes the menus of one page. */
   id: number
   verb: string
   subject: string
-  /** Who reads the reason. */
+  /** The label of the reason. It says who reads it. */
   label: string
   submit: string
   form: FormState
 }
 
-/** A button that asks for a reason before it posts to `action`. */
 export function ReasonMenu({ action, id, verb, subject, label, submit, form }: ReasonMenuProps) {
   const menu = `${verb.toLowerCase()}-${id}`
   return (

@@ -8,14 +8,14 @@ interface Flash {
   text: string
 }
 
-/** Leads on to `path`, whose page shows `text` once. */
+/** Redirects to `path`, whose page shows `text` once. */
 export function redirectWith(c: Context, path: string, text: string, kind: Flash['kind'] = 'good'): Response {
   const value = JSON.stringify({ kind, text })
   setCookie(c, flashCookie, value, { path: '/', secure: true, httpOnly: true, sameSite: 'Lax', maxAge: 60 })
   return c.redirect(path, 303)
 }
 
-/** The message that the page before left for this one. It is gone then, so it is taken before the page is rendered. */
+/** Takes the message that the previous page left. Call it before rendering, because it deletes the message. */
 export function takeFlash(c: Context): Flash | undefined {
   const value = getCookie(c, flashCookie)
   if (value === undefined) return undefined

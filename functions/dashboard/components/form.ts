@@ -8,14 +8,14 @@ import { backTo, cut } from './address.ts'
 const texts = z.record(z.string(), z.string())
 const formState = z.object({ values: texts, errors: texts, problem: z.optional(z.string()) })
 
-/** What the page of a form shows: what was typed, what is wrong with which field, and what is wrong with none in particular. */
+/** The state of a form: typed values, errors by field, and an error of the whole form. */
 export type FormState = z.infer<typeof formState>
 
 export const emptyForm: FormState = { values: {}, errors: {} }
 
 /**
- * A form post as `schema` takes it, for the handler after it: `c.req.valid('form')`. What the schema refuses is shown on `page`, the
- * page of the form; without it, it is `invalid_request`, which leads back to the page that the form stands on.
+ * Parses a form post with `schema` into `c.req.valid('form')`. Shows errors on `page`, the page of the form. Without a page, it refuses with
+ * `invalid_request`, which leads back to the previous page.
  */
 export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
   schema: Schema,
@@ -30,22 +30,22 @@ export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
 }
 
 const formCookie = '__Secure-svc_form'
-/** What browsers keep of a cookie, with room for its name. */
+/** The size that browsers accept for a cookie, minus room for its name. */
 const maxCookie = 3800
 
-/** An address as the path of a cookie, where a semicolon would end it. */
+/** Escapes characters that end the path of a cookie. */
 const cookiePath = (path: string) => path.replaceAll(/[;\r\n]/g, encodeURIComponent)
 
-/** What a post leaves behind so that its form can be sent again. */
+/** Set by a refused form, so it can be sent again. */
 export interface RefusedVariables {
   isRefused?: boolean
-  /** Answers with a page of this site, as its browser would load it with a cookie more. */
+  /** Renders a page of this site as if the browser loaded it with one more cookie. */
   showPage: (address: string, cookie: string) => Promise<Response>
 }
 
 /**
- * Leads back to `page`, where the form shows once what was typed, without passwords, and what is wrong with it. What is longer than browsers
- * keep in a cookie is answered with that page itself, so that nobody types it again.
+ * Redirects to `page`, where the form once shows the typed values (without passwords) and the errors. If they don't fit into a cookie, it
+ * answers with that page itself, so nobody has to type them again.
  */
 export async function refuseForm(c: Context, page: string, refusal: Partial<Omit<FormState, 'values'>>) {
   const address = backTo(c, page)
@@ -69,7 +69,7 @@ export async function refuseForm(c: Context, page: string, refusal: Partial<Omit
   return c.redirect(address, 303)
 }
 
-/** What the form of this page was refused for just before, once; `emptyForm` where it was not. */
+/** Returns the refusal of this page's form, once. Returns `emptyForm` if there was none. */
 export function shownForm(c: Context): FormState {
   const value = getCookie(c, formCookie)
   if (value === undefined) return emptyForm
@@ -82,30 +82,27 @@ export function shownForm(c: Context): FormState {
   }
 }
 
-/** A text in a form that may be missing, which then is empty. */
+/** A text that a form may leave out, which is then empty. */
 export const optionalText = z.prefault(z.string(), '')
 
-/** A reason in a form. `missing` is said where there is none. */
+/** A required reason. `missing` is the error message. */
 export function reasonField(missing: string) {
   return z.string(missing).check(shortText(1000), z.minLength(1, missing))
 }
 
-/** Cuts what people typed to `length` characters at most, without the spaces around it. */
+/** Trims text and cuts it to `length` characters. */
 export function shortText(length: number) {
   return z.overwrite<string>((text) => cut(text.trim(), length))
 }
 
-/**
- * Shows the error as a field's, where it says that something stands in the way of what was entered: of the field that it names, else of
- * this one. Others go on.
- */
+/** Shows a conflict as the error of the field it names, or of `field`. Passes other errors on. */
 export async function refuseConflict(c: Context, page: string, field: string, error: unknown): Promise<Response> {
   if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
   const named = error.details?.[0]?.field ?? field
   return await refuseForm(c, page, { errors: { [named]: error.message } })
 }
 
-/** Messages by field, the first of each, in the order of the fields. */
+/** Keeps the first message of each field, in the order of the fields. */
 function byField(details: ErrorDetail[]): Record<string, string> {
   const errors: Record<string, string> = {}
   for (const { field, message } of details) errors[field] ??= message

@@ -9,18 +9,18 @@ export function formatNumber(value: number): string {
   return numberFormat.format(value)
 }
 
-/** So many of something, with the words for one and for any other number. */
+/** Formats a count with the singular or the plural. */
 export function counted(count: number, one: string, many: string): string {
   return `${formatNumber(count)} ${count === 1 ? one : many}`
 }
 
-/** An amount in major units; `short` leaves out decimals that are zero. */
+/** Formats an amount in major units. `short` omits decimals that are zero. */
 export function formatAmount(amount: number, currency: string, length: 'full' | 'short' = 'full'): string {
   const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'
   return new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay }).format(amount)
 }
 
-/** An amount in minor units for an axis: `$0.50`, `$1,200`, `$12K`. */
+/** Formats an amount in minor units for an axis: `$0.50`, `$1,200`, `$12K`. */
 export function formatAxis(cents: number, currency: string): string {
   const amount = majorUnits(cents, currency)
   if (Math.abs(amount) < 10_000) return formatAmount(amount, currency, 'short')
@@ -31,20 +31,20 @@ export function formatDate(date: Date | string): string {
   return dateFormat.format(new Date(date))
 }
 
-/** A moment in a text, with its zone. */
+/** Formats a time inside a sentence, with its time zone. */
 export function formatTime(at: Date): string {
   return `${timeFormat.format(at)} UTC`
 }
 
 /**
- * A name inside a sentence, marked so that one written from right to left leaves the amounts and words beside it in their order. For texts;
- * in an element of its own a name needs none.
+ * Isolates a name inside a sentence, so a right-to-left name does not reorder the words and amounts beside it. A name in an element of its own
+ * does not need this.
  */
 export function isolated(name: string): string {
   return `\u2068${name}\u2069`
 }
 
-/** A moment, in UTC like the days of every figure. */
+/** A time in UTC, like the days of all figures. */
 export function Time({ at }: { at: Date | string }) {
   const moment = new Date(at)
   return (

@@ -69,11 +69,11 @@ type ErrorStatus = (typeof errorCodes)[keyof typeof errorCodes]['status']
 
 interface Framed {
   title: string
-  /** The path of the navigation's current entry. */
+  /** The path of the current navigation entry. */
   current: string
   children: Child
   status?: 200 | ErrorStatus
-  /** Where the page changes by itself: how often a browser without scripts loads it again. */
+  /** How often browsers without scripts reload the page, if it updates itself. */
   refreshSeconds?: number
 }
 
@@ -90,7 +90,7 @@ async function renderDocument(
   return c.html(withFormTokens(page.toString()), status)
 }
 
-/** A page without navigation: signing in, invitations, errors. */
+/** Renders a page without navigation: sign-in, invitations, errors. */
 export function renderPlain(c: Context, page: Omit<Framed, 'current'>) {
   return renderDocument(
     c,
@@ -110,7 +110,7 @@ export function renderPlain(c: Context, page: Omit<Framed, 'current'>) {
   )
 }
 
-/** What somebody reads on every page until they have opened the link that was mailed to them. */
+/** Shown on every page until the person opens the link that we mailed. */
 function Unverified({ email, canSend }: { email: string; canSend: boolean }) {
   return (
     <section class="message warn row apart" aria-label="Your e-mail address">
@@ -136,9 +136,8 @@ function Unverified({ email, canSend }: { email: string; canSend: boolean }) {
 interface Around {
   label: string
   items: NavItem[]
-  /** Beside the menu of programs. */
   aside?: Child
-  /** Above everything else on the page. */
+  /** Shown above the page. */
   notice?: Child
 }
 
@@ -170,12 +169,12 @@ function renderFrame(c: Context, viewer: Viewer, { label, items, aside, notice }
   )
 }
 
-/** A page of one program. `current` is the part of its path after the program. One of its test data says so, in its title too. */
+/** Renders a page of a program. `current` is the path below the program. Pages of test data say so, also in the title. */
 export function renderProgram(c: ProgramContext, page: Framed) {
   return renderProgramOf(c, c.get('viewer'), c.get('program'), page)
 }
 
-/** The same for a program that the path does not name. */
+/** Renders a page of a program that the path does not name. */
 export function renderProgramOf(c: Context, viewer: Viewer, program: ViewerProgram, page: Framed) {
   const base = `/programs/${program.id}`
   const isTest = isTestPage(page.current)
@@ -197,7 +196,7 @@ function TestNotice() {
   )
 }
 
-/** What somebody reads on each of their pages whose links a program does not take. */
+/** Shown on a partner's pages if a program refuses their links. */
 function ClosedPrograms({ programs }: { programs: NonNullable<Viewer['partner']>['closed'] }) {
   return (
     <>
@@ -213,7 +212,7 @@ function ClosedPrograms({ programs }: { programs: NonNullable<Viewer['partner']>
   )
 }
 
-/** A page of the partner's own account. */
+/** Renders a page of the partner's account. */
 export function renderPartner(c: Context, viewer: Viewer, page: Framed) {
   const around = {
     label: `Partner: ${viewer.partner?.name ?? viewer.user.name}`,
@@ -223,7 +222,7 @@ export function renderPartner(c: Context, viewer: Viewer, page: Framed) {
   return renderFrame(c, viewer, around, { ...page, current: `/partner${page.current}` })
 }
 
-/** A page that belongs to the person and to no program. */
+/** Renders a page of the person's own account. */
 export function renderAccount(c: Context, viewer: Viewer, page: Omit<Framed, 'current'>) {
   const programs = viewer.programs.map(({ id, name }) => ({ href: `/programs/${id}`, label: name }))
   const items = [...programs, { href: '/docs', label: 'Documentation' }]

@@ -4,7 +4,7 @@ import { Badge } from './blocks.tsx'
 import { formatNumber } from './format.tsx'
 import type { Column } from './table.tsx'
 
-/** What a list of a partner's links says of each, with what it brought. */
+/** The columns of a list of a partner's links. */
 export function linkColumns({ domain, currency }: { domain: string; currency: string }): Column<LinkFigures>[] {
   return [
     { label: 'Link', cell: (link) => <Link link={link} domain={domain} /> },

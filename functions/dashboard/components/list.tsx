@@ -11,13 +11,13 @@ import { type Column, Table } from './table.tsx'
 
 const pageSize = 50
 
-/** What a list is shown by, as it stands in an address. */
+/** The parameters of a list, as its address has them. */
 export type Query = Record<string, string | undefined>
 
-/** How many rows a CSV file has at most. */
+/** The most rows of a CSV file. */
 export const csvRows = 10_000
 
-/** A part of a list, and the addresses of the parts before and after it. */
+/** One page of a list, with the addresses of the pages before and after it. */
 export interface Page<Row> {
   rows: Row[]
   newer?: string | undefined
@@ -26,20 +26,20 @@ export interface Page<Row> {
 
 interface PageRequest<Row, Cursor> {
   address: string
-  /** What chooses the rows, in the query of every page. */
+  /** The filters, which every page keeps in its query. */
   filters?: Query
-  /** Where in the list it is: below the row that the page above ended with, or above the row that the page below began with. */
+  /** The position in the list: below the last row of the previous page, or above the first row of the next one. */
   place: Place<Cursor>
   cursorOf: (row: Row) => Cursor
 }
 type Place<Cursor> = Omit<Part<Cursor>, 'limit'>
 
-/** Where in a list of ids the query is. */
+/** Reads the position in a list sorted by id. */
 export function placeIn(c: Context): Place<number> {
   return { before: positiveInteger(c.req.query('before')), after: positiveInteger(c.req.query('after')) }
 }
 
-/** A page of a list in the order of its ids. */
+/** Reads a page of a list sorted by id. */
 export async function readPageById<Row extends { id: number }>(
   c: Context,
   address: string,
@@ -49,7 +49,7 @@ export async function readPageById<Row extends { id: number }>(
   return await readPage({ address, filters, place: placeIn(c), cursorOf: ({ id }: Row) => id }, read)
 }
 
-/** A page of a list that `read` reads: from the top on, below a row, or, from the nearest up, above one. Its first page where nothing is there. */
+/** Reads a page of a list: from the top, below a row, or above a row (nearest first). Reads the first page if the requested one is empty. */
 export async function readPage<Row, Cursor>(
   { address, filters = {}, place, cursorOf }: PageRequest<Row, Cursor>,
   read: (part: Part<Cursor>) => Promise<Row[]>,
@@ -72,16 +72,16 @@ export async function readPage<Row, Cursor>(
 
 interface ListProps<Row> {
   page: Page<Row>
-  /** What it lists, for screen readers. */
+  /** The name of the list for screen readers. */
   caption: string
   columns: (Column<Row> | false)[]
-  /** What stands where there is nothing. */
+  /** The message if the list is empty. */
   empty: { title: string; text: Child }
-  /** Where in the list this is. */
+  /** Describes the position in the list. */
   position?: Child
 }
 
-/** A list: its rows or what stands where there are none, and the way to older and newer ones. */
+/** A list with links to older and newer rows, or a message if it is empty. */
 export function List<Row>({ title, page, caption, columns, empty, position }: ListProps<Row> & { title?: string }) {
   const { rows, newer, older } = page
   return (
@@ -106,17 +106,17 @@ interface ListPageProps<Row> extends ListProps<Row>, Omit<FindProps, 'query'> {
   title: string
   lead: Child
   query?: Query
-  /** What its rows are called: `payouts`. */
+  /** The plural of a row's name: `payouts`. */
   rows: string
-  /** The states that its rows are chosen by. */
+  /** The states that filter the rows. */
   states?: States<string>
-  /** The address of the rows as a file, if that holds all rows whatever the query. */
+  /** The address of the CSV file, if the file ignores the filters. */
   csv?: string
   filter?: Child
   actions?: Child
 }
 
-/** A page that is a list. `children` stand above the rows. */
+/** A page with one list. `children` come above the rows. */
 export function ListPage<Row>({
   title,
   lead,
@@ -150,7 +150,6 @@ export function ListPage<Row>({
   )
 }
 
-/** What leads to the same rows as a file. */
 export function ExportLink({ href }: { href: string }) {
   return (
     <a class="button" href={href}>
@@ -159,10 +158,9 @@ export function ExportLink({ href }: { href: string }) {
   )
 }
 
-/** What the query of a list searches for. */
 export const searchIn = (c: Context) => cut((c.req.query('q') ?? '').trim(), 100) || undefined
 
-/** What the query of a list asks for: `q`, what to look for, `sort`, one of its orders, and `partner`, the id of one. */
+/** Reads the query of a list: `q` (search text), `sort` (one of its orders), and `partner` (an id). */
 export function askedOf<Sort extends string>(c: Context, sorts: Record<Sort, string>) {
   const isSort = (text: string): text is Sort => Object.hasOwn(sorts, text)
   const sort = c.req.query('sort') ?? ''
@@ -173,25 +171,25 @@ export function askedOf<Sort extends string>(c: Context, sorts: Record<Sort, str
   }
 }
 
-/** The same as it stands in an address. */
+/** Turns these back into a query. */
 export function asQuery({ search, sort, partner_id: partner }: ReturnType<typeof askedOf>) {
   return { q: search, sort, partner: partner?.toString() }
 }
 
 interface FindProps {
-  /** The list without any query. */
+  /** The list without a query. */
   address: string
-  /** The query that the list is shown by, of which this form sets `q` and `sort`. */
+  /** The current query. This form sets `q` and `sort`. */
   query: Query
-  /** What to look for; where none is given, rows are only chosen. */
+  /** What the search finds, as its placeholder. Without it, the form only filters. */
   what?: string | undefined
   sorts?: Record<string, string> | undefined
   sortLabel?: string
-  /** What else it chooses rows by, each a parameter of the query. */
+  /** More filters, each a parameter of the query. */
   choices?: Choice[] | undefined
 }
 
-/** A field that chooses rows of a list: a text, a day, or one of the options. */
+/** A filter of a list: a text, a day, or one of the options. */
 export interface Choice {
   name: string
   label: string
@@ -200,13 +198,13 @@ export interface Choice {
   options?: readonly (readonly [value: string, label: string])[]
 }
 
-/** The days from and to which a list shows its rows, both among them. */
+/** The first and the last day of a list, inclusive. */
 export const dayChoices: Choice[] = [
   { name: 'dateFrom', label: 'From', type: 'date' },
   { name: 'dateTo', label: 'To', type: 'date' },
 ]
 
-/** The days that the query asks for, by the moments (UTC) that they begin and end with: `to` is no part of the range. */
+/** Reads the days from the query. `from` is their start in UTC, `to` is their end (exclusive). */
 export function daysIn(c: Context): { from: Date | undefined; to: Date | undefined } {
   const from = dayOf(c.req.query('dateFrom'))
   const last = dayOf(c.req.query('dateTo'))
@@ -221,7 +219,7 @@ function dayOf(text: string | undefined): Date | undefined {
   return Number.isNaN(day.getTime()) ? undefined : day
 }
 
-/** The same as they stand in an address. */
+/** Turns these back into a query. */
 export function asDays({ from, to }: ReturnType<typeof daysIn>) {
   return {
     dateFrom: from?.toISOString().slice(0, 10),
@@ -229,7 +227,7 @@ export function asDays({ from, to }: ReturnType<typeof daysIn>) {
   }
 }
 
-/** Looks for something in a list, and chooses its rows and their order. */
+/** Searches, filters and sorts a list. */
 export function Find({ address, query, what, sorts, sortLabel = 'Order', choices = [] }: FindProps) {
   const own = new Set(['q', 'sort', ...choices.map(({ name }) => name)])
   const kept = Object.entries(query).filter(([name, value]) => value && !own.has(name))
@@ -255,17 +253,17 @@ export function Find({ address, query, what, sorts, sortLabel = 'Order', choices
   )
 }
 
-/** The states that rows of a list can be in, as people read them. */
+/** The states of a list's rows, as people read them. */
 export type States<Status extends string> = Record<Status, { name: string; tone: Tone }>
 
-/** The state that the query asks for, or undefined where it asks for all or for none that is. */
+/** Reads the state from the query. Returns undefined for all states. */
 export function stateIn<Status extends string>(c: Context, states: States<Status>): Status | undefined {
   const isState = (text: string): text is Status => Object.hasOwn(states, text)
   const asked = c.req.query('status') ?? ''
   return isState(asked) ? asked : undefined
 }
 
-/** Links to the rows in any state, or in one. */
+/** Links that filter a list by state. */
 export function StateFilter({ address, query, states }: { address: string; query: Query; states: States<string> }) {
   const { status: current, ...others } = query
   return (
@@ -283,18 +281,18 @@ export function StateFilter({ address, query, states }: { address: string; query
   )
 }
 
-/** What stands where no row is what was asked for. */
+/** The message of a list if no row matches. */
 export function noneFits(address: string, what: string): ListProps<never>['empty'] {
   return { title: 'No results', text: <a href={address}>Show all {what}</a> }
 }
 
-/** A CSV file of a program for the reader to keep, which the audit log notes before they have it. */
+/** Answers with a CSV file of a program. Writes an audit log entry first. */
 export async function exportCsv(c: ProgramContext, name: string, text: string): Promise<Response> {
   await noteExport(c.get('db'), c.get('viewer').user.id, c.get('program').id, name)
   return csvResponse(c, name, text)
 }
 
-/** A CSV file for the reader to keep. */
+/** Answers with a CSV file. */
 export function csvResponse(c: Context, name: string, text: string): Response {
   return c.body(text, 200, {
     'Content-Type': 'text/csv; charset=utf-8',
@@ -302,7 +300,7 @@ export function csvResponse(c: Context, name: string, text: string): Response {
   })
 }
 
-/** The ways to newer and older rows. */
+/** Links to newer and older rows. */
 export function Pager({
   newer,
   older,

@@ -31,7 +31,7 @@ export function programNav(program: ViewerProgram): NavItem[] {
   return items.filter(({ action }) => action === undefined || may(program.roles, action))
 }
 
-/** The pages of a program's test data, and the page of live data beside each. */
+/** The pages of test data, each with its live page. */
 const testPages = [
   { path: '/test', live: '', label: 'Overview', action: 'performance:read' },
   { path: '/test/events', live: '/events', label: 'Events', action: 'tracking:list' },
@@ -44,10 +44,10 @@ export function testNav(program: ViewerProgram): NavItem[] {
     .map(({ path, label }) => ({ href: `/programs/${program.id}${path}`, label }))
 }
 
-/** Whether the page at this path of a program shows test data. */
+/** True if the page at this path of a program shows test data. */
 export const isTestPage = (current: string) => testPages.some(({ path }) => path === current)
 
-/** Switches between what counts and the test data: to the same page of the other where there is one. */
+/** Switches between live and test data, and stays on the same page if both have it. */
 export function DataSwitch({ program, current }: { program: ViewerProgram; current: string }) {
   const isTest = isTestPage(current)
   const page = testPages.find(({ path, live }) => current === (isTest ? path : live)) ?? testPages[0]
@@ -76,7 +76,7 @@ export function partnerNav(viewer: Viewer): NavItem[] {
   ]
 }
 
-/** The menu of everything the person can reach: their programs, workspaces, partner account and own account. */
+/** The menu of the person's programs, workspaces, partner account and own account. */
 export function Switcher({ viewer, label }: { viewer: Viewer; label: string }) {
   return (
     <details class="switcher">
@@ -125,7 +125,7 @@ export function Switcher({ viewer, label }: { viewer: Viewer; label: string }) {
   )
 }
 
-/** Links to the pages beside this one. `current` is the address of the one that is shown. */
+/** Links to the other pages. `current` is the address of this page. */
 export function Navigation({ items, current }: { items: NavItem[]; current: string }) {
   if (items.length === 0) return null
   return (

@@ -7,7 +7,6 @@ import { PostButton } from './fields.tsx'
 import { isolated, Time } from './format.tsx'
 import type { Column } from './table.tsx'
 
-/** What a list of notifications says of each, the unread ones marked. */
 export const notificationColumns = {
   at: { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
   program: { label: 'Program', cell: ({ program_name: name }) => name },
@@ -18,12 +17,11 @@ export const notificationColumns = {
   },
 } satisfies Record<string, Column<ListedNotification>>
 
-/** What marks all notifications of a list as read, where `unread` of them are not. */
+/** A button that marks all notifications as read, if any are unread. */
 export function MarkRead({ address, unread }: { address: string; unread: number }) {
   return unread > 0 && <PostButton action={`${address}/read`}>Mark all as read</PostButton>
 }
 
-/** Notifications as CSV text. */
 export function notificationsCsv(notifications: ListedNotification[]): string {
   const columns = ['id', 'when', 'program', 'kind', 'text', 'transaction_id', 'amount', 'currency', 'read'] as const
   const rows = notifications.map((notification) => ({

@@ -7,13 +7,12 @@ import { cameFrom } from './address.ts'
 import { redirectWith } from './flash.tsx'
 import type { PageContext } from './page.ts'
 
-/** The field of a form's one-time token. */
 export const formToken = 'form_token'
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 /**
- * A page with a one-time token in each of its forms, so that a form sent twice counts once. A form that another button sends by GET, into an address,
- * says `data-token="button"`, and the button that posts it has the token's name.
+ * Adds a one-time token to each form of a page, so a form that is sent twice counts once. A form with `data-token="button"` sends its fields
+ * by GET too, so the button that posts it carries the token.
  */
 export function withFormTokens(page: string): string {
   return page
@@ -24,7 +23,7 @@ export function withFormTokens(page: string): string {
     .replaceAll(`<button name="${formToken}"`, (button) => `${button} value="${crypto.randomUUID()}"`)
 }
 
-/** The form that a request sends, where it is one of this dashboard's pages. */
+/** Returns the form of a request, if a page of this dashboard sent it. */
 async function sentForm(c: Context): Promise<SentForm | undefined> {
   const { [formToken]: token } = await c.req.parseBody().catch((): Record<string, unknown> => ({}))
   return typeof token === 'string' && uuid.test(token) ? { token, requestId: crypto.randomUUID() } : undefined
@@ -33,8 +32,8 @@ async function sentForm(c: Context): Promise<SentForm | undefined> {
 type PagesEnv = PageContext extends Context<infer Env> ? Env : never
 
 /**
- * What a form does is put down to who sent it, and done once: the form is taken in the transaction of what it does, so that after an outcome that is not
- * known, sending it again does it once too. A form that was refused can be sent again.
+ * Attributes the changes of a form to its sender and applies them once. The transaction of the change also marks the form as used, so it is
+ * safe to send the form again after an unknown outcome. A refused form can be sent again.
  */
 export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
   if (c.req.method !== 'POST') return await next()
@@ -42,7 +41,7 @@ export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
   const form = await sentForm(c)
   const viewer = c.get('viewer')
   if (viewer ?? form) c.set('db', db.actingAs(viewer?.user.id ?? null, form))
-  // What the sign-in library does is in no transaction of ours, so the form is taken before it.
+  // The sign-in library writes outside our transactions, so mark the form as used first.
   const isTakenBefore = form && (!viewer || c.req.path.startsWith('/account'))
   if (isTakenBefore) await c.get('db').batch([])
   await next()
@@ -54,7 +53,7 @@ export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
   return undefined
 })
 
-/** Leads who sent a form again to where its first answer led. */
+/** Redirects a form that was sent twice to its first answer. */
 export async function leadToFirstAnswer(c: Context, db: Database): Promise<Response> {
   const form = await sentForm(c)
   const viewer: Viewer | undefined = c.get('viewer')

@@ -26,7 +26,7 @@ interface Variables extends RefusedVariables {
   requestId: string
   db: Database
   viewer: Viewer | undefined
-  /** What a page loads from elsewhere: an image, and the script of the challenge. */
+  /** Resources that a page loads from other hosts: an image, and the script of the challenge. */
   loads?: { image?: string; isChallenged?: boolean }
 }
 
@@ -35,7 +35,7 @@ interface PageEnv<More = object> {
   Variables: Variables & More
 }
 
-/** What handlers get, by who may come there: anybody, somebody signed in, a program's member, a partner, a workspace's manager. */
+/** The context of a handler, by reader: anybody, a signed-in person, a program's member, a partner, or a workspace's manager. */
 export type PageContext<More = object> = Context<PageEnv<More>>
 export type ViewerContext = PageContext<{ viewer: Viewer }>
 export type ProgramContext = PageContext<{ viewer: Viewer; program: ViewerProgram }>
@@ -44,28 +44,25 @@ export type WorkspaceContext = PageContext<{ viewer: Viewer; workspace: Viewer['
 
 type EnvOf<C> = C extends Context<infer Env> ? Env : never
 
-/** A group of pages. Every handler has `db` and, where somebody is signed in, `viewer`. */
+/** Creates a group of pages. Every handler has `db`, and `viewer` if somebody is signed in. */
 export function createPages() {
   return new Hono<PageEnv>()
 }
 
-/** Puts who is signed in into `viewer`, in the page's first database query. */
+/** Loads the signed-in person into `viewer`, with the page's first query. */
 export const loadViewer = createMiddleware<PageEnv>(async (c, next) => {
   c.set('viewer', await findViewer(c.get('db'), c.env, c.req.raw.headers))
   await next()
 })
 
-/** The signed-in person, or a redirect to the sign-in page that leads back here. */
+/** Requires a signed-in person. Redirects others to the sign-in page, which leads back here. */
 export const requireViewer = createMiddleware<EnvOf<ViewerContext>>(async (c, next) => {
   const viewer: Viewer | undefined = c.get('viewer')
   if (!viewer) return c.redirect(signInPath(c), 303)
   return await next()
 })
 
-/**
- * The program in the path, where the person is an active member with `action` on it. Programs of other workspaces answer as
- * ones that do not exist.
- */
+/** Requires an active member with `action` on the program in the path. Answers the same for other workspaces' programs as for unknown ones. */
 export function requireProgram(action: Action) {
   return createMiddleware<EnvOf<ProgramContext>>(async (c, next) => {
     const viewer: Viewer | undefined = c.get('viewer')
@@ -80,7 +77,7 @@ export function requireProgram(action: Action) {
   })
 }
 
-/** The workspace in the path, where the person has `action` on it; where none is named, any active member. */
+/** Requires `action` on the workspace in the path, or any active member if `action` is missing. */
 export function requireWorkspace(action?: Action) {
   return createMiddleware<EnvOf<WorkspaceContext>>(async (c, next) => {
     const viewer: Viewer | undefined = c.get('viewer')
@@ -94,7 +91,7 @@ export function requireWorkspace(action?: Action) {
   })
 }
 
-/** The person as a partner of the programs that they accepted. */
+/** Requires a partner of at least one program. */
 export const requirePartner = createMiddleware<EnvOf<PartnerContext>>(async (c, next) => {
   const viewer: Viewer | undefined = c.get('viewer')
   if (!viewer) return c.redirect(signInPath(c), 303)
@@ -104,7 +101,7 @@ export const requirePartner = createMiddleware<EnvOf<PartnerContext>>(async (c, 
   return await next()
 })
 
-/** For what mails others: it takes an account whose address is confirmed, and a way to send mail. Stands after one of those above. */
+/** Requires a confirmed e-mail address and a mail service, for pages that send mail. Use it after one of the checks above. */
 export const requireVerified = createMiddleware<EnvOf<ViewerContext>>(async (c, next) => {
   if (!canMail(c.env)) throw new ApiError('unavailable', mailIsMissing)
   if (!c.get('viewer').user.emailVerified)
@@ -115,7 +112,7 @@ export const requireVerified = createMiddleware<EnvOf<ViewerContext>>(async (c, 
   await next()
 })
 
-/** Where a member is led whose workspace demands two-factor codes that they lack. */
+/** Redirects a member without two-factor codes if their workspace requires them. */
 export function leadToTwoFactor(c: Context): Response {
   return c.redirect('/account/two-factor', 303)
 }

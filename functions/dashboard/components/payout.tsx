@@ -13,14 +13,13 @@ export const payoutStates: States<PayoutStatus> = {
   cancelled: { name: 'Cancelled', tone: 'plain' },
 }
 
-/** What a list of payouts says of each. */
 export const payoutColumns = {
   asked: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
   state: { label: 'State', cell: (payout) => <State payout={payout} /> },
   amount: { label: 'Amount', right: true, cell: (payout) => <PayoutAmount payout={payout} /> },
 } satisfies Record<string, Column<Payout>>
 
-/** Payouts as a CSV file. `whose` are the columns that say between whom they are. */
+/** Writes payouts as CSV text. `whose` adds columns that name the two sides. */
 export function payoutsCsv(
   payouts: Payout[],
   whose: ('program' | 'partner_id' | 'partner' | 'payout_email')[],
@@ -48,7 +47,7 @@ function payoutRow(payout: Payout) {
   }
 }
 
-/** Who is paid, and where. */
+/** The payee with their payout address. */
 export function Payee({
   name,
   address,
@@ -71,7 +70,7 @@ export function Payee({
   )
 }
 
-/** The state of a payout: since which day, of a paid one the day of the transfer, and the reason of a refusal. */
+/** The state of a payout with its day, its reference, or the reason of a refusal. */
 function State({ payout }: { payout: Payout }) {
   const { name, tone } = payoutStates[payout.status]
   const since = payout.paid_on ?? payout.decided_at
@@ -92,7 +91,7 @@ function State({ payout }: { payout: Payout }) {
   )
 }
 
-/** What a payout stands at, and what was asked for where a reversal reduced it. */
+/** The current amount, and the requested amount if a reversal reduced it. */
 export function PayoutAmount({ payout }: { payout: Pick<Payout, 'amount_cents' | 'requested_cents' | 'currency'> }) {
   const { amount_cents: amount, requested_cents: requested, currency } = payout
   return (

@@ -1,6 +1,6 @@
 /**
- * The dashboard's only script, served as a file. Pages work without it; it copies to the clipboard, asks before what cannot
- * be undone, keeps the parts marked `data-poll` fresh, gives a page that a post answered the address in `data-address`, and brings the current page into view in a navigation that scrolls.
+ * The dashboard's only script, served as a file. Pages work without it. It copies to the clipboard, asks for confirmation, refreshes parts
+ * marked `data-poll`, sets the address from `data-address`, and scrolls the current page into view in the navigation.
  */
 export const script = String.raw`
 document.addEventListener('click', async (event) => {
@@ -19,7 +19,7 @@ document.addEventListener('submit', (event) => {
   if (event.target.method === 'post') event.target.dataset.sent = 'yes'
 })
 
-// A page that the browser kept and shows again can be sent again.
+// If the browser shows a cached page again, its forms can be sent again.
 addEventListener('pageshow', () => {
   for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent
 })
@@ -49,17 +49,17 @@ async function poll(part) {
       if (next.innerHTML !== part.innerHTML) part.replaceChildren(...next.childNodes)
       if (!next.dataset.poll) return
     } catch {
-      // The network is away: the next round tries again.
+      // If the network is down, the next round tries again.
     }
   }
 }
 for (const part of document.querySelectorAll('[data-poll]')) poll(part)
 
-// Reloading a secret that is shown once, or coming back to it, sends nothing again.
+// So reloading or revisiting a secret that is shown once sends nothing again.
 const answered = document.querySelector('[data-address]')
 if (answered) history.replaceState(null, '', answered.dataset.address)
 
-// By scrollIntoView the Tab key would begin behind the link.
+// With scrollIntoView, the Tab key would start behind the link.
 const current = document.querySelector('nav [aria-current="page"]')
 const list = current?.closest('ul')
 if (list) {

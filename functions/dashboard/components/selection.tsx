@@ -3,10 +3,10 @@ import * as z from 'zod/mini'
 import { NoDefault, Problem } from './fields.tsx'
 import { emptyForm, type FormState, optionalText } from './form.ts'
 
-/** A form above a list that does something to the rows that are selected there, or to all that the page shows, whatever came since. */
+/** A form above a list. It acts on the selected rows, or on all rows that the page shows, even if newer rows arrived since. */
 const formId = 'selection'
 
-/** The box by which a row is selected. */
+/** The checkbox that selects a row. */
 export function SelectRow({ id, label, form = emptyForm }: { id: number; label: string; form?: FormState }) {
   const name = `row-${id}`
   return (
@@ -16,7 +16,6 @@ export function SelectRow({ id, label, form = emptyForm }: { id: number; label: 
 
 interface SelectionFormProps {
   action: string
-  /** The rows that may be selected. */
   ids: number[]
   form: FormState
 }
@@ -34,7 +33,7 @@ export function SelectionForm({ action, ids, form, children }: PropsWithChildren
   )
 }
 
-/** `which` is `chosen` or `shown`. What the form has for other buttons alone stands in the way of neither. */
+/** `which` is `chosen` or `shown`. Fields for another button don't block these. */
 export function SelectionButtons({ verb, count, confirm }: { verb: string; count: number; confirm: string }) {
   return (
     <>
@@ -48,12 +47,12 @@ export function SelectionButtons({ verb, count, confirm }: { verb: string; count
   )
 }
 
-/** The ids of the page in one text. A field `row-<id>` comes for each that is selected. */
+/** All ids of the page in one text. Each selected row adds a field `row-<id>`. */
 export const shownField = optionalText.check(
   z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.'),
 )
 
-/** The ids that a form means: of those that its page showed the selected ones, or all. */
+/** Returns the selected ids, or all ids of the page. */
 export function idsOf({ shown, which, ...fields }: { shown: string; which?: string }): number[] {
   return shown
     .split(' ')

@@ -6,5 +6,4 @@ import { spacing } from './style/spacing.ts'
 import { surfaces } from './style/surfaces.ts'
 import { tables } from './style/tables.ts'
 
-/** The design system, as one style sheet. */
 export const style = [base, spacing, frame, surfaces, forms, tables, chart].join('')

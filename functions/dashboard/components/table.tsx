@@ -6,7 +6,7 @@ export interface Column<Row> {
   right?: boolean
 }
 
-/** A table that turns into cards on a phone. `caption` tells screen readers what it lists. */
+/** A table that becomes cards on a phone. `caption` is its name for screen readers. */
 export function Table<Row>({
   caption,
   columns,

@@ -7,16 +7,16 @@ const stale = 'Load the page again, then mark it as paid.'
 const needsReference = 'Enter the reference of the transfer at your bank, PayPal or Wise.'
 const needsDay = 'Enter the day on which the money left, with four digits of the year: today or before.'
 
-/** An amount in minor units that the page showed, so that nothing else is marked as paid. */
+/** The amount in minor units that the page showed, so the reader pays exactly that amount. */
 export const shownCents = z.pipe(z.string(stale).check(z.regex(/^(0|[1-9]\d{0,14})$/, stale)), z.transform(Number))
 
-/** The fields of `TransferFields`, as `Transfer` of lib/money/payouts.ts. */
+/** The fields of `TransferFields`, as a `Transfer` of lib/money/payouts.ts. */
 export const transferFields = {
   reference: z.string(needsReference).check(shortText(200), z.minLength(1, needsReference)),
   paid_on: z.pipe(z.string(needsDay), z.pipe(z.transform(transferDay), z.date(needsDay))),
 }
 
-/** What is asked about a transfer when it is recorded. `id` tells the inputs of one page apart. */
+/** Inputs for a transfer. `id` distinguishes the inputs of one page. */
 export function TransferFields({ id, form }: { id: string; form: FormState }) {
   const today = new Date().toISOString().slice(0, 10)
   return (
@@ -37,16 +37,16 @@ export function TransferFields({ id, form }: { id: string; form: FormState }) {
 interface PayMenuProps {
   action: string
   id: string
-  /** What it marks as paid, for screen readers. */
+  /** The payment's name for screen readers. */
   subject: string
-  /** What the page shows is to be paid, in minor units. */
+  /** The amount that the page shows, in minor units. */
   amountCents: number
   fields?: Record<string, string>
   text?: string
   form: FormState
 }
 
-/** A button that asks about the transfer before it records a payment. */
+/** A button that opens a form for the transfer and then records the payment. */
 export function PayMenu({ action, id, subject, amountCents, fields = {}, text = 'Mark as paid', form }: PayMenuProps) {
   return (
     <MenuForm action={action} id={`pay-${id}`} text={text} label={`${text}: ${subject}`} form={form}>

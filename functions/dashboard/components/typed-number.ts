@@ -1,13 +1,13 @@
 import { currencyExponent, isCurrency } from '../../../lib/money.ts'
 
-/** A decimal number as typed, as an integer of its smallest unit; NaN where it is none or has too many decimals. */
+/** Parses a typed decimal number as an integer of its smallest unit. Returns NaN for anything else and for too many decimals. */
 export function decimalToInteger(text: string, decimals: number): number {
   const match = /^(\d{1,12})(?:[.,](\d*))?$/.exec(text.trim())
   const [, whole = '', fraction = ''] = match ?? []
   return match && fraction.length <= decimals ? Number(whole + fraction.padEnd(decimals, '0')) : Number.NaN
 }
 
-/** Which rule an amount breaks that is none, or is not above zero; `ofMinus` is said of one with a minus before it. */
+/** Returns the error message of a typed amount that is not a positive number. `ofMinus` is the message for a negative one. */
 export function amountProblem(
   amount: string,
   currency: string,
@@ -25,7 +25,7 @@ export function amountProblem(
   return /^[0.,\s]*$/.test(amount) ? 'Enter an amount above zero.' : 'Enter an amount in digits.'
 }
 
-/** An amount as typed in a currency's major unit, in its minor unit; NaN where it is none. */
+/** Converts a typed amount in a currency's major unit to its minor unit. Returns NaN for anything else. */
 export function smallestUnits(text: string, currency: string): number {
   return isCurrency(currency) ? decimalToInteger(text, currencyExponent(currency)) : Number.NaN
 }

@@ -17,7 +17,7 @@ import { createPages, type ProgramContext, requireProgram } from '../components/
 import { amountProblem, smallestUnits } from '../components/typed-number.ts'
 import { partnerAddress, partnerColumn, partnerPageOf } from './partner-columns.tsx'
 
-/** Manual commissions and deductions: all of a program, and making one for a partner. */
+/** Lists a program's manual commissions and deductions, and creates one for a partner. */
 export const adjustmentPages = createPages()
 
 export const adjustmentsAddress = (programId: number) => `/programs/${programId}/adjustments`
@@ -90,7 +90,7 @@ const kinds = [
   ['deduction', 'Deduct'],
 ] as const
 
-/** What adds to the balance of a partner or deducts from it. */
+/** Adds to a partner's balance or deducts from it. */
 export function AdjustForm({
   program,
   partnerId,

@@ -9,16 +9,16 @@ import { SetUp } from './set-up-command.tsx'
 
 interface ApiKeysProps {
   baseUrl: string
-  /** Of the page that this stands on. */
+  /** The page that shows the keys. */
   page: string
   keys: StoredApiKey[]
-  /** One that was just made: nobody can be shown it again. */
+  /** The new key. It is shown only once. */
   made: string | undefined
   proxyKey: string
   form: FormState
 }
 
-/** A program's API keys, and the key by which its proxy signs. */
+/** A program's API keys and its proxy key. */
 export function ApiKeys({ baseUrl, page, keys, made, proxyKey, form: shown }: ApiKeysProps) {
   const address = `${page}/keys`
   return (
@@ -58,10 +58,10 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey, form: shown }: Ap
   )
 }
 
-/** What keys are made for; whoever may change a program may read it. */
+/** The uses of a key. A key that may change a program may also read it. */
 export const keyUses = ['track', 'read', 'manage', 'all'] as const
 
-/** The scopes of a key for one of these. */
+/** Returns the scopes of a use. */
 export function scopesOf(use: (typeof keyUses)[number]): readonly KeyScope[] {
   return { track: ['track'] as const, read: ['read'] as const, manage: ['read', 'manage'] as const, all: keyScopes }[
     use

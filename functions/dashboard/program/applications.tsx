@@ -29,7 +29,7 @@ import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '.
 import { Answers, PlainText } from '../join/plain-text.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
-/** Who wants to be a partner of a program, and deciding on it. */
+/** Lists applications to a program, and approves or rejects them. */
 export const applicationPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/applications`
@@ -41,7 +41,7 @@ const states: States<(typeof applicationStatuses)[number]> = {
   unverified: { name: 'Not confirmed', tone: 'plain' },
 }
 
-/** Which applications the query asks for. An address is looked for by those alone who see it. */
+/** Reads the filters from the query. Searches e-mail addresses only for readers who see them. */
 function askedIn(c: ProgramContext) {
   return {
     search: searchIn(c),

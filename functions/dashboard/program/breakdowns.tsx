@@ -10,22 +10,21 @@ import { Card } from '../components/blocks.tsx'
 import { breakdownTexts, nameOfValue } from '../components/breakdown-names.ts'
 import { formatNumber } from '../components/format.tsx'
 
-/** Those that many programs have none of. They stand where there is one alone. */
+/** Breakdowns that many programs don't use. The page shows them only if they have a value. */
 const rare: readonly BreakdownName[] = ['code', ...campaignNames]
 
 interface BreakdownsProps {
   names: BreakdownName[]
   overview: Overview
-  /** A figure of the metric as people read it. */
   format: (value: number) => string
-  /** Which values are filters, and the page with one more filter. */
+  /** Tells whether a breakdown filters, and builds the address with one more filter. */
   isFilter: (name: BreakdownName) => boolean
   addressWith: (name: BreakdownName, value: string) => string
-  /** Of a list of all partners. */
+  /** The address of the list of all partners. */
   allPartners: string
 }
 
-/** The values that come first by the metric, each a link that filters the page by it. */
+/** The top values by the metric. Each links to the page filtered by it. */
 export function Breakdowns({ names, overview, format, isFilter, addressWith, allPartners }: BreakdownsProps) {
   const { metric } = overview
   return (

@@ -17,7 +17,7 @@ import { createPages, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 import { partnerAddress, partnerPageOf } from './partner-columns.tsx'
 
-/** The codes of a program's partners, with what each brought. */
+/** Lists the codes of a program's partners, and adds and revokes them. */
 export const codePages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/codes`
@@ -102,7 +102,7 @@ interface PartnerCodesProps {
   form: FormState
 }
 
-/** The codes of one partner, on their page, with the form that gives them another. */
+/** The codes of one partner, with the form that adds one. */
 export function PartnerCodes({ program, partner, form: shown }: PartnerCodesProps) {
   const manages = may(program.roles, 'partner:manage')
   const address = addressIn(program.id)
@@ -200,7 +200,7 @@ const codeForm = z.object({
   promotion_code_id: optionalText,
 })
 
-/** What the form asks of Stripe, or what is wrong with it by its field. */
+/** Returns the Stripe promotion code of the form, or its errors by field. */
 function promotionOf(typed: z.output<typeof codeForm>): { promotion?: Promotion } | { errors: Record<string, string> } {
   if (typed.way === 'promotion') {
     const id = typed.promotion_code_id.trim()

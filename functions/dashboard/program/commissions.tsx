@@ -47,7 +47,7 @@ import { customerAddress } from './customer.tsx'
 import { partnerColumn } from './partner-columns.tsx'
 import { reviewsAddress } from './reviews.tsx'
 
-/** What partners earned, and deciding on it before its hold ends. */
+/** Lists commissions, and approves or rejects them before their hold ends. */
 export const commissionPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/commissions`
@@ -193,7 +193,7 @@ function Commissions({ program, asked, page, form: shown }: CommissionsProps) {
   )
 }
 
-/** Whether it waits to be credited. */
+/** True if the commission can still be approved or rejected. */
 const isOpen = ({ status, credited_at: creditedAt, held_at: heldAt }: ListedCommission) =>
   creditedAt === null && heldAt === null && status !== 'reversed'
 
@@ -202,7 +202,7 @@ interface OneProps {
   form: FormState
 }
 
-/** Approves or rejects those that are chosen below, or approves all that the page shows, whatever came since. */
+/** Approves or rejects the selected commissions, or approves all on the page, even if newer ones arrived since. */
 function DecideSome({
   address,
   commissions,
@@ -240,7 +240,7 @@ function DecideSome({
   )
 }
 
-/** The state, and whether the program should look at it before it is paid. */
+/** The state of a commission, marked if somebody should review it before it is paid. */
 function StateToReview({ commission }: { commission: ListedCommission }) {
   return (
     <div class="stack tight">

@@ -10,10 +10,10 @@ import { createPages, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
-/** A customer's timeline, from the first click to the last payout for them. It is the program's alone: no partner sees it. */
+/** The timeline of a customer, from the first click to the last payout. Partners don't see it. */
 export const customerPages = createPages()
 
-/** Where a program has the timeline of a customer, by their id or click id. */
+/** Returns the address of a customer's timeline, by id or click id. */
 export const customerAddress = (programId: number, customer: number | string) =>
   `/programs/${programId}/customers/${customer}`
 

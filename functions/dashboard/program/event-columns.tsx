@@ -11,7 +11,7 @@ import type { Column } from '../components/table.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
-/** What a program's list of events says of each. Test events have neither partner nor timeline: nobody is made by them. */
+/** The columns of a list of events. Test events have no partner and no timeline, because they create no customer. */
 export function eventColumns(program: ViewerProgram, isTest: boolean): (Column<ListedEvent> | false)[] {
   return [
     { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },
@@ -111,7 +111,7 @@ function From({ event }: { event: ListedEvent }) {
   )
 }
 
-/** Whom it is of: by the integrator's own id, or by the end of their click id. */
+/** Names a customer by the integrator's id, or by the end of the click id. */
 function Customer({ event, program, isTest }: CellProps) {
   const { customer_key: key, customer_id: id, click_id: clickId } = event
   if (isTest) return key === null ? none : <span>{key}</span>

@@ -30,7 +30,7 @@ import {
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { eventColumns } from './event-columns.tsx'
 
-/** What happened, event by event: in earnest, and among the test data, each under its own address. */
+/** Lists events: live events and test events, each at an address of its own. */
 export const eventPages = createPages()
 
 const modes = {
@@ -54,7 +54,7 @@ const kinds = [
   ['conversion', 'Sales'],
 ] as const
 
-/** Of test events only clicks say where they came from, and none has a partner. */
+/** Among test events, only clicks have an origin, and none has a partner. */
 const choices: Record<Mode, Choice[]> = {
   live: [
     { name: 'partner', label: 'Partner', placeholder: 'Name or id' },
@@ -67,10 +67,9 @@ const choices: Record<Mode, Choice[]> = {
 
 interface Asked {
   mode: Mode
-  /** The list without any query. */
   address: string
   choice: EventChoice
-  /** What chooses the events, as it stands in the address. */
+  /** The filters, as the address has them. */
   query: Record<string, string | undefined>
 }
 

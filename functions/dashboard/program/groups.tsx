@@ -30,7 +30,7 @@ import { Table } from '../components/table.tsx'
 import { partnerAddress, PartnerState } from './partner-columns.tsx'
 import { changesRules, createRulePages, type Rule, RuleCard, type RulesOf, RulesTable } from './rules.tsx'
 
-/** Groups of partners with what they earn, what everybody earns by product, and a partner's own rules. */
+/** Groups of partners and their rules, rules for everybody by product, and a partner's custom rules. */
 export const groupPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/groups`
@@ -109,7 +109,7 @@ groupPages.get('/programs/:programId/groups', requireProgram('partner:list'), as
 const membersOf = (programId: number, groupId: number) =>
   addressOf(`/programs/${programId}/partners`, { group: String(groupId) })
 
-/** Rules in words. */
+/** Describes rules in words. */
 function RuleList({ rules, currency }: { rules: Rule[]; currency: string }) {
   if (rules.length === 0) return <span class="muted">None: the terms of the program</span>
   return (
@@ -181,7 +181,7 @@ async function readGroupRules(c: ProgramContext): Promise<RulesOf & { group: Par
   return { holder: { groupId: group.id }, name: group.name, address: groupPage(c), rules: group.rules, group }
 }
 
-/** How many of its partners a group's page shows. */
+/** The number of partners on a group's page. */
 const newestMembers = 10
 
 groupPages.get(groupPath, requireProgram('partner:list'), async (c) => {

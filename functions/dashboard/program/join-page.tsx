@@ -16,7 +16,7 @@ import { renderPlain, renderProgram } from '../components/layout.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { JoinCard } from '../join/join-card.tsx'
 
-/** The settings of a program's join page, and the page as visitors would see it. */
+/** The settings of a program's join page, and a preview of it. */
 export const joinPageSettings = createPages()
 
 const pathIn = (c: ProgramContext) => `/programs/${c.get('program').id}/join-page`
@@ -223,7 +223,7 @@ joinPageSettings.post(
   },
 )
 
-/** A rule of a field as a sentence of its own. */
+/** Turns the rule of a field into a sentence. */
 const sentence = (rule: string) => (rule.startsWith('must') ? `This ${rule}.` : rule)
 
 joinPageSettings.get('/programs/:programId/join-page/preview', requireProgram('program:update'), async (c) => {

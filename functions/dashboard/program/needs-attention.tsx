@@ -6,7 +6,7 @@ import { counted } from '../components/format.tsx'
 
 const of = (count: number | null) => count ?? 0
 
-/** What waits for somebody with these roles, each with the page where it is dealt with. */
+/** Lists the tasks for a person with these roles, each with the page for it. */
 function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; href: string }[] {
   const [held, unverified] = [of(needs.commissions_held), of(needs.commissions_unverified)]
   const owing = of(needs.partners_owing)
@@ -41,7 +41,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       `${counted(of(needs.payouts_asked), 'payout was', 'payouts were')} requested`,
       '/payouts?status=requested',
     ],
-    // Those that are held have what was found on a page of their own; the list has the others among them.
+    // Held commissions have their own page. The list of commissions marks the others.
     unverified === 0
       ? [
           held > 0,
@@ -80,7 +80,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
     .map(([, , text, page]) => ({ text, href: `/programs/${id}${page}` }))
 }
 
-/** What waits for the reader; nothing where nothing does. */
+/** The reader's tasks, or nothing. */
 export function NeedsYou({ needs, program }: { needs: Needs; program: ViewerProgram }) {
   const lines = linesOf(needs, program)
   if (lines.length === 0) return null

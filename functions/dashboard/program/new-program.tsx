@@ -11,10 +11,10 @@ import { createPages, requireViewer, type ViewerContext } from '../components/pa
 import { renderCheck } from './set-up-checks.tsx'
 import { newProgramForm, ProgramFields } from './program-form.tsx'
 
-/** Making a program, and with the first one a workspace. */
+/** Creates a program, and with the first one a workspace. */
 export const newProgramPages = createPages()
 
-/** The workspaces in which the person may make a program. */
+/** Returns the workspaces in which the person may create a program. */
 function ownWorkspaces(viewer: Viewer) {
   return viewer.workspaces.filter(({ role }) => may([role], 'program:create'))
 }
@@ -61,7 +61,7 @@ function renderNew(c: ViewerContext, shown: FormState) {
   })
 }
 
-/** Says with everything else that the first program needs a company. */
+/** Adds the error of a missing company name to the other errors. */
 function withCompany(c: ViewerContext, shown: FormState): FormState {
   if (shown === emptyForm || ownWorkspaces(c.get('viewer')).length > 0 || shown.values['workspace']?.trim())
     return shown

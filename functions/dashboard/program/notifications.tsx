@@ -6,7 +6,7 @@ import { MarkRead, notificationColumns, notificationsCsv } from '../components/n
 import { createPages, requireProgram } from '../components/page.ts'
 import { NotificationViews } from './notification-views.tsx'
 
-/** What an advertiser should look at by hand. */
+/** Lists events that an advertiser should review. */
 export const notificationPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/notices`

@@ -14,10 +14,10 @@ import {
 } from '../../../lib/tracking/overview.ts'
 import { cut, positiveInteger } from '../components/address.ts'
 
-/** What the overview's address asks for. What it asks for and is not there is left out; a range that is none is `refused`. */
+/** The query of the overview. It omits unknown values. `refused` is an invalid range. */
 export interface Asked {
   query: OverviewQuery
-  /** The parameters that hold, as they stand in every link of the page. One that is empty filters by what has no such value. */
+  /** The valid parameters, which every link of the page keeps. An empty one selects rows without a value. */
   kept: Record<string, string>
   refused: boolean
 }
@@ -52,7 +52,7 @@ export function askedOf(c: Context, program: ViewerProgram): Asked {
 
 const intervals = ['hour', 'day', 'week', 'month'] as const satisfies ChartInterval[]
 
-/** What one must be allowed for a breakdown. The pages that visitors came to are for those who see the visits. */
+/** The permission that a breakdown needs. Landing pages are for readers who see visits. */
 const actionOf: Partial<Record<BreakdownName, Action>> = {
   partner: 'partner:list',
   link: 'partner:list',
@@ -60,7 +60,7 @@ const actionOf: Partial<Record<BreakdownName, Action>> = {
   page: 'tracking:list',
 }
 
-/** The breakdowns that somebody sees. */
+/** Returns the breakdowns that the viewer may see. */
 export function breakdownsFor(program: ViewerProgram) {
   return breakdowns.filter((name) => {
     const action = actionOf[name]
@@ -68,16 +68,16 @@ export function breakdownsFor(program: ViewerProgram) {
   })
 }
 
-/** A value to filter by, null for none; undefined where it can be no value. */
+/** Parses a filter: a value, null for none, or undefined if it is invalid. */
 function filterOf(text: string | undefined, name: BreakdownName): string | null | undefined {
   if (text === undefined) return undefined
-  // What counts has a partner.
+  // Every counted sale has a partner.
   if (text === '') return name === 'partner' ? undefined : null
   if (isNamedById(name)) return positiveInteger(text)?.toString()
   return cut(text, 200) || undefined
 }
 
-/** The page with other parameters; undefined takes one away. */
+/** Returns the address with changed parameters. Undefined removes one. */
 export function overviewAddress(
   programId: number,
   kept: Record<string, string>,

@@ -29,7 +29,7 @@ import { checkOf } from './set-up-checks.tsx'
 import { NeedsYou } from './needs-attention.tsx'
 import { type Asked, askedOf, breakdownsFor, overviewAddress } from './overview-query.ts'
 
-/** A program at a glance. */
+/** The overview of a program. */
 export const overviewPages = createPages()
 
 const periods = [
@@ -65,7 +65,7 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
   })
 })
 
-/** A code may be named in place of its id. Refuses with `not_found` one that the program does not have. */
+/** Replaces the name of a code by its id. Refuses an unknown code with `not_found`. */
 async function withCode(c: ProgramContext, asked: Asked): Promise<Asked> {
   const program = c.get('program')
   const name = cut((c.req.query('code') ?? '').trim(), 100)
@@ -84,16 +84,16 @@ interface PageProps {
   program: ViewerProgram
   asked: Asked
   performance: Performance
-  /** New partners of the range before. */
+  /** New partners in the previous period. */
   partnersBefore: number
   overview: Overview
-  /** The query as it was sent. */
+  /** The query as received. */
   given: Record<string, string>
 }
 
 const isFiltered = ({ query }: Asked) => Object.keys(query.filters).length > 0
 
-/** Which days the figures are of, and choosing others. */
+/** The range of the figures, with a form to change it. */
 function Range({ program, asked, performance: { meta }, overview, given }: PageProps) {
   const { kept, refused, query } = asked
   const { period: _, dateFrom: _from, dateTo: _to, ...others } = kept
@@ -134,7 +134,7 @@ function Range({ program, asked, performance: { meta }, overview, given }: PageP
 
 const daysText = (days: number) => (days === 1 ? 'day' : `${formatNumber(days)} days`)
 
-/** What the page is filtered by: each can be taken away. */
+/** The filters of the page, each with a link that removes it. */
 function Filters({ program, asked: { kept, query }, overview }: PageProps) {
   const names = breakdownsFor(program).filter((name) => query.filters[name] !== undefined)
   if (names.length === 0) return null
@@ -161,7 +161,7 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
   )
 }
 
-/** What filters leave is read click by click: not what is no longer kept, and of very much the latest alone. */
+/** Filtered figures are read click by click. They exclude deleted clicks and, if there are too many, older ones. This says so. */
 function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
   const isCrossed = Object.keys(asked.query.filters).length > 1
   const what = isCrossed ? 'The figures, chart and lists below have' : 'The lists below have'
@@ -185,7 +185,7 @@ function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
 
 type Tile = [label: string, value: string, beside?: { trend: Trend; isNew: boolean } | string | undefined]
 
-/** The figures of all that the filters fit, or of the program. */
+/** The figures, of the filtered sales or of the whole program. */
 function Tiles(props: PageProps) {
   const { program, asked, performance } = props
   const { currency } = asked.query
@@ -299,7 +299,7 @@ const metricNames: Record<ChartMetric, string> = {
 }
 const intervalNames = { hour: 'Hour', day: 'Day', week: 'Week', month: 'Month' }
 
-/** How values of a metric are written, and how on an axis. */
+/** Returns the formats of a metric's values, on the page and on an axis. */
 function formatsOf(metric: ChartMetric, currency: string) {
   if (metric === 'revenue' || metric === 'commission') {
     return {

@@ -7,7 +7,7 @@ import { Time } from '../components/format.tsx'
 import { renderProgram } from '../components/layout.tsx'
 import { createPages, requireProgram } from '../components/page.ts'
 
-/** Connecting a program to the Stripe account of the deployment itself, by an owner who proves that it is theirs. */
+/** Connects a program to the deployment's own Stripe account. An owner has to prove that the account is theirs. */
 export const ownAccountPages = createPages()
 
 const route = '/programs/:programId/settings/processor/own-account'
@@ -46,7 +46,7 @@ interface StepsProps {
   address: string
 }
 
-/** What proves whose the account is; it keeps itself fresh until Stripe told it. */
+/** The steps of the proof. The page refreshes them until Stripe sends the code. */
 function Steps({ state, baseUrl, address }: StepsProps) {
   const { account_id: accountId, code, needs_livemode: isLive, expires_at: until, refusal } = state ?? {}
   if (accountId === ownAccount) {

@@ -11,7 +11,7 @@ import { CopyLink } from '../components/link.tsx'
 import type { ProgramContext } from '../components/page.ts'
 import type { Column } from '../components/table.tsx'
 
-/** What a program's list of partners says of each. */
+/** The columns of a program's list of partners. */
 export function partnerColumns(program: ViewerProgram): Column<PartnerWithClicks>[] {
   return [
     { label: 'Partner', cell: (partner) => <PartnerName program={program} partner={partner} /> },
@@ -22,7 +22,6 @@ export function partnerColumns(program: ViewerProgram): Column<PartnerWithClicks
   ]
 }
 
-/** Partners as CSV text. */
 export const partnersCsv = (program: ViewerProgram, partners: PartnerWithCodes[]) =>
   csvOf(partners, {
     id: ({ id }) => id,
@@ -39,7 +38,7 @@ export const partnersCsv = (program: ViewerProgram, partners: PartnerWithCodes[]
     added: (partner) => partner.created_at,
   })
 
-/** A partner is paid to their e-mail address unless they said another, so it is for those who may see payout addresses. */
+/** Returns the e-mail address, if the reader may see payout addresses. By default it is also the payout address. */
 function emailOf({ roles }: ViewerProgram, { email }: PartnerOfProgram): string | null {
   return may(roles, 'payout-address:read') ? email : null
 }
@@ -55,7 +54,7 @@ function Clicks({ clicks: { clicks, bot_clicks: botClicks } }: { clicks: Partner
 
 const ends = { paused: 'Deactivated', program: 'Ended', partner: 'Left' }
 
-/** The column of a program's list that names the partner of each row. */
+/** The column that links to the row's partner. */
 export const partnerColumn = (programId: number) => ({
   label: 'Partner',
   cell: ({ partner_id: id, partner_name: name }: { partner_id: number; partner_name: string }) => (
@@ -65,10 +64,10 @@ export const partnerColumn = (programId: number) => ({
   ),
 })
 
-/** Where a program has the page of a partner. */
+/** Returns the address of a partner's page. */
 export const partnerAddress = (programId: number, partnerId: number) => `/programs/${programId}/partners/${partnerId}`
 
-/** The same for a post below that page. */
+/** Returns the address of the partner's page for a post below it. */
 export const partnerPageOf = (c: { req: ProgramContext['req'] }) =>
   partnerAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')))
 
@@ -86,7 +85,7 @@ function PartnerName({ program, partner }: { program: ViewerProgram; partner: Pa
   )
 }
 
-/** Whether a partner is off, and whether an invitation to them is open. */
+/** Marks a deactivated partner and an open invitation. */
 export function PartnerState({ partner }: { partner: Pick<PartnerOfProgram, 'is_active' | 'ended_by' | 'invited'> }) {
   return (
     <>
@@ -122,7 +121,7 @@ function Balances({ partner, currency }: { partner: PartnerOfProgram; currency: 
   )
 }
 
-/** What can be done with a partner, posted below `address`, the list of them. */
+/** The actions on a partner. They post below `address`, the list of partners. */
 export function PartnerActions({ partner, address }: { partner: PartnerOfProgram; address: string }) {
   const { id, name, is_active: isActive } = partner
   const ended = partner.ended_at !== null

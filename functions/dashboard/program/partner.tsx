@@ -30,7 +30,7 @@ import { AdjustForm } from './adjustments.tsx'
 import { overviewAddress } from './overview-query.ts'
 import { PartnerActions, partnerAddress, partnerPageOf, PartnerState } from './partner-columns.tsx'
 
-/** One partner of a program: what they brought and earned, what the program noted of them, and what was done. */
+/** The page of one partner: their figures, the program's note, and the history. */
 export const partnerPage = createPages()
 
 const missing = 'There is no such partner in this program.'
@@ -158,7 +158,7 @@ function Lead({ program, partner }: PartnerProps) {
   )
 }
 
-/** What the links of theirs named, each value a way to all that it brought. */
+/** The campaigns and sub-ids of the partner's links. Each value links to its figures. */
 function Campaigns({ program, partner: { id, campaigns } }: PartnerProps) {
   if (!campaigns.breakdowns.some(({ name }) => name !== 'link')) return null
   const query = { period: '30d', partner: String(id) }
@@ -204,11 +204,11 @@ interface NewestProps<Row> {
   caption: string
   rows: Row[]
   columns: Column<Row>[]
-  /** The address of all of them. */
+  /** The address of the full list. */
   all?: string
 }
 
-/** The newest of a list, and the way to all. */
+/** The newest rows of a list, with a link to the full list. */
 function Newest<Row>({ title, caption, rows, columns, all, children }: PropsWithChildren<NewestProps<Row>>) {
   return (
     <Card title={title} aside={all && rows.length === newest && <a href={all}>All {title.toLowerCase()}</a>}>
@@ -218,7 +218,7 @@ function Newest<Row>({ title, caption, rows, columns, all, children }: PropsWith
   )
 }
 
-/** By which rules they earn, and the group that they have them of. */
+/** The rules by which the partner earns, and their group. */
 function Earns({
   partner,
   address,
@@ -291,7 +291,7 @@ function Edit({ partner, address, form: shown }: { partner: PartnerDetails; addr
   )
 }
 
-/** What only the program's own people read of a partner. */
+/** The program's note about a partner. Partners never see it. */
 function Note({
   partner: { note },
   address,
@@ -380,7 +380,7 @@ partnerPage.post(
   },
 )
 
-// Browsers send a line's end as two characters and count it as one.
+// Browsers send a line break as two characters and count it as one.
 const noteForm = z.object({
   note: z.pipe(
     optionalText,

@@ -45,7 +45,7 @@ import { createPages, type ProgramContext, requireProgram, requireVerified } fro
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import { PartnerActions, partnerAddress, partnerColumns, partnersCsv } from './partner-columns.tsx'
 
-/** A program's partners: who they are, their links, what they brought and what they are owed. */
+/** Lists a program's partners with their links, figures and balances. */
 export const partnerPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/partners`
@@ -66,7 +66,7 @@ const states: States<(typeof partnerStates)[number]> = {
   ended: { name: 'Ended', tone: 'bad' },
 }
 
-/** Which partners the query asks for. An address is looked for by those alone who see it. */
+/** Reads the filters from the query. Searches e-mail addresses only for readers who see them. */
 function askedIn(c: ProgramContext) {
   const { partner_id: _, ...asked } = askedOf(c, sorts)
   const searchesEmail = may(c.get('program').roles, 'payout-address:read')
@@ -142,7 +142,7 @@ const groupChoice = (groups: Group[]): ListChoice => ({
   options: [['', 'Any'], ...groupOptions(groups)],
 })
 
-/** Moves those that are selected below, or all that the page shows, to a group. */
+/** Moves the selected partners, or all on the page, to a group. */
 function MoveSome({
   address,
   partners,
@@ -257,7 +257,7 @@ partnerPages.post(
       const added = await addPartner(c.get('db'), partner)
       const text = `${name} is a partner with the code ${added.code}.`
       if (email === '') return redirectWith(c, addressIn(programId), text)
-      // The partner is added whatever becomes of the mail, which can be sent again from the list.
+      // Add the partner even if the mail fails. The list offers to send it again.
       const invited = await invite(c, { id: added.partnerId, email }).catch((error: unknown) => {
         if (!(error instanceof ApiError)) throw error
         return `No invitation was sent: ${error.message}`
@@ -269,7 +269,7 @@ partnerPages.post(
   },
 )
 
-/** Mails somebody the invitation to take a partner over, and says so. */
+/** Mails a partner the invitation to their account. Returns the message for the page. */
 async function invite(c: ProgramContext, { id, email }: { id: number; email: string | null }): Promise<string> {
   const { id: programId, name, workspaceId } = c.get('program')
   const { user } = c.get('viewer')
@@ -282,13 +282,13 @@ async function invite(c: ProgramContext, { id, email }: { id: number; email: str
   return 'An invitation is on its way.'
 }
 
-/** The page that a form about one partner was sent from: their own, or the list. */
+/** Returns the page that sent a form about a partner: the partner's page or the list. */
 function backToPage(c: ProgramContext, partner: { id: number }): string {
   const own = partnerAddress(c.get('program').id, partner.id)
   return cameFrom(c)?.split('?')[0] === own ? own : backTo(c, partnersPage(c))
 }
 
-/** The partner in the path, of this program alone. */
+/** Loads the partner in the path. Refuses partners of other programs. */
 async function partnerOf(c: ProgramContext): Promise<PartnerOfProgram> {
   const missing = 'There is no such partner in this program.'
   return await readPartner(c.get('db'), c.get('program').id, idInPath(c, 'partnerId', missing))

@@ -11,7 +11,7 @@ import { addressOf, positiveInteger } from '../components/address.ts'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise', csv: 'CSV' }
 
-/** Links to the files of so many payments that can be paid in each currency, in parts where a file cannot hold all. */
+/** Links to the payment files of each currency, in parts if one file can't hold all payments. */
 export function PayoutFileLinks({
   address,
   counts,
@@ -43,7 +43,7 @@ export function PayoutFileLinks({
   )
 }
 
-/** Which file a query asks for. Refuses with `invalid_request`. */
+/** Reads the requested file from the query. Refuses with `invalid_request`. */
 export function payoutFileOf(query: Record<string, string>): PayoutFile & { currency: string } {
   const { layout: name, currency = '', part } = query
   const layout = payoutLayouts.find((known) => known === name)

@@ -26,13 +26,13 @@ import { shownCents, TransferFields, transferFields } from '../components/transf
 import { Payee, payoutColumns, payoutStates } from '../components/payout.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
-/** One payout run: its payments, its files, and marking it as paid. */
+/** One payout run: its payments, its files, and the form that marks it as paid. */
 export const payoutRunPage = createPages()
 
-/** Where a program's payouts are; a run's address goes on with its id. */
+/** Returns the address of a program's payout runs. A run adds its id. */
 export const payoutsOf = (programId: number) => `/programs/${programId}/payout-runs`
 
-/** Why somebody is not in a run, as people read it. */
+/** The exclusion reasons, as people read them. */
 export const leftOutTexts: Record<Excluded, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',
@@ -51,7 +51,7 @@ export function totals(amounts: { currency: string; payable_cents: number }[]): 
   return new Intl.ListFormat('en').format(sums)
 }
 
-/** Whether a run is paid, when and by what transfer. */
+/** The state of a run, with the date and reference of its transfer. */
 export function RunState({ run: { paid_on: paidOn, reference } }: { run: Pick<PayoutRun, 'paid_on' | 'reference'> }) {
   if (paidOn === null) return <Badge tone="warn">Open</Badge>
   return (
@@ -116,7 +116,7 @@ payoutRunPage.get('/programs/:programId/payout-runs/:runId', requireProgram('pay
   })
 })
 
-/** Where among those whom the run left out the query is: a partner's id with a currency. */
+/** Reads the position among excluded partners: a partner's id with a currency. */
 function leftOutPlace(c: ProgramContext) {
   const cursor = (name: string) => /^[1-9]\d{0,14}-[a-z]{3}$/.exec(c.req.query(name) ?? '')?.[0]
   return { before: cursor('before'), after: cursor('after') }
@@ -130,7 +130,7 @@ interface RunProps {
   form: FormState
 }
 
-/** What a run comes to, above one of its lists. */
+/** The totals of a run, above one of its lists. */
 function Run({ run, address, query, pays, form: shown, children }: PropsWithChildren<RunProps>) {
   const open = run.sums.filter(({ status }) => status === 'requested')
   const inFiles = run.sums.filter(({ status }) => status === 'requested' || (run.paid_at !== null && status === 'paid'))
@@ -196,11 +196,11 @@ function Payments({ page, address }: { page: Page<Payout>; address: string }) {
 interface LeftOutProps {
   page: Page<LeftOutPartner>
   address: string
-  /** Where a manual payment to them can be recorded. */
+  /** The address of the page that records manual payments. */
   payouts: string
 }
 
-/** Who was payable and is not in the run. */
+/** The partners with a payable balance that the run excludes. */
 function LeftOutPartners({ page, address, payouts }: LeftOutProps) {
   return (
     <List

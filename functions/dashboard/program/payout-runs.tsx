@@ -27,7 +27,7 @@ import { smallestUnits } from '../components/typed-number.ts'
 import { Payee } from '../components/payout.tsx'
 import { leftOutTexts, payoutsOf, RunState, totals } from './payout-run.tsx'
 
-/** How a program pays its partners: who is due, its payout runs, and payments by hand. */
+/** Payout runs: the partners who are due, the runs, and payments by hand. */
 export const payoutRunPages = createPages()
 
 payoutRunPages.get('/programs/:programId/payout-runs', requireProgram('payout:list'), (c) =>

@@ -25,7 +25,7 @@ import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
 import { Payee, payoutColumns, payoutsCsv, payoutStates } from '../components/payout.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
-/** What partners asked to be paid, and what runs pay them. */
+/** The payouts that partners requested and that runs created. */
 export const payoutPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/payouts`
@@ -64,7 +64,7 @@ interface PayoutsProps {
   program: ViewerProgram
   asked: Asked
   page: Page<Payout>
-  /** How many payments the files hold. */
+  /** The number of payments in the files. */
   counts: { currency: string; payments: number }[]
   form: FormState
 }
@@ -180,7 +180,7 @@ payoutPages.post(
   },
 )
 
-/** What the second of two people reads who each made a transfer. */
+/** The message for the second person who records a transfer for the same payout. */
 const paidBefore = ({ reference }: { reference: string | null }) =>
   `This was paid before, by the transfer ${reference}. Yours is not recorded: look whether the money went twice.`
 

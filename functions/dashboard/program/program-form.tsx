@@ -13,7 +13,7 @@ const currencyOptions = Intl.supportedValuesOf('currency').map(
   (code) => [code.toLowerCase(), `${code} · ${currencyNames.of(code) ?? code}`] as const,
 )
 
-/** The inputs of a program's settings. Percentages and amounts are typed as people write them. */
+/** The inputs of a program's settings. People type percentages and amounts with decimals. */
 export function ProgramFields({ form, settings }: { form: FormState; settings: ProgramSettings }) {
   return (
     <>
@@ -145,7 +145,7 @@ const ruleNames: Record<ReviewRule, string> = {
   paid_ads: 'A click by a paid ad, of clicks that your server sends: the tag tells nothing of ads',
 }
 
-/** The settings as typed, for a schema of them to check. */
+/** Converts typed settings for their schema. */
 function readSettings(values: Record<string, string>): unknown {
   const { currency = '', commission_duration_months: months = '' } = values
   const leadCents = smallestUnits(values['lead_commission_cents'] ?? '0', currency)
@@ -161,10 +161,10 @@ function readSettings(values: Record<string, string>): unknown {
   }
 }
 
-/** The settings in a form post. */
+/** The form of a program's settings. */
 export const programForm = z.pipe(z.transform(readSettings), programSettings)
 
-/** The same with the workspace that a new program belongs to: one of the person's, or a new one's name. */
+/** The form of a new program. It adds the workspace: an existing one, or the name of a new one. */
 export const newProgramForm = z.pipe(
   z.transform(readSettings),
   z.extend(programSettings, {

@@ -20,7 +20,7 @@ import { idsOf, SelectionForm, SelectRow, shownField } from '../components/selec
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
-/** Commissions that are held because they look as if they were not earned, and deciding on them. */
+/** Lists suspicious commissions that are held for review, and releases or rejects them. */
 export const reviewPages = createPages()
 
 export const reviewsAddress = (programId: number) => `/programs/${programId}/reviews`
@@ -122,7 +122,7 @@ function Reviews({ program, state, page, form: shown }: ReviewsProps) {
   )
 }
 
-/** What was found, with its evidence for those who may see who visited. */
+/** The findings, with evidence for readers who may see visits. */
 function Found({ review: { flags }, sees }: { review: CommissionReview; sees: boolean }) {
   return (
     <div class="stack tight">
@@ -136,7 +136,7 @@ function Found({ review: { flags }, sees }: { review: CommissionReview; sees: bo
   )
 }
 
-/** What `flags_of` in migrations/functions/3_commissions/flags.sql found, in a sentence. */
+/** Describes a finding of `flags_of` in migrations/functions/3_commissions/flags.sql. */
 function evidenceText(rule: string, evidence: Record<string, string | number>): string {
   const of = (name: string) => textOf(evidence[name] ?? null)
   switch (rule) {

@@ -28,38 +28,37 @@ import { Table } from '../components/table.tsx'
 import { decimalToInteger, smallestUnits } from '../components/typed-number.ts'
 import { partnerAddress } from './partner-columns.tsx'
 
-/** Changing one rule after the other, each with a preview: the same for a group, for a partner and for everybody. */
+/** A page that changes rules one by one, each with a preview. Groups, partners and the whole program share it. */
 interface RulesPage {
-  /** Its address as a route. What is changed is posted below it. */
+  /** The route of the page. Its forms post below it. */
   path: string
-  /** Who may change them. */
+  /** The permission that changes need. */
   action: Action
-  /** Which entry of the navigation it belongs to. */
+  /** The navigation entry of the page. */
   current: string
-  /** The holder that the path names, what they are called, and the rules that hold now. Refuses with `not_found`. */
+  /** Reads the holder in the path, its name and its current rules. Refuses with `not_found`. */
   read: (c: ProgramContext) => Promise<RulesOf>
 }
 
 export interface RulesOf {
   holder: RuleHolder
   name: string
-  /** The address of the page. */
   address: string
   rules: Rule[]
 }
 
-/** A rule as it was read by itself, or within an answer. */
+/** A rule, read by itself or within an answer. */
 export type Rule = Omit<StoredRule, 'created_at'> & { created_at: Date | string }
 
 interface RulesProps {
   of: RulesOf
   currency: string
   changes: boolean
-  /** What stands where there is no rule. */
+  /** The message if there are no rules. */
   none: Child
 }
 
-/** The rules that hold now, and the way to change each. */
+/** The current rules, with links to change them. */
 export function RulesTable({ of: { rules, address }, currency, changes, none }: RulesProps) {
   if (rules.length === 0) return <p class="muted">{none}</p>
   return (
@@ -92,13 +91,13 @@ interface RuleFormProps {
   of: RulesOf
   currency: string
   form: FormState
-  /** The one that is changed. */
+  /** The rule to change. */
   rule?: Rule | undefined
-  /** Whether its preview is shown beside it. */
+  /** True if the page shows the preview. */
   isPreviewed?: boolean
 }
 
-/** The form of a rule, which is previewed or saved. */
+/** The form of a rule, with buttons for preview and save. */
 function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPreviewed = false }: RuleFormProps) {
   const amount = (cents: number | null | undefined) => (cents ? String(majorUnits(cents, currency)) : '')
   const inCurrency = `In ${currency.toUpperCase()}.`
@@ -187,7 +186,7 @@ const postedRule = z.looseObject({ replaces: z.optional(z.string()) })
 
 const cents = (given: string, currency: string) => (given === '' ? null : smallestUnits(given, currency))
 
-/** A rule as typed, or what is wrong with which field. Percentages and amounts are typed as people write them. */
+/** Parses a typed rule, or returns its errors by field. People type percentages and amounts with decimals. */
 function ruleIn(
   typed: Record<string, unknown>,
   currency: string,
@@ -223,13 +222,13 @@ function emptyProblem(text: (name: string) => string, holder: RuleHolder): Recor
   return terms.some((name) => text(name) !== '') ? undefined : { commission_bp: 'Enter what is paid; 0 for nothing.' }
 }
 
-/** The rule that the page's form begins with: the one that the query names. */
+/** Returns the rule that the query names, as the initial value of the form. */
 function ruleAsked(c: ProgramContext, rules: Rule[]): Rule | undefined {
   const id = positiveInteger(c.req.query('rule'))
   return rules.find((rule) => rule.id === id)
 }
 
-/** What posts and previews the rules of a page; the page itself is the caller's. */
+/** Creates the routes that preview and save rules. The caller renders the page itself. */
 export function createRulePages({ path, action, current, read }: RulesPage) {
   const pages = createPages()
 
@@ -329,7 +328,7 @@ interface PreviewProps {
   addressAt: (month: string) => string
 }
 
-/** How many partners a preview shows. */
+/** The number of partners in a preview. */
 const shownPartners = 20
 
 const monthNames = new Intl.DateTimeFormat('en', { month: 'long', year: 'numeric', timeZone: 'UTC' })
@@ -405,7 +404,7 @@ const emptyRule = {
   lead_commission_cents: null,
 }
 
-/** The card by which a rule is added or changed on its page. */
+/** The card that adds or changes a rule. */
 export function RuleCard({ c, of, form: shown }: { c: ProgramContext; of: RulesOf; form: FormState }) {
   const asked = ruleAsked(c, of.rules)
   const isOpen = asked !== undefined || shown !== emptyForm || of.rules.length === 0
@@ -424,5 +423,5 @@ export function RuleCard({ c, of, form: shown }: { c: ProgramContext; of: RulesO
   )
 }
 
-/** Whether the viewer may change the rules. */
+/** True if the viewer may change the rules. */
 export const changesRules = (c: ProgramContext, action: Action) => may(c.get('program').roles, action)

@@ -12,7 +12,7 @@ import { Table } from '../components/table.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
-/** Why a sale has its partner and its commission, or a payment none. */
+/** Explains the partner and the commission of a sale, or why a payment has none. */
 export const salePages = createPages()
 
 salePages.get('/programs/:programId/sales/:transactionId', requireProgram('commission:list'), async (c) => {
@@ -35,7 +35,7 @@ salePages.get('/programs/:programId/sales/:transactionId', requireProgram('commi
   })
 })
 
-/** Where the program has the partner, the link, the customer, the commission and its payout. Links and payouts by hand stand in lists. */
+/** Returns pages about the partner, link, customer, commission and payout. Links and manual payouts have lists only. */
 function relatedTo(program: ViewerProgram, explanation: Explanation): RelatedPage[] {
   const { partner, link, customer, commission, payout, is_test: isTest, transaction_id: transaction } = explanation
   const pages: RelatedPage[] = []

@@ -8,7 +8,7 @@ import { csvRows, exportCsv, ListPage, readPageById } from '../components/list.t
 import { createPages, requireProgram } from '../components/page.ts'
 import { NotificationViews } from './notification-views.tsx'
 
-/** What went out to people, and how far it has come. */
+/** Lists sent notifications with their delivery. */
 export const sentNotificationPages = createPages()
 
 sentNotificationPages.get(

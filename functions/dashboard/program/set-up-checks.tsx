@@ -15,15 +15,15 @@ import { createPages, type ProgramContext, requireProgram } from '../components/
 import { SetUp } from './set-up-command.tsx'
 
 /**
- * Setting a program up, from nothing to where money can flow: each step is ticked off when what it is about has come. Later the same page tells whether
- * everything still comes.
+ * Guides the set-up from nothing to the first sale. Each step is checked off when its first event arrives. Later the page shows whether events
+ * still arrive.
  */
 export const checkPages = createPages()
 
-/** Where a program is set up and checked. */
+/** Returns the address of the set-up page. */
 export const checkOf = (programId: number) => `/programs/${programId}/check`
 
-/** The address that a program's own people open to try their site. */
+/** Returns the link that the program's own people open to test their site. */
 export function testLink({ id, domain }: { id: number; domain: string }): string {
   return linkAddress(domain, testCode(id), null)
 }
@@ -51,8 +51,8 @@ const seenBy = ({ env, get }: Pick<ProgramContext, 'env' | 'get'>): Seen => ({
 })
 
 /**
- * `createdKey` is a key that was just made: nobody can be shown it again, so the page is the answer to the form, and who sends that again is led to
- * the page without it.
+ * Renders the set-up page. `createdKey` is a new API key, which is shown only once: the page answers the form itself, and a form sent again
+ * leads to the page without the key.
  */
 export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: Seen, createdKey?: string) {
   const since = createdKey === undefined ? readSince(c.req.query('since')) : undefined
@@ -62,7 +62,7 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
   return renderProgramOf(c, viewer, program, {
     title: 'Set up',
     current: '/check',
-    // For browsers that run no script, and as often as one may read. A page with a key stays: the key is shown once.
+    // For browsers without scripts, as often as the rate limit allows. A page with a key does not reload, because the key would disappear.
     ...(!isDone && createdKey === undefined && { refreshSeconds: 5 }),
     children: (
       <>
@@ -102,7 +102,7 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
   })
 }
 
-/** The moment in the address from which on things count, by milliseconds; undefined for all that ever came. */
+/** Parses the start of the check from the address, in milliseconds. Undefined counts everything. */
 function readSince(text: string | undefined): Date | undefined {
   return text && /^\d{13}$/.test(text) ? new Date(Number(text)) : undefined
 }
@@ -111,18 +111,18 @@ const kinds = ['click', 'lead', 'sale'] as const
 type Kind = (typeof kinds)[number]
 
 function cameAt({ activity, checks }: Integration, kind: Kind, since: Date | undefined): Date | undefined {
-  // A signup of which a browser alone tells is no lead yet where the server has to tell it.
+  // If the server has to report signups, a browser's report alone is not a lead yet.
   if (!checks.some(({ name, ok }) => name === `${kind}_seen` && ok)) return undefined
   const { live, test } = activity[`last_${kind}`]
   const at = later(live, test)
   return at && at >= (since ?? new Date(0)) ? at : undefined
 }
 
-/** What is seen by itself, whenever it came. */
+/** Steps that the service can check itself, whenever their events arrived. */
 const states = {
   key: ({ key_used_at: at, processor, program }: Integration) =>
     at !== null || (processor.connected && program.lead_auth_policy === 'browser_allowed'),
-  // A sale that came without Stripe came by a call of their own.
+  // A sale without Stripe came from the integrator's server.
   money: ({ processor, checks }: Integration) =>
     processor.connected || checks.some(({ name, ok }) => name === 'sale_seen' && ok),
   partner: ({ has_invited: hasInvited }: Integration) => hasInvited,
@@ -145,7 +145,7 @@ interface CheckProps {
   since?: Date | undefined
 }
 
-/** The steps with the link that starts them; they keep themselves fresh until all are done. */
+/** The steps with their test link. The page refreshes them until all are done. */
 function Check({ program, integration, since }: CheckProps) {
   const poll = since ? `${checkOf(program.id)}?since=${since.getTime()}` : checkOf(program.id)
   return (
@@ -203,7 +203,7 @@ function Steps({ program, integration, since }: CheckProps) {
   )
 }
 
-/** One of the three things that come: when it came, or what it waits for and what was refused. */
+/** One of the three events: when it arrived, or what is missing and what was refused. */
 function Kept({ kind, isNext, program, integration, since }: CheckProps & { kind: Kind; isNext: boolean }) {
   const at = cameAt(integration, kind, since)
   if (at) return <Came program={program} integration={integration} kind={kind} at={at} />
@@ -322,7 +322,7 @@ function Refusals({ refusals }: { refusals: Integration['refusals'] }) {
   )
 }
 
-/** What the service cannot see, since nothing is sent to it. */
+/** Help with problems that the service can't see, because nothing reaches it. */
 function IfNothingComes({ program }: { program: ViewerProgram }) {
   return (
     <Card title="If nothing comes">

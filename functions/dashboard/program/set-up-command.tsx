@@ -1,6 +1,6 @@
 import { Copy } from '../components/blocks.tsx'
 
-/** The command that sets a project up, with the program's key in it. `page` is what its reader finds again. */
+/** The command that sets up a project. It contains the program's key. `page` explains the rest. */
 export function SetUp({ baseUrl, apiKey, page }: { baseUrl: string; apiKey: string; page: string }) {
   return (
     <div class="message good stack tight" role="status" data-address={page}>

@@ -19,7 +19,7 @@ import { ProgramFields, programForm } from './program-form.tsx'
 import { StripeConnection } from './stripe-connection.tsx'
 import { TrackerTag } from './tracker-tag.tsx'
 
-/** A program's settings: its terms, the tracker tag, API keys, the payment processor, and erasing a customer. */
+/** The settings of a program: terms, tracker tag, API keys, payment processor, and a form that erases a customer. */
 export const settingsPages = createPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/settings`

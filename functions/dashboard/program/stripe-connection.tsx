@@ -37,19 +37,19 @@ import {
   requireViewer,
 } from '../components/page.ts'
 
-/** Connecting a program to the account of its payment processor. */
+/** Connects a program to its Stripe account. */
 export const stripeConnectionPages = createPages()
 
 const settingsOf = (programId: number) => `/programs/${programId}/settings`
 const settingsPage = (c: ProgramContext) => settingsOf(c.get('program').id)
 
-/** How an account can be connected here: by Stripe's own page, by naming it, or not at all. */
+/** How an account can connect here: on Stripe's page, by its id, or not at all. */
 export function wayToConnect(
   env: Pick<DashboardEnv, 'STRIPE_CLIENT_ID' | 'BASE_URL' | 'STRIPE_API_URL'>,
 ): 'consent' | 'name' | undefined {
   if (env.STRIPE_CLIENT_ID) return 'consent'
-  // Anybody can name an account; only Stripe's consent page shows that it is theirs. At the stand-in for Stripe on one machine there is
-  // neither anybody else nor any account.
+  // Anybody can type an account id, so only Stripe's consent page proves ownership. On one machine with a local stand-in for Stripe, no real account
+  // is at risk.
   return isOnThisMachine(env.BASE_URL) && isOnThisMachine(env.STRIPE_API_URL) ? 'name' : undefined
 }
 
@@ -61,9 +61,8 @@ interface StripeConnectionProps {
   env: DashboardEnv
   programId: number
   accountId: string | null
-  /** Whether the reader may connect the deployment's own account. */
+  /** True if the reader may connect the deployment's own account. */
   mayOwn: boolean
-  /** The program's setting `attribute_known_customers`. */
   attributesKnown: boolean
   state: ConnectionState
   form: FormState
@@ -122,7 +121,7 @@ function Connected({ accountId, address }: { accountId: string; address: string 
   )
 }
 
-/** How to see a payment of Stripe arrive: on one machine by lines to copy, and where the service is deployed by a payment in test mode. */
+/** Shows how to test a Stripe payment: with commands on a local machine, and with a test mode payment on a deployment. */
 function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: number; isOwn: boolean }) {
   const check = <a href={`/programs/${programId}/check`}>Check that it works</a>
   if (!isOnThisMachine(baseUrl)) {
@@ -183,7 +182,7 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
   )
 }
 
-/** How many payments were left out for the program's setting, with the button that turns it on and attributes them. */
+/** The number of payments that the setting excluded, with a button that enables it and attributes them. */
 export function Excluded({ programId, payments, isOn }: { programId: number; payments: number; isOn: boolean }) {
   if (payments === 0) return null
   const one = payments === 1
@@ -213,7 +212,7 @@ const kindNames: Record<Backfill['kind'], string> = {
   disputes: 'disputes',
 }
 
-/** Reading the account's past: how far it has come, and the buttons that begin it, stop it and have it go on. */
+/** The import of past payments: its progress, and buttons to start, stop and resume it. */
 function Past({
   programId,
   backfill,
@@ -278,7 +277,7 @@ function PastProgress({ backfill }: { backfill: Backfill }) {
 
 const keptDays = 90
 
-/** What an account told while it was disconnected. */
+/** Events that arrived while the account was disconnected. */
 function Waiting({ account_id: id, events, oldest_at: at, isConnected }: WaitingEvents & { isConnected: boolean }) {
   const until = new Date(at.getTime() + keptDays * 24 * 60 * 60 * 1000)
   return (
@@ -341,13 +340,13 @@ const backfillForm = z.object({ months: z.enum(pastMonths, 'Choose how far back 
 
 const noAccount = 'A Stripe account id begins with acct_. Copy it from Stripe.'
 const connectForm = z.object({
-  /** Whether the service may make promotion codes there. */
+  /** Whether the service may create promotion codes there. */
   write: z.optional(z.string()),
-  /** Where the account is named here and not chosen on Stripe's page. */
+  /** The typed account id, if the page does not use Stripe's consent page. */
   account_id: z.optional(z.string().check(z.trim(), z.regex(/^acct_[A-Za-z0-9_]{1,100}$/, noAccount))),
 })
 
-/** What ties the way back from Stripe to who set out. */
+/** Ties Stripe's redirect to the person who started. */
 async function sessionOf({ req, env }: Pick<PageContext, 'req' | 'env'>): Promise<string> {
   return (await readSessionToken(req.raw.headers, env.AUTH_SECRET)) ?? ''
 }
@@ -380,10 +379,10 @@ stripeConnectionPages.post(
   },
 )
 
-/** How much of what waits is applied within the request; a scheduled function goes on. */
+/** The number of waiting events that the request applies. A scheduled function applies the rest. */
 const appliedAtOnce = 100
 
-/** Applies what had waited for an account and says that it is connected; the scheduled function goes on where much had waited. */
+/** Applies waiting events and returns the message. The scheduled function continues if there are many. */
 async function applyWaited({ env, get }: Pick<PageContext, 'env' | 'get'>, accountId: string): Promise<string> {
   const { applied, outbox } = await applyParkedEvents(get('db'), openStripe(env), { limit: appliedAtOnce, accountId })
   await sendSoon(env, outbox)
@@ -392,7 +391,7 @@ async function applyWaited({ env, get }: Pick<PageContext, 'env' | 'get'>, accou
 
 const eventCount = (count: number) => `${formatNumber(count)} ${count === 1 ? 'event' : 'events'}`
 
-/** Where Stripe leads back to after somebody let us into their account. */
+/** Stripe redirects here after a person grants access to their account. */
 stripeConnectionPages.get('/processor/callback', requireViewer, async (c) => {
   const programId = await takeConnectState(c.get('db'), c.req.query('state') ?? '', await sessionOf(c))
   const program = c.get('viewer').programs.find(({ id }) => id === programId)
@@ -435,11 +434,11 @@ stripeConnectionPages.post(
   },
 )
 
-/** How long a request reads the past before it is answered, and after that. */
+/** Seconds of import before the answer, and after it. */
 const secondsAtOnce = 3
 const secondsAfterwards = 20
 
-/** Reads the first of the past while somebody waits and a little more afterwards; a scheduled function goes on. */
+/** Imports the first payments during the request and a few more after it. A scheduled function continues. */
 async function readPast(
   { env, get, executionCtx }: Pick<PageContext, 'env' | 'get' | 'executionCtx'>,
   programId: number,

@@ -8,7 +8,7 @@ import { formatNumber, Time } from '../components/format.tsx'
 import { renderProgram } from '../components/layout.tsx'
 import { createPages, requireProgram } from '../components/page.ts'
 
-/** What was tried and counts for nothing: its figures, and the button that clears it. */
+/** Test data, which counts in no figure: its totals, and a button that deletes it. */
 export const testDataPages = createPages()
 
 const testDataOf = (programId: number) => `/programs/${programId}/test`

@@ -3,8 +3,8 @@ import { stub } from '../../../tracker/dist/served/script.js'
 import { Card, Copy } from '../components/blocks.tsx'
 
 /**
- * The tag that goes on every page of the integrator's site. Its first line keeps calls of `svc` that are made before the script has
- * loaded, and lets a form work where the script is blocked.
+ * The tag for every page of the integrator's site. Its first line queues early calls of `svc`, and lets forms work if a browser blocks the
+ * script.
  */
 function trackerTag(baseUrl: string, programId: number): string {
   return `${stub}\n<script async src="${baseUrl}/js/svc-tracker.js" data-svc-program-id="${programId}"></script>`

@@ -37,13 +37,12 @@ import {
   WebhookViews,
 } from './webhook-parts.tsx'
 
-/** What was told to a program's own server, and each delivery with its request and what was answered. */
+/** Lists webhook deliveries, each with its request and the response. */
 export const webhookDeliveryPages = createPages()
 
 const addressIn = (programId: number) => `${webhooksOf(programId)}/deliveries`
 const types = [...webhookTypes, testType] as const
 
-/** What the query asks for. */
 function askedIn(c: ProgramContext) {
   const type = c.req.query('type')
   return {
@@ -56,7 +55,7 @@ type Asked = ReturnType<typeof askedIn>
 
 const queryOf = ({ status, type, endpointId }: Asked) => ({ status, type, endpoint: endpointId?.toString() })
 
-/** Where in the list the query is. */
+/** Reads the position in the list. */
 function placeIn(c: ProgramContext) {
   const [before, after] = [c.req.query('before'), c.req.query('after')].map((text = '') =>
     isPlace(text) ? text : undefined,
@@ -131,7 +130,7 @@ function EventName({ delivery: { type, message_id: id } }: { delivery: WebhookDe
   )
 }
 
-/** The options of a choice, the first of which is none. */
+/** Options with "All" first. */
 const allOr = (values: (readonly [value: string, label: string])[]) => [['', 'All'] as const, ...values]
 
 function choicesOf(endpoints: WebhookEndpoint[]): Choice[] {
@@ -173,7 +172,7 @@ webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries.csv', require
 
 const missing = 'This endpoint has no delivery with this id.'
 
-/** The delivery in the path. */
+/** Loads the delivery in the path. */
 function pathOf(c: ProgramContext) {
   return {
     programId: c.get('program').id,

@@ -13,7 +13,7 @@ import { renderProgram } from '../components/layout.tsx'
 import { exportCsv, csvRows, ListPage, readPage } from '../components/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 
-/** What came in from the payment processor. */
+/** Lists events from the payment processor. */
 export const webhookEventPages = createPages()
 
 const outcomeTones: Record<ListedWebhookEvent['outcome'], Tone> = {

@@ -4,8 +4,6 @@ import { Badge, Segments } from '../components/blocks.tsx'
 import { formatNumber, Time } from '../components/format.tsx'
 import type { States } from '../components/list.tsx'
 
-/** What the pages of endpoints and those of deliveries share. */
-
 export const webhooksOf = (programId: number) => `/programs/${programId}/webhooks`
 export const endpointAddress = (programId: number, endpointId: number) => `${webhooksOf(programId)}/${endpointId}`
 
@@ -18,7 +16,7 @@ export function deliveryAddress(
 
 export const missingEndpoint = 'This program has no webhook endpoint with this id.'
 
-/** Where an endpoint's webhooks go, in words. */
+/** Describes the target of an endpoint. */
 export const targetOf = ({ url }: Pick<WebhookEndpoint, 'url'>) => url ?? 'svc listen'
 
 export const deliveryStates: States<WebhookDelivery['status']> = {
@@ -28,7 +26,7 @@ export const deliveryStates: States<WebhookDelivery['status']> = {
   to_fetch: { name: 'For svc listen', tone: 'plain' },
 }
 
-/** The two sides of a program's webhooks: where they go, and what went. */
+/** Switches between endpoints and deliveries. */
 export function WebhookViews({ programId, current }: { programId: number; current: 'endpoints' | 'deliveries' }) {
   const address = webhooksOf(programId)
   return (
@@ -42,7 +40,7 @@ export function WebhookViews({ programId, current }: { programId: number; curren
   )
 }
 
-/** How far a delivery has come: its state, how often it was tried, and when that goes on. */
+/** The progress of a delivery: its state, its attempts, and the time of the next one. */
 export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
   const { status, attempt_count, next_attempt_at: next, finished_at: finished } = delivery
   const { name, tone } = deliveryStates[status]

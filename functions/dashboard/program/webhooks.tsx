@@ -39,7 +39,7 @@ import {
   WebhookViews,
 } from './webhook-parts.tsx'
 
-/** Where a program's own server is told of what happens: its endpoints, and each of them. */
+/** Lists webhook endpoints, and changes each of them. */
 export const webhookPages = createPages()
 
 const webhooksPage = (c: ProgramContext) => webhooksOf(c.get('program').id)
@@ -123,7 +123,7 @@ function Endpoints({ programId, endpoints }: { programId: number; endpoints: End
 
 const wantedBy = ({ types }: WebhookEndpoint) => (types.length === webhookTypes.length ? 'all' : types.join(', '))
 
-/** Whether it is sent anything, since when not, and why. */
+/** Whether the endpoint is enabled, or since when and why not. */
 function State({ endpoint }: { endpoint: WebhookEndpoint }) {
   const { disabled_at: off, disabled_because: because, failing_since: failing } = endpoint
   if (off) {
@@ -207,14 +207,14 @@ const endpointForm = z.object({
   ...Object.fromEntries(webhookTypes.map((type) => [type, z.optional(z.string())])),
 })
 
-/** What was typed of an endpoint; `types` are those that were chosen. */
+/** Converts the form of an endpoint. `types` are the selected event types. */
 function settingsIn({ url, description, ...chosen }: z.infer<typeof endpointForm>) {
   return { url, description, types: webhookTypes.filter((type) => Object.hasOwn(chosen, type)) }
 }
 
 const noTypes = { errors: { types: 'Choose one event at least.' } }
 
-/** Shows on the form what an endpoint was refused for. */
+/** Shows the refusal of an endpoint on the form. */
 async function refuseEndpoint(c: ProgramContext, page: string, error: unknown): Promise<Response> {
   if (!(error instanceof ApiError)) throw error
   const [detail] = error.details ?? []
@@ -239,14 +239,14 @@ webhookPages.post(
   },
 )
 
-/** How many deliveries an endpoint's page shows. */
+/** The number of deliveries on an endpoint's page. */
 const newest = 10
 
 webhookPages.get('/programs/:programId/webhooks/:endpointId', requireProgram('webhook:list'), async (c) => {
   return await renderEndpoint(c, endpointIn(c), { form: shownForm(c) })
 })
 
-/** The page of an endpoint with a secret that was just made. Whoever sends the form again is led to the page without it. */
+/** Shows the page of an endpoint with a new secret. A form sent again leads to the page without the secret. */
 async function showSecret(c: ProgramContext, { id, secret }: EndpointWithSecret) {
   c.header('Content-Location', endpointAddress(c.get('program').id, id))
   return await renderEndpoint(c, id, { secret })
@@ -254,7 +254,7 @@ async function showSecret(c: ProgramContext, { id, secret }: EndpointWithSecret)
 
 interface Shown {
   form?: FormState
-  /** One that was just made: nobody can be shown it again. */
+  /** The new secret. It is shown only once. */
   secret?: string
 }
 
@@ -437,7 +437,7 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
   )
 }
 
-/** Has what is due be sent at once. */
+/** Sends due deliveries at once. */
 const wake = (c: ProgramContext) => sendSoon(c.env, [{ program_id: c.get('program').id, due_at: 0 }])
 
 webhookPages.post(
@@ -512,7 +512,7 @@ const rangeForm = z.object({
   which: z.prefault(z.enum(['failed', 'all'], 'Choose which deliveries.'), 'failed'),
 })
 
-/** As many as one replay takes. */
+/** The most deliveries of one replay. */
 const maxReplayed = 10_000
 
 webhookPages.post(

@@ -1,6 +1,6 @@
 const css = String.raw
 
-/** Tokens first, then what holds for every element and the words that any part may carry. */
+/** The tokens, then styles of plain elements, then utility classes. */
 export const base = css`
   :root {
     color-scheme: light dark;

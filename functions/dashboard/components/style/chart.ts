@@ -1,6 +1,6 @@
 const css = String.raw
 
-/** The chart, and what waits. */
+/** The chart and the "Needs attention" list. */
 export const chart = css`
   .chart .plot {
     display: grid;

@@ -1,6 +1,6 @@
 const css = String.raw
 
-/** Fields, buttons, choices and text to copy. */
+/** Fields, buttons, choices, and text to copy. */
 export const forms = css`
   form {
     margin: 0;
@@ -58,7 +58,7 @@ export const forms = css`
     min-width: 0;
     min-height: 2.375rem;
   }
-  /* The picker of a date is higher than a line of text, and fields beside each other are of one height. */
+  /* A date picker is taller than a line of text, so all fields get its height. */
   input[type='date'] {
     height: 2.375rem;
   }
@@ -75,7 +75,7 @@ export const forms = css`
   .inline select {
     max-width: 14rem;
   }
-  /* What stands below a field leaves the button beside the field. */
+  /* A hint below a field must not move the button beside the field. */
   form.row.end:has(> .field > :is(.hint, .bad)) {
     align-items: start;
   }

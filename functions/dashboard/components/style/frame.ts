@@ -1,6 +1,6 @@
 const css = String.raw
 
-/** What stands around a page: brand, navigation and the menu of programs. */
+/** The frame of a page: brand, navigation and the program menu. */
 export const frame = css`
   .frame {
     min-height: 100vh;
@@ -33,7 +33,7 @@ export const frame = css`
     padding: 0 1rem 0.5rem;
     scrollbar-width: thin;
   }
-  /* A script brings the current page into view where the list scrolls. */
+  /* Without a script, nothing scrolls the current page into view, so the list wraps. */
   @media (scripting: none) {
     .frame nav ul {
       flex-wrap: wrap;

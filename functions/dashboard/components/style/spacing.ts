@@ -1,6 +1,6 @@
 const css = String.raw
 
-/** Rows and columns of things with the one gap. */
+/** Rows and columns with the same gap. */
 export const spacing = css`
   .stack {
     display: grid;

@@ -1,6 +1,6 @@
 const css = String.raw
 
-/** What things stand on: cards, figures, messages, badges and steps. */
+/** Cards, figures, messages, badges and steps. */
 export const surfaces = css`
   .card {
     background: var(--surface);
@@ -72,7 +72,7 @@ export const surfaces = css`
     color: var(--warn);
     border-color: transparent;
   }
-  /* Apps scan dark on light alone. */
+  /* Apps can only scan dark on light. */
   .qr {
     width: 13rem;
     max-width: 100%;

@@ -1,6 +1,6 @@
 const css = String.raw
 
-/** Tables, which become cards where there is no room for columns. */
+/** Tables, which become cards on narrow screens. */
 export const tables = css`
   table {
     width: 100%;
@@ -23,7 +23,7 @@ export const tables = css`
     vertical-align: top;
     overflow-wrap: anywhere;
   }
-  /* Times and words that stay whole beside an address that need not, and names that break only where there is no room for most of them. */
+  /* Times and short words stay on one line. Addresses may wrap, and names wrap only if most of them does not fit. */
   td time,
   td .words {
     overflow-wrap: normal;
