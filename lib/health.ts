@@ -3,10 +3,10 @@ import type { Database } from './database.ts'
 import { kysely } from './kysely.ts'
 import { schemaVersion } from './schema.ts'
 
-/** What an operator watches. Ages are in seconds, 0 where nothing waits; null is what could not be had. */
+/** The figures for operators. Ages are in seconds, 0 if nothing waits. Null if a figure is unavailable. */
 export interface HealthFigures {
   database_seconds: number | null
-  /** 1 where the database has the schema that this version was written for, or a newer one. */
+  /** 1 if the database has this version's schema or a newer one. */
   schema_current: number | null
   outbox_undelivered: number | null
   outbox_oldest_seconds: number | null
@@ -19,28 +19,28 @@ export interface HealthFigures {
 
 interface Watched {
   what: string
-  /** The most that is healthy; `least` where less is not. */
+  /** The highest healthy value. `least` is the lowest. */
   most?: number
   least?: number
-  /** What an operator does, in the words of the runbook. */
+  /** The operator's next step, in the words of the runbook. */
   look: string
 }
 
-/** What each figure is, and between which bounds it is healthy. A figure that cannot be had is not. */
+/** Each figure's meaning and healthy bounds. An unavailable figure is unhealthy. */
 export const watched: Record<keyof HealthFigures, Watched> = {
-  database_seconds: { what: 'Time of one request to the database', most: 2, look: 'Database down' },
-  schema_current: { what: 'Whether the schema is that of this version', least: 1, look: 'Rollback' },
-  outbox_undelivered: { what: 'Outbox rows not delivered', look: 'Queue backlog' },
-  outbox_oldest_seconds: { what: 'Age of the oldest of them', most: 2700, look: 'Queue backlog' },
-  clicks_uncounted_oldest_seconds: { what: 'Age of the oldest click not counted', most: 7200, look: 'Late counting' },
-  commissions_due_oldest_seconds: { what: 'How long the oldest commission is due', most: 7200, look: 'Late counting' },
+  database_seconds: { what: 'Time of one database request', most: 2, look: 'Database down' },
+  schema_current: { what: 'Whether the schema is current', least: 1, look: 'Rollback' },
+  outbox_undelivered: { what: 'Undelivered outbox rows', look: 'Queue backlog' },
+  outbox_oldest_seconds: { what: 'Age of the oldest undelivered outbox row', most: 2700, look: 'Queue backlog' },
+  clicks_uncounted_oldest_seconds: { what: 'Age of the oldest uncounted click', most: 7200, look: 'Late counting' },
+  commissions_due_oldest_seconds: { what: 'Age of the oldest due commission', most: 7200, look: 'Late counting' },
   webhooks_due_oldest_seconds: {
-    what: 'How long the oldest webhook is due that nobody attempt_count',
+    what: 'Age of the oldest due webhook',
     most: 2700,
     look: 'Late webhooks',
   },
   queue_messages: { what: 'Messages in the queue', most: 10_000, look: 'Queue backlog' },
-  dead_letters: { what: 'Messages that nobody could handle', most: 0, look: 'Dead letters' },
+  dead_letters: { what: 'Dead letters', most: 0, look: 'Dead letters' },
 }
 
 type DatabaseFigures = Omit<HealthFigures, 'queue_messages' | 'dead_letters'>
@@ -58,7 +58,7 @@ const unknown: DatabaseFigures = {
 const secondsSince = (column: 'created_at' | 'clicked_at' | 'hold_until' | 'due.next_attempt_at') =>
   sql<number>`coalesce(greatest(floor(extract(epoch from now() - min(${sql.ref(column)}))), 0), 0)::integer`
 
-/** Reads the database's figures in one request; null each where it does not answer, or its schema is another. */
+/** Reads the database's figures in one request. They are null if it doesn't answer or has another schema. */
 export async function readDatabaseFigures(db: Database): Promise<DatabaseFigures> {
   const started = performance.now()
   const statement = kysely
@@ -90,7 +90,7 @@ export async function readDatabaseFigures(db: Database): Promise<DatabaseFigures
         )
         .select(secondsSince('due.next_attempt_at').as('oldest_seconds'))
         .where('due.next_attempt_at', '<=', sql<Date>`now()`)
-        // Of an endpoint that fails, only one is tried at a time.
+        // A failing endpoint gets only one attempt at a time.
         .where('e.failing_since', 'is', null)
         .where('e.disabled_at', 'is', null)
         .where('e.deleted_at', 'is', null)
@@ -115,18 +115,18 @@ export async function readDatabaseFigures(db: Database): Promise<DatabaseFigures
   }
 }
 
-/** The figures out of their bounds, a sentence each. */
+/** A sentence for each figure outside its bounds. */
 export function problemsOf(figures: HealthFigures): string[] {
   return names.flatMap((name) => {
     const { what, most = Infinity, least = -Infinity, look } = watched[name]
     const value = figures[name]
-    if (value === null) return [`${what}: could not be had. See "${look}".`]
+    if (value === null) return [`${what}: unavailable. See "${look}".`]
     if (value <= most && value >= least) return []
-    return [`${what}: ${value}, healthy is ${value > most ? `at most ${most}` : least}. See "${look}".`]
+    return [`${what}: ${value}, healthy: ${value > most ? `at most ${most}` : least}. See "${look}".`]
   })
 }
 
-/** The figures as Prometheus reads them; those that could not be had are left out, and `svc_up` says whether all is well. */
+/** The figures in the Prometheus format, without unavailable ones. `svc_up` is 1 if all are healthy. */
 export function asPrometheus(figures: HealthFigures): string {
   const gauges: [name: string, what: string, value: number | null][] = [
     ['up', 'Whether every figure is healthy', problemsOf(figures).length === 0 ? 1 : 0],

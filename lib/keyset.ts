@@ -1,8 +1,8 @@
 import { type Expression, type SelectQueryBuilder, sql } from 'kysely'
 
 /**
- * A part of a list: `limit` rows of it at most, below the row with the id `before`; or, read upwards, above the row with the id `after`,
- * those next to it first.
+ * A page of a list: up to `limit` rows below the row with the id `before`, or with `after` the nearest rows above that
+ * row.
  */
 export interface Part<Id = number> {
   limit: number
@@ -10,17 +10,17 @@ export interface Part<Id = number> {
   after?: Id | undefined
 }
 
-/** The order of a list: by a value, where it has one, which is never null, and by the ids of the rows. */
+/** The order of a list: by a value that is never null, if there is one, and then by row id. */
 export interface Order<Id = number> {
   ascending: boolean
   value?: {
     by: Expression<unknown>
-    /** The same of the row with this id. */
+    /** The value of the row with this id. */
     of: (id: Id) => Expression<unknown>
   }
 }
 
-/** A list cut to a part of it, the latest ids first unless it has another order. */
+/** Limits a list to one page, the latest ids first unless it has another order. */
 export function partOf<DB, TB extends keyof DB, Row, Id extends number | string>(
   list: SelectQueryBuilder<DB, TB, Row>,
   id: Expression<Id>,

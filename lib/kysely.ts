@@ -2,12 +2,10 @@ import { DefaultQueryExecutor, PostgresAdapter, PostgresQueryCompiler, QueryCrea
 import type { DB } from './schema.ts'
 
 /**
- * Builds the statements that `Database` sends, on the types of the schema: a misspelt column does not compile. It has no
- * connection, so it executes none itself. It is the part of Kysely that builds queries: the whole of it, with schemas, migrations
- * and transactions, is seven kilobytes (gzip) more in each function.
- *
- * `set` and `doUpdateSet` are given an object, with a callback for a value that needs one. Of a callback that gives the whole object
- * the compiler does not check the names.
+ * Builds the statements that `Database` sends, typed by the schema: a misspelled column doesn't compile. It has no
+ * connection. It uses only Kysely's query builder, because all of Kysely adds seven kilobytes (gzip) to each function.
+ * Give `set` and `doUpdateSet` an object, with callbacks for single values. The compiler doesn't check the names in a
+ * callback's object.
  */
 export const kysely = new QueryCreator<DB>({
   executor: new DefaultQueryExecutor(new PostgresQueryCompiler(), new PostgresAdapter(), {
@@ -15,11 +13,14 @@ export const kysely = new QueryCreator<DB>({
   }),
 })
 
-/** When the transaction began, by the database's clock. */
+/** The start of the transaction, by the database's clock. */
 export const now = sql<Date>`now()`
 
-/** A text in lower case as the indexes have names, codes and addresses: the database's, which is not JavaScript's for all letters. */
+/**
+ * A text in the database's lower case, as the indexes of names, codes and addresses have it. JavaScript's differs for
+ * some letters.
+ */
 export const lower = (text: string) => sql<string>`lower(${text}::text)`
 
-/** A pattern of `ilike` for texts that hold this one. */
+/** An `ilike` pattern for texts that contain this one. */
 export const containing = (text: string) => `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`

@@ -75,8 +75,10 @@ test('what waits too long is named with the part of the runbook, and the answer 
   expect(figures).toMatchObject({ outbox_undelivered: 1, dead_letters: 1 })
   expect(figures['outbox_oldest_seconds']).toBeGreaterThanOrEqual(3600)
   expect(problems).toEqual([
-    expect.stringMatching(/^Age of the oldest of them: 36\d\d, healthy is at most 2700\. See "Queue backlog"\.$/),
-    'Messages that nobody could handle: 1, healthy is at most 0. See "Dead letters".',
+    expect.stringMatching(
+      /^Age of the oldest undelivered outbox row: 36\d\d, healthy: at most 2700\. See "Queue backlog"\.$/,
+    ),
+    'Dead letters: 1, healthy: at most 0. See "Dead letters".',
   ])
 })
 

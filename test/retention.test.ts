@@ -78,7 +78,7 @@ test('thirty months of clicks, a schedule after the other: what is kept levels o
     await sql.query(`with told as (update outbox set delivered_at = now() where delivered_at is null returning *)
       insert into notifications select program_id, id, kind, audience, partner_id, payload, created_at from told`)
     await sql.query(`with sent as (
-        update webhook_deliveries set status = 'delivered', next_attempt_at = null, tries = 1, finished_at = now()
+        update webhook_deliveries set status = 'delivered', next_attempt_at = null, attempt_count = 1, finished_at = now()
         where status = 'pending' returning *
       )
       insert into webhook_attempts (program_id, endpoint_id, message_id, attempted_at, duration_ms, status)
@@ -229,5 +229,5 @@ test.for([
 })
 
 test.for(['0', '-1', '1.5', 'ten'])('CLICK_RETENTION_MONTHS %j is refused', (given) => {
-  expect(() => clickRetentionMonths(given)).toThrow('CLICK_RETENTION_MONTHS takes a whole number')
+  expect(() => clickRetentionMonths(given)).toThrow('CLICK_RETENTION_MONTHS must be a whole number')
 })

@@ -402,7 +402,7 @@ describe('the check', () => {
         await sql.query('update referral_links set is_active = false where program_id = $1', [programId])
         await refuse('click', clickOf(partnerCode))
       },
-      'whose link is disabled',
+      'but its link is disabled',
     ],
     [
       'a lead without a click id',
@@ -415,7 +415,7 @@ describe('the check', () => {
         const click_id = `cust_${Date.now()}_${'1'.repeat(20)}999`
         await refuse('lead', { customer_key: 'secret-user', click_id }, key(apiKey))
       },
-      'none of this program or older than 30 days',
+      'unknown to this program or older than 30 days',
     ],
     [
       'a sale with a bad amount',
@@ -455,7 +455,7 @@ describe('the check', () => {
         await sql.query(`update api_keys set scopes = '{read}' where program_id = $1`, [programId])
         await refuse('refund', { transaction_id: 't' }, key(apiKey))
       },
-      'which is not for such calls',
+      'which doesn&#39;t allow such calls',
     ],
   ])('says of %s what is wrong', async (_, call, shown) => {
     const sandbox = await makeProgram()

@@ -1,4 +1,4 @@
-/** What a link can name of the campaign it stands in, as its parameters are called: the five of analytics, and a partner's own three. */
+/** The campaign parameters of a link: the five usual ones of analytics, and three for the partner's own use. */
 export const campaignNames = [
   'utm_source',
   'utm_medium',
@@ -10,10 +10,10 @@ export const campaignNames = [
   'sub3',
 ] as const
 
-/** What a link named of them, each as text of 1 to 200 characters. */
+/** A link's campaign values, each a text of 1 to 200 characters. */
 export type Campaign = { [Name in (typeof campaignNames)[number]]?: string }
 
-/** The same as they are stored, in the order of their names; null where there is none. */
+/** The stored campaign values in the order of their names, or null if there are none. */
 export function campaignIn(stored: unknown): Campaign | null {
   if (typeof stored !== 'object' || stored === null) return null
   const values = new Map<string, unknown>(Object.entries(stored))
@@ -27,11 +27,11 @@ export function campaignIn(stored: unknown): Campaign | null {
 
 const maxLength = 200
 
-/** What the parameters of the address that a visitor came to name; the first of each where there are several, and null where there is none. */
+/** The campaign values of a landing address: the first of each parameter. Null if there are none. */
 export function campaignOf(parameters: URLSearchParams): Campaign | null {
   const campaign: Campaign = {}
   for (const name of campaignNames) {
-    // Postgres stores no NUL, and the cut can fall inside a character.
+    // Postgres stores no NUL, and the cut can split a character.
     const value = parameters.get(name)?.replaceAll('\0', '').trim().slice(0, maxLength).toWellFormed()
     if (value) campaign[name] = value
   }

@@ -1,18 +1,17 @@
-/** The binding by which whatever is counted asks for counting. */
+/** The binding that asks for a count. */
 export interface CountEnv {
   COUNT?: { fetch(url: string): Promise<Response> }
 }
 
-/** A Worker may go on for thirty seconds after its answer. */
+/** A Worker may run for thirty seconds after its answer. */
 const countAfterMilliseconds = 25_000
 
-/** Until when a count is on its way that sees what this isolate records. */
+/** A count that starts at this time includes everything that this isolate records before. */
 let askedUntil = 0
 
 /**
- * Has this click, lead, sale or refund counted a moment after its answer, together with all that the isolate records until then: one request for counting in
- * 25 seconds of an isolate, and none where nobody clicks. So no schedule has to ask every minute whether there was a click, and
- * a database that rests when it is left alone may rest.
+ * Asks for a count of this click, lead, sale or refund shortly after its answer. Sends one request per isolate in 25
+ * seconds, and none if nothing happens. So no schedule needs to poll every minute, and an unused database can suspend.
  */
 export function countSoon({ COUNT: counting }: CountEnv, waitUntil: (asked: Promise<unknown>) => void): void {
   const now = Date.now()
@@ -20,7 +19,7 @@ export function countSoon({ COUNT: counting }: CountEnv, waitUntil: (asked: Prom
   askedUntil = now + countAfterMilliseconds
   const asked = new Promise<void>((resolve) => setTimeout(resolve, countAfterMilliseconds))
     .then(() => counting.fetch('https://count/'))
-    // The schedule counts what this did not.
+    // The schedule counts the rest.
     .catch(() => console.error(JSON.stringify({ error: 'count_unreachable' })))
   waitUntil(asked)
 }

@@ -8,24 +8,24 @@ export const customerStates = ['click', 'lead', 'conversion'] as const
 
 interface CustomerList {
   limit: number
-  /** The id that the page before ended with. */
+  /** The last id of the previous page. */
   before?: number | undefined
   status?: (typeof customerStates)[number] | undefined
   click_id?: string | undefined
   customer_key?: string | undefined
-  /** Those leads and buyers that count for this partner. */
+  /** Only leads and buyers that count for this partner. */
   partner_id?: number | undefined
 }
 
-/** Who is more than a click, a lead that only a browser told of included; an index has them by their partner. */
+/** Customers beyond a click, including provisional leads from a browser. An index has them by partner. */
 export const isLeadOrBuyer = sql<boolean>`(c.customer_status <> 'click' or c.provisional_lead_at is not null)`
 
-/** Customers of a program, the newest first, as many and those that `list` asks for. */
+/** A program's customers, newest first, filtered and limited by `list`. */
 export async function listCustomers(db: Database, programId: number, list: CustomerList): Promise<ListedCustomer[]> {
   return await db.query(customersStatement(programId, list))
 }
 
-/** A customer by their click id or by the integrator's own id of them. Refuses with `not_found`. */
+/** The customer with this click id or customer key. Throws `not_found`. */
 export async function readCustomer(db: Database, programId: number, name: string): Promise<ListedCustomer> {
   const by = /^cust_\d+_\d+$/.test(name) ? { click_id: name } : { customer_key: name }
   const [customer] = await listCustomers(db, programId, { limit: 1, ...by })

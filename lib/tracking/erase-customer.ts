@@ -5,20 +5,20 @@ import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import type { JsonValue } from '../schema.ts'
 
-/** Who is to be erased: the integrator's user id, or the click id in the visitor's cookie. */
+/** The person to erase: the integrator's user id, or the click id in the visitor's cookie. */
 type KnownBy = { customer_key: string } | { click_id: string }
 
 /**
- * Removes what identifies a customer of a program: their key, e-mail hash, processor ids, and of their clicks and leads the
- * addresses, session, user agent, place and free data; of their sales and refunds what was said in words, and the ids of refunds, also in
- * webhooks, with what was answered to these (migrations/functions/upkeep/erasure.sql). Their click id is replaced, so that a cookie leads nowhere. Amounts, days, partners, statuses and
- * the `transaction_id` of a sale stay, and with them every sum and what a repeat is known by. Live events that could not be read are
- * kept encrypted and go after 30 days. Refuses with `not_found` where the program does not know them.
- * Returns how many customers were erased: 0 where there were only test events, sales without attribution, clicks of a visitor who ended with
- * the cookie window, or events and customers of Stripe that were nobody's.
+ * Erases the personal data of a program's customer: their key, email hash and processor ids, the visitor's details of
+ * their clicks and leads, and words in payments and webhooks. Replaces the click id, so that the cookie becomes
+ * unknown. Amounts, days, partners, statuses and each sale's `transaction_id` stay, so sums don't change and repeats
+ * are still recognized. Live events that the service couldn't read stay encrypted, and are deleted after 30 days.
+ * Throws `not_found` if the program doesn't know the person. Returns the number of erased customers. It is 0 if there
+ * were only test events, unattributed sales, clicks of an expired visitor, or unattributed events and customers of
+ * Stripe.
  */
 export async function eraseCustomer(db: Database, programId: number, knownBy: KnownBy): Promise<number> {
-  // By its new click id a try finds what one before it erased, whose answer was lost.
+  // By its new click id, a repeated call finds the customer whom a lost answer erased.
   const newClickId = `${newClickIdPrefix(Date.now())}${programId}`
   const known = customerOf(programId, knownBy, newClickId)
   const statements = [
@@ -32,7 +32,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
     eraseLeads(programId, known, knownBy),
     eraseWebhookEvents(programId, known),
     eraseMetadata(programId, known, knownBy),
-    // Of where they came from there stays what is of many.
+    // The country and the device describe many people, so they stay.
     kysely
       .updateTable('customer_origins')
       .set({
@@ -65,14 +65,14 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
   ] as const
   const [, [other], , , metadata, , , , sales, customers] = await retryOnce(() => db.batch(statements))
   if (customers.length + sales.length + metadata.length === 0 && !other?.leftovers) {
-    throw new ApiError('not_found', 'This program knows no such customer. Check the id, and whose program it is.')
+    throw new ApiError('not_found', 'This program has no such customer. Check the id and the program.')
   }
   return customers.length
 }
 
 type Known = ReturnType<typeof customerOf>
 
-/** The customer, to select of: whom the caller named, or who got the new click id already. */
+/** Selects the customer that the caller named, or that already has the new click id. */
 function customerOf(programId: number, knownBy: KnownBy, newClickId: string) {
   return kysely
     .selectFrom('customers')
@@ -80,7 +80,7 @@ function customerOf(programId: number, knownBy: KnownBy, newClickId: string) {
     .where((eb) => eb.or([eb.and(knownBy), eb('click_id', '=', newClickId)]))
 }
 
-/** Rows with the customer's key and without a customer, as test events have it, go with the customer's own. */
+/** Test events have the customer key but no customer, and are deleted with the customer's own rows. */
 function keysOf(known: Known, knownBy: KnownBy) {
   const keys = known.select('customer_key as key')
   return 'customer_key' in knownBy
@@ -98,7 +98,9 @@ function eraseLeads(programId: number, known: Known, knownBy: KnownBy) {
     )
 }
 
-/** The log of webhook events keeps what was read of each; without these it can still be replayed, and changes nothing. */
+/**
+ * The log keeps the facts of each webhook event. Without these details it can still be replayed, and changes nothing.
+ */
 function eraseWebhookEvents(programId: number, known: Known) {
   const unknown = JSON.stringify({
     customer_key: null,
@@ -133,7 +135,7 @@ function eraseWebhookEvents(programId: number, known: Known) {
     })
 }
 
-/** What the metadata of the processor's customers says of them, also where nobody has come of it yet. */
+/** Deletes the metadata of the person's processor customers, even if they never became a customer here. */
 function eraseMetadata(programId: number, known: Known, knownBy: KnownBy) {
   return kysely
     .deleteFrom('processor_customer_metadata as m')

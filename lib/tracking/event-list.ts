@@ -6,39 +6,39 @@ import type { DB, Json } from '../schema.ts'
 import { isLeadOrBuyer } from './customer-list.ts'
 import { clicksKept, compare, type EventPosition, type EventType, eventTypes, microseconds } from './events.ts'
 
-/** An event as the dashboard lists it: what its type does not have is null. */
+/** An event in the dashboard's list. Columns of other event types are null. */
 export type ListedEvent = InferResult<ReturnType<typeof clicks | typeof leads | typeof sales>>[number]
 
-/** Which events of a program are listed. Test events have no partner and no link; nor has one a country unless it is a click. */
+/** The filters of the list. Test events have no partner and no link, and only test clicks have a country. */
 export interface EventChoice {
   programId: number
   isTest: boolean
   eventType?: EventType | undefined
-  /** `to` is no part of the range. */
+  /** Exclusive. */
   from?: Date | undefined
   to?: Date | undefined
-  /** A partner's id, or their name or a part of it: the partner whose name is nearest to that. */
+  /** A partner's id, or their name or a part of it: finds the partner with the closest name. */
   partner?: string | undefined
-  /** The code of a link, in letters of either case. */
+  /** A link's code, in either case. */
   code?: string | undefined
-  /** Two letters. A lead and a sale are from where their customer's click was. */
+  /** Two letters. Leads and sales have the country of the customer's click. */
   country?: string | undefined
-  /** The whole of a customer key, a click id or a transaction id. */
+  /** A complete customer key, click id or transaction id. */
   search?: string | undefined
 }
 
-/** The same with ids in place of names. */
+/** The filters with ids instead of names. */
 export interface NamedChoice extends Omit<EventChoice, 'partner' | 'code'> {
   partner_id?: number | undefined
   link?: { id: number; partner_id: number } | undefined
-  /** Of one customer alone. */
+  /** Only events of one customer. */
   customer_id?: Expression<number> | undefined
 }
 
-/** Where an event stands, as addresses say it: its time in microseconds, its type and its id. */
+/** The cursor of an event: its time in microseconds, type and id. */
 export const asCursor = ({ at_us: us, event_type: type, id }: EventPosition) => `${us}.${type}.${id}`
 
-/** The place that a cursor names; undefined where it is none. */
+/** The position of a cursor, or undefined if the cursor is invalid. */
 export function positionIn(text: string | undefined): EventPosition | undefined {
   const [, us, named, id] = /^(\d{1,16})\.([a-z]+)\.(\d{1,15})$/.exec(text ?? '') ?? []
   const type = eventTypes.find((known) => known === named)
@@ -46,9 +46,9 @@ export function positionIn(text: string | undefined): EventPosition | undefined 
 }
 
 /**
- * A part of a program's events, in one order at any depth: the newest first, equal times by type, then the later recorded first. Read
- * upwards (`after`) those next to the place come first. `clicksSince` is from when on clicks are kept, where some were dropped. One request, and
- * one before it where a link or the name of a partner is looked up.
+ * One page of a program's events, in the same order at any depth: newest first, equal times by type, then by id, the
+ * latest first. With `after`, returns the nearest later events first. `clicksSince` is the start of the kept clicks if
+ * earlier ones were dropped. Sends one request, and one before it to look up a link or a partner's name.
  */
 export async function listedEvents(
   db: Database,
@@ -58,7 +58,7 @@ export async function listedEvents(
   return await eventsNamed(db, await withIds(db, choice), part)
 }
 
-/** The same of what was looked up. One request. */
+/** One page of events, for filters with ids. One request. */
 export async function eventsNamed(db: Database, choice: NamedChoice, part: Part<EventPosition>) {
   const types = choice.eventType ? [choice.eventType] : eventTypes
   const results = await db.batch([...types.map((type) => statementOf(type, choice, part)), clicksKept()])
@@ -75,7 +75,7 @@ export async function eventsNamed(db: Database, choice: NamedChoice, part: Part<
   return { events: inOrder.slice(0, part.limit), clicksSince }
 }
 
-/** The statement by which the events of one type are read. */
+/** The statement that reads the events of one type. */
 export function statementOf(type: EventType, choice: NamedChoice, part: Part<EventPosition>) {
   return { click: clicks, lead: leads, conversion: sales }[type](choice, part)
 }
@@ -85,7 +85,7 @@ type ClickEvent = Selectable<DB['affiliate_click_events']>
 const eb = expressionBuilder<DB>()
 const no = <Type>() => sql<Type | null>`null`
 
-/** What the click was by which a customer counts. */
+/** The value of the click that the customer counts for. */
 const originOf = (name: 'country' | 'device' | 'browser') => sql<string | null>`o.origin->>${sql.lit(name)}`
 const originColumns = [
   originOf('country').as('geo_country'),
@@ -96,7 +96,7 @@ const originColumns = [
   no<Json>().as('campaign'),
 ] as const
 
-/** What a click and a lead have not of a sale. */
+/** Columns that only sales have. */
 const noPayment = [
   no<string>().as('transaction_id'),
   no<number>().as('amount_cents'),
@@ -107,7 +107,7 @@ const noPayment = [
   no<boolean>().as('is_recurring'),
 ] as const
 
-/** Where a part begins, for events of a type: the time and the id beyond which it reads, and which way. */
+/** The start of a page for one event type: the time and the id to read beyond, and the direction. */
 function edgeOf(type: EventType, { before, after }: Part<EventPosition>) {
   const place = after ?? before
   const rises = after !== undefined
@@ -117,7 +117,7 @@ function edgeOf(type: EventType, { before, after }: Part<EventPosition>) {
   return { rises, at, id: order < 0 ? 0 : order > 0 ? Number.MAX_SAFE_INTEGER : place.id }
 }
 
-/** The rows of a type within the range and beyond the place. */
+/** The rows of a type in the range and beyond the position. */
 function within(
   { from, to }: NamedChoice,
   time: Expression<Date>,
@@ -131,7 +131,7 @@ function within(
   ])
 }
 
-/** The customers whom a search names, or the one. */
+/** The customers that match the search, or the one that the filter names. */
 function customersOf({ programId, search = '', customer_id: id }: NamedChoice) {
   const all = kysely.selectFrom('customers').select('id').where('program_id', '=', programId)
   if (id !== undefined) return all.where('id', '=', id)
@@ -140,10 +140,10 @@ function customersOf({ programId, search = '', customer_id: id }: NamedChoice) {
 
 const isOfCustomers = ({ search, customer_id: id }: NamedChoice) => search !== undefined || id !== undefined
 
-/** A partner's or a link's id that nobody has. */
+/** The id of no partner and no link. */
 const none = 0
 
-/** Looked up before, so that Postgres knows whose few or many events it is to find. */
+/** Looks names up first, so that Postgres can plan for the number of the partner's events. */
 async function withIds(db: Database, { partner, code, ...choice }: EventChoice): Promise<NamedChoice> {
   const { programId } = choice
   const isId = partner !== undefined && /^[1-9]\d{0,14}$/.test(partner)
@@ -188,7 +188,7 @@ function clicksRead(choice: NamedChoice, part: Part<EventPosition>) {
         .selectAll('e')
         .where('e.program_id', '=', programId)
         .where((of) => (isTest ? of('e.is_test', '=', of.lit(true)) : of.not('e.is_test')))
-        // A test click is nobody's, so no search finds it.
+        // A test click has no customer, so a search never finds it.
         .$if(isOfCustomers(choice), (list) => list.where((of) => of.lit(false)))
         .where(within(choice, sql.ref('e.click_timestamp'), sql.ref('e.id'), edge))
         .orderBy('e.click_timestamp', direction)
@@ -214,7 +214,7 @@ function clicks(choice: EventChoice, part: Part<EventPosition>) {
       .leftJoin('partners as p', (join) =>
         join.onRef('p.program_id', '=', 'l.program_id').onRef('p.id', '=', 'l.partner_id'),
       )
-      // Who was only a click is gone once their window is over.
+      // Customers who only clicked are deleted when their window ends.
       .leftJoin('customers as c', (join) =>
         join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.customer_id'),
       )
@@ -273,7 +273,7 @@ function leads(choice: NamedChoice, part: Part<EventPosition>) {
   return list.where('e.customer_id', 'in', customersOf(choice))
 }
 
-/** Whose they have to be. That of a link as well: there are indexes by partner. */
+/** The required partner. A link filter names its partner too, because the indexes are by partner. */
 const partnersOf = ({ partner_id, link }: NamedChoice) =>
   [partner_id, link?.partner_id].filter((id) => id !== undefined)
 
@@ -317,7 +317,7 @@ function sales(choice: NamedChoice, part: Part<EventPosition>) {
   return isOfCustomers(choice) ? list.where('e.id', 'in', salesNamed(choice)) : list
 }
 
-/** The sales that a search names by their transaction id or by their customer. */
+/** The sales that a search finds by their transaction id or their customer. */
 function salesNamed(choice: NamedChoice) {
   const { programId, isTest, search = '' } = choice
   const all = kysely

@@ -2,13 +2,13 @@ import { type Compilable, type Expression, expressionBuilder, type InferResult, 
 import type { Database, Statement } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
-/** What a statement selects, under the names of the answer; its times go out as ISO 8601. */
+/** A row of a statement as the answer has it, with times in ISO 8601. */
 type Row<Select extends (...args: never[]) => Compilable> = InferResult<ReturnType<Select>>[number]
 type Answered<Selected> = Omit<Selected, 'timestamp' | 'createdAt' | 'at_us'> & { timestamp: string; createdAt: string }
 
 export type ClickEvent = Answered<Row<typeof clickEvents>>
 type LeadEvent = Answered<Omit<Row<typeof leadEvents>, 'provisional' | 'customer_key'>> & {
-  /** Absent on a provisional lead, which does not save the integrator's user id. */
+  /** Absent on a provisional lead, which doesn't store the customer key. */
   customer_key?: string | null
 }
 type ConversionEvent = Answered<Row<typeof conversionEvents>>
@@ -17,10 +17,10 @@ export type TrackingEvent = ClickEvent | LeadEvent | ConversionEvent
 
 export interface EventPage {
   data: TrackingEvent[]
-  /** `total` counts what was read: the newest `3 * pageSize` of each type at most. */
+  /** `total` counts the events that were read: the newest `3 * pageSize` of each type at most. */
   meta: {
     pagination: { page: number; pageSize: number; pageCount: number; total: number }
-    /** From when on clicks are there; absent where none was dropped for its age. */
+    /** The start of the kept clicks. Absent if none were dropped for their age. */
     clicksSince?: string
   }
 }
@@ -31,11 +31,11 @@ interface EventFilter {
   eventType?: EventType | undefined
   dateFrom?: Date | undefined
   dateTo?: Date | undefined
-  /** Only what comes after this in the order of `listEvents`. */
+  /** Only events after this one in the order of `listEvents`. */
   after?: EventPosition | undefined
 }
 
-/** Where an event stands: its time in microseconds since 1970, its type and its id. */
+/** An event's position: its time in microseconds since 1970, its type and its id. */
 export interface EventPosition {
   at_us: number
   event_type: EventType
@@ -49,19 +49,22 @@ interface EventsQuery extends EventFilter {
 
 const defaultPageSize = 10
 
-/** What `asEventPage` is made of: `3 * pageSize` events of each type, so pages end there even where older events exist. */
+/**
+ * The statements for `asEventPage`. They read `3 * pageSize` events of each type, so the pages end there even if older
+ * events exist.
+ */
 export function eventPageStatements(programId: number, query: EventsQuery) {
   return [...eventsStatements(programId, query, 3 * (query.pageSize ?? defaultPageSize)), clicksKept()]
 }
 
 type ClicksKept = Row<typeof clicksKept>
 
-/** From when on click events are there: one row, or none where no month was dropped. */
+/** The start of the kept click events: one row, or none if no month was dropped. */
 export function clicksKept() {
   return kysely.selectFrom('clicks_kept').select('since as clicks_since')
 }
 
-/** Takes the answer of `clicksKept` out of those of a batch. */
+/** Takes the answer of `clicksKept` from the answers of a batch. */
 function takeClicksKept<Ordered extends OrderedRow>(results: (Ordered | ClicksKept)[][]) {
   const rows: Ordered[] = []
   let clicksSince: string | undefined
@@ -73,8 +76,8 @@ function takeClicksKept<Ordered extends OrderedRow>(results: (Ordered | ClicksKe
 }
 
 /**
- * One page of a program's events, newest first; equal timestamps are ordered by type, then the later recorded first. `results` are those of
- * `eventPageStatements` for the same query.
+ * One page of a program's events, newest first. Events at the same time are in the order of type and then id, the
+ * latest first. `results` answer `eventPageStatements` of the same query.
  */
 export function asEventPage(
   results: (EventRow | ClicksKept)[][],
@@ -93,8 +96,8 @@ export function asEventPage(
 }
 
 /**
- * Events of a program, the newest first and in an order that no later one changes: by their time to the microsecond, by type, then the later recorded
- * first; `limit` of them at most, from `after` on. Each with its place.
+ * Up to `limit` events of a program after `after`, each with its position. The order never changes: newest first to the
+ * microsecond, then by type, then by id, the latest first.
  */
 export async function listEvents(
   db: Database,
@@ -141,15 +144,15 @@ export function compare(a: string, b: string): number {
 }
 
 /**
- * For each type that is asked for, its newest events within the dates, `limit` of them at most, from its own table. Both dates belong
- * to the range, to the millisecond. Test events and sales without a customer are not listed.
+ * For each requested type, its newest events between the dates, `limit` at most, from its own table. Both dates are
+ * inclusive, to the millisecond. Skips test events and sales without a customer.
  */
 function eventsStatements(programId: number, filter: EventFilter, limit: number) {
   const types = filter.eventType ? [filter.eventType] : eventTypes
   return types.map((type) => eventsStatement(type, programId, filter, limit))
 }
 
-/** The newest events of one type within the dates, `limit` of them at most, with what their customers add. */
+/** The newest events of one type between the dates, `limit` at most, with details of their customers. */
 export function eventsStatement(
   type: TrackingEvent['event_type'],
   programId: number,
@@ -166,7 +169,7 @@ function clickEvents(programId: number, filter: EventFilter, limit: number) {
   return (
     kysely
       .selectFrom(newest.as('e'))
-      // Who was only a click is gone once their window is over.
+      // Customers who only clicked are deleted when their window ends.
       .leftJoin('customers as c', (join) =>
         join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.customer_id'),
       )
@@ -185,7 +188,7 @@ function clickEvents(programId: number, filter: EventFilter, limit: number) {
         'e.device_type',
         'e.device_os',
         'e.browser_name',
-        /** Whether the customer has bought since. */
+        /** Whether the customer has bought since then. */
         eb.fn
           .coalesce(eb('c.customer_status', '=', sql.lit('conversion')), eb.lit(false))
           .$castTo<boolean>()
@@ -212,7 +215,7 @@ function leadEvents(programId: number, filter: EventFilter, limit: number) {
       'e.page_url',
       'e.customer_key',
       'e.provisional',
-      /** Whether the customer has bought since. */
+      /** Whether the customer has bought since then. */
       eb('c.customer_status', '=', sql.lit('conversion')).$castTo<boolean>().as('converted'),
       'e.created_at as createdAt',
     ])
@@ -233,7 +236,7 @@ function conversionEvents(programId: number, filter: EventFilter, limit: number)
       'c.click_id',
       'e.transaction_id',
       'e.amount_cents',
-      /** How much of it was refunded or charged back until now. */
+      /** The amount refunded or charged back so far. */
       'e.refunded_cents',
       'e.currency',
       'e.sale_type',
@@ -280,7 +283,7 @@ function newestSales(programId: number, filter: EventFilter, limit: number) {
     .limit(limit)
 }
 
-/** Both dates belong to it, to the millisecond; what stands at `after` does not. */
+/** Both dates are inclusive, to the millisecond. `after` is exclusive. */
 function within(time: Expression<Date>, id: Expression<number>, type: EventType, filter: EventFilter) {
   const { dateFrom, dateTo, after } = filter
   const eb = expressionBuilder()
@@ -291,7 +294,10 @@ function within(time: Expression<Date>, id: Expression<number>, type: EventType,
   ])
 }
 
-/** What stands after a position: earlier, or at that moment and of a later type, or of the same type and recorded earlier. */
+/**
+ * Matches events after a position: earlier ones, or those at the same moment with a later type, or with the same type
+ * and a lower id.
+ */
 function comesAfter(time: Expression<Date>, id: Expression<number>, type: EventType, after: EventPosition) {
   const eb = expressionBuilder()
   const moment = sql<Date>`(timestamptz 'epoch' + ${String(after.at_us)}::bigint * interval '1 microsecond')`
@@ -301,6 +307,6 @@ function comesAfter(time: Expression<Date>, id: Expression<number>, type: EventT
   return order > 0 ? [until] : [until, eb.or([eb(time, '<', moment), eb(id, '<', after.id)])]
 }
 
-/** Column: a time to the microsecond, which a `Date` cuts. */
+/** The microseconds of a time. A `Date` would cut them. */
 export const microseconds = (time: Expression<Date>) =>
   sql<number>`(extract(epoch from ${time}) * 1000000)::bigint`.as('at_us')

@@ -4,7 +4,7 @@ import type { DatabaseFunctions, GroupedMetric, GroupingName } from '../schema.t
 import { campaignNames } from './campaign.ts'
 import { ratio } from './performance-answer.ts'
 
-/** What performance can be grouped by. Of addresses it is the host that visitors came from and the page without its query. */
+/** The groupings of performance. Addresses are grouped by the referring host and by the page without its query. */
 export const groupings = [
   'partner',
   'link',
@@ -17,7 +17,7 @@ export const groupings = [
   ...campaignNames,
 ] as const satisfies GroupingName[]
 
-/** What is counted of each group, and of which totals it is made. */
+/** The figures of each group, each with the totals that it needs. */
 const totalsOf = {
   clicks: ['clicks'],
   bot_clicks: ['bot_clicks'],
@@ -47,12 +47,12 @@ export const metrics = [
 export const intervals = ['hour', 'day', 'week', 'month'] as const
 
 export interface GroupsQuery {
-  /** None: the whole alone. */
+  /** Undefined for the whole only. */
   groupBy: (typeof groupings)[number] | undefined
-  /** Days of `timeZone` (YYYY-MM-DD), both included. */
+  /** Days in `timeZone` (YYYY-MM-DD), both inclusive. */
   from: string
   to: string
-  /** A name of the IANA's list. */
+  /** A name in the IANA list. */
   timeZone: string
   interval: (typeof intervals)[number] | undefined
   metrics: readonly Metric[]
@@ -60,21 +60,21 @@ export interface GroupsQuery {
   sort: Metric
   order: 'asc' | 'desc'
   limit: number
-  /** Lower case; the program's own where there is none. */
+  /** In lower case. Undefined for the program's own currency. */
   currency: string | undefined
 }
 
 type Figures = { [Name in Metric]?: number }
-/** Figures of an hour, day, week or month, which begins at `start` in the query's time zone. */
+/** Figures of an hour, day, week or month that begins at `start` in the query's time zone. */
 type Interval = { start: string } & Figures
 
 /** One value of a grouping. */
 export type Group = {
-  /** A partner's or link's id as text, a two-letter country, …; null for what had none. */
+  /** A partner's or link's id as text, a two-letter country, …; null for events without a value. */
   value: string | null
   /** A partner's name or a link's code. */
   label?: string
-  /** On the one group that has all values beyond the 200 which are kept apart of each day. */
+  /** Marks the group of all values beyond each day's first 200. */
   is_rest?: true
   intervals?: Interval[]
 } & Figures
@@ -89,14 +89,14 @@ export interface Groups {
 type Row = DatabaseFunctions['read_groups']['row']
 
 /**
- * A program's performance by the values of a grouping: those that come first by `sort`, and the whole, both cut into intervals where the query names
- * one. It tells what was counted, which clicks, leads and sales are within a minute.
+ * A program's performance by the values of a grouping: the first values by `sort`, and the whole. Both have intervals
+ * if the query asks for them. Counts clicks, leads and sales up to about a minute ago.
  */
 export async function readGroups(db: Database, programId: number, query: GroupsQuery): Promise<Groups> {
   const currency = kysely.selectFrom('programs').select('currency').where('id', '=', programId)
   const [rows, programs] = await db.batch([groupsStatement(programId, query), currency])
   const own = programs[0]?.currency
-  if (own === undefined) throw new Error('There is no such program.')
+  if (own === undefined) throw new Error('This program does not exist.')
   return { currency: query.currency ?? own, ...asGroups(rows, query) }
 }
 
@@ -132,7 +132,7 @@ function asGroups(rows: Row[], query: GroupsQuery): Omit<Groups, 'currency'> {
   return { total: figuresOf(whole, query, whole), groups }
 }
 
-/** The figures of some rows, and of each interval that the whole has. */
+/** The figures of some rows, in all the intervals of the whole. */
 function figuresOf(rows: Row[], query: GroupsQuery, whole: Row[]) {
   if (!query.interval) return sumOf(rows, query.metrics)
   const byStart = Map.groupBy(rows, ({ starts }) => starts?.getTime())
@@ -145,7 +145,7 @@ function figuresOf(rows: Row[], query: GroupsQuery, whole: Row[]) {
 
 const digits = (value: number) => String(Math.floor(Math.abs(value))).padStart(2, '0')
 
-/** A day, or for an hour its ISO 8601 time in the time zone. */
+/** The interval's first day, or for an hour its ISO 8601 time in the time zone. */
 function startOf({ starts, starts_local: local }: Row, isHour: boolean): string {
   if (!starts || !local) return ''
   if (!isHour) return local.slice(0, 10)

@@ -4,7 +4,7 @@ import { campaignNames } from './campaign.ts'
 import { ratio } from './performance-answer.ts'
 import { dayMs, fixedRange, type PerformanceQuery, startOfDay } from './performance-range.ts'
 
-/** By what the overview breaks its figures down, and can be filtered. */
+/** The breakdowns and filters of the overview. */
 export const breakdowns = [
   'partner',
   'link',
@@ -17,32 +17,32 @@ export const breakdowns = [
 ] as const satisfies GroupingName[]
 export type BreakdownName = (typeof breakdowns)[number]
 
-/** Those whose values are ids, each with a name of its own. */
+/** Breakdowns whose values are ids with names. */
 const namedById = ['partner', 'link', 'code'] as const satisfies BreakdownName[]
 type NamedById = (typeof namedById)[number]
 export const isNamedById = (name: BreakdownName): name is NamedById => namedById.some((one) => one === name)
 
-/** What the overview's chart can show. Conversion is conversions per hundred clicks. */
+/** The metrics of the overview's chart. A conversion rate is conversions per hundred clicks. */
 export const chartMetrics = ['clicks', 'leads', 'sales', 'revenue', 'commission', 'conversion'] as const
 export type ChartMetric = (typeof chartMetrics)[number]
 
-/** The intervals of a chart, and how many days it can cut into them: nobody tells more than a hundred points apart. */
+/** The chart's intervals, and the most days that each can show: more than a hundred points are unreadable. */
 const chartIntervals = { hour: 4, day: 100, week: 700, month: Infinity } as const
 export type ChartInterval = keyof typeof chartIntervals
 
 export interface OverviewQuery extends PerformanceQuery {
-  /** Undefined: revenue where there was any, else clicks. */
+  /** Undefined: revenue if there was any, else clicks. */
   metric?: ChartMetric | undefined
   interval?: ChartInterval | undefined
-  /** Of money, lower case. Sales are counted in all currencies. */
+  /** The currency of the money, in lower case. Sales are counted in all currencies. */
   currency: string
-  /** What is counted alone: null is what had no such value. */
+  /** The only values to count. Null counts events without a value. */
   filters: Filters
 }
-/** Ids of partners, links and codes as text. */
+/** Ids of partners, links and codes are text. */
 export type Filters = { [Name in BreakdownName]?: string | null }
 
-/** Figures of a time; money in minor units. */
+/** Figures of a period, with money in minor units. */
 export interface Figures {
   clicks: number
   leads: number
@@ -54,52 +54,58 @@ export interface Figures {
 }
 
 interface Point {
-  /** The first of its days that belongs to the range, or its hour. */
+  /** The interval's first day in the range, or its hour. */
   start: Date
-  /** Whether it goes on. */
+  /** Whether the interval is still going on. */
   isOpen: boolean
   /** A count, minor units, or a percentage. */
   value: number
-  /** The same of the time before, where it goes on as much of it. Undefined where there is none. */
+  /**
+   * The same figure for the previous period, up to the same point if the interval is open. Undefined without a previous
+   * period.
+   */
   before: number | undefined
 }
 
-/** One value of a breakdown, null where there was none, empty where it is not kept apart. */
+/** One value of a breakdown. Null stands for no value, and empty for values without totals of their own. */
 export interface BreakdownRow {
   value: string | null
-  /** A partner's name, a link's code, a partner's code. */
+  /** The partner's name, the link's code or the partner's code. */
   label: string | null
-  /** Of the metric: a count, minor units, or of a conversion rate the conversions. */
+  /** The figure of the metric: a count, minor units, or the conversions of a conversion rate. */
   amount: number
-  /** With a conversion rate alone. */
+  /** Only for a conversion rate. */
   clicks: number
 }
 
 export interface Overview {
   metric: ChartMetric
   interval: ChartInterval
-  /** Those that the range can be cut into. */
+  /** The intervals that fit the range. */
   intervals: ChartInterval[]
-  /** How many days the range has, and whether the same number before it is compared. */
+  /** The number of days in the range, and whether the previous period is compared. */
   days: number
   isCompared: boolean
-  /** Where filters leave too much to be read: since when it was, for the breakdowns, and where two filters meet for all figures. */
+  /**
+   * If filters match too many events: since when they were read, for the breakdowns, and with two filters for all
+   * figures.
+   */
   readFrom: Date | undefined
-  /** Since when click events are kept, where the breakdowns (or all figures) lack earlier ones. */
+  /** The start of the kept clicks, if the breakdowns or all figures lack earlier ones. */
   clicksSince: Date | undefined
   points: Point[]
-  /** What the range has in all, and what the one before it had as far into it as now is. */
+  /** The totals of the range, and of the previous period up to the same point. */
   total: Figures
   before: Figures
-  /** What the partner, the link and the code are called that it is filtered by. */
+  /** The names of the partner, link and code in the filters. */
   labels: { [Name in NamedById]?: string }
-  /** The values that come first, and how many there are. */
+  /** The first values and the number of values. */
   breakdowns: Record<BreakdownName, { count: number; rows: BreakdownRow[] }>
 }
 
 const rowsOfBreakdown = 8
 
-/** The whole days (UTC) of a query, as Unix milliseconds; `until` is the end of the last one, of today at the latest. */
+/** The whole UTC days of a query, as Unix milliseconds. `until` is the end of the last one, of today at the latest. */
 function daysOf(query: PerformanceQuery, createdAt: Date, now: number) {
   const { from, to } = fixedRange(query, now) ?? { from: createdAt.getTime(), to: now }
   const today = startOfDay(now)
@@ -109,13 +115,13 @@ function daysOf(query: PerformanceQuery, createdAt: Date, now: number) {
   return { from: first, until, days: Math.round((until - first) / dayMs), isCompared: !isAll }
 }
 
-/** The interval that is asked for, else the finest that a range of days reads well in. */
+/** The requested interval, or the finest that is readable for so many days. */
 function intervalOf({ interval }: OverviewQuery, days: number): ChartInterval {
   if (interval && days <= chartIntervals[interval]) return interval
   return intervalNames.find((name) => days <= (name === 'hour' ? 2 : chartIntervals[name])) ?? 'month'
 }
 
-/** The statements whose rows `asOverview` makes the overview of, for the same query and `now`. */
+/** The statements for `asOverview` of the same query and `now`. */
 export function overviewStatements(program: { id: number; createdAt: Date }, query: OverviewQuery, now: number) {
   const { from, until, days, isCompared } = daysOf(query, program.createdAt, now)
   const filters = JSON.stringify(query.filters)
@@ -240,7 +246,7 @@ export function asOverview(
 
 const intervalNames = ['hour', 'day', 'week', 'month'] as const satisfies ChartInterval[]
 
-/** The beginnings of the intervals (UTC, weeks on Mondays) that have a part of a range, the first one of which may be before it. */
+/** The starts of a range's intervals (UTC, weeks on Mondays). The first can be earlier than the range. */
 function startsOf(interval: ChartInterval, from: number, until: number): number[] {
   const starts: number[] = []
   if (interval === 'month') {

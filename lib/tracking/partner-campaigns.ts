@@ -3,18 +3,18 @@ import type { DatabaseFunctions } from '../schema.ts'
 import { campaignNames } from './campaign.ts'
 import { dayMs, startOfDay } from './performance-range.ts'
 
-/** By what a partner's figures are broken down: their links, and what these named. */
+/** The breakdowns of a partner's figures: their links and the campaign parameters. */
 export const partnerBreakdowns = ['link', ...campaignNames] as const
 export type PartnerBreakdown = (typeof partnerBreakdowns)[number]
 
-/** What is counted alone: null is what named no such value. Ids of links as text. */
+/** The only values to count. Null counts clicks without a value. Ids of links are text. */
 export type PartnerFilters = { [Name in PartnerBreakdown]?: string | null }
 
-/** How many days (UTC) are counted, today among them. */
+/** The possible numbers of UTC days, including today. */
 export const campaignDays = [7, 30, 90] as const
 type CampaignDays = (typeof campaignDays)[number]
 
-/** Money in minor units of the currency asked for, after reversals. */
+/** Money is in minor units of the requested currency, after reversals. */
 interface CampaignFigures {
   clicks: number
   leads: number
@@ -24,15 +24,18 @@ interface CampaignFigures {
 
 export interface PartnerCampaigns {
   total: CampaignFigures
-  /** Where there is too much to be read: since when it was. */
+  /** If there are too many events: since when they were read. */
   readFrom: Date | undefined
-  /** The values that come first by commission and how many there are, of what has any: null is what named none. */
+  /**
+   * The first values by commission and their number, for breakdowns with any value. A null value stands for clicks
+   * without one.
+   */
   breakdowns: {
     name: PartnerBreakdown
     count: number
     rows: (CampaignFigures & { value: string | null; label: string | null })[]
   }[]
-  /** What the link is called that it is filtered by. */
+  /** The code of the link in the filter. */
   linkLabel: string | undefined
 }
 
@@ -48,7 +51,7 @@ const rowsOfBreakdown = 20
 
 const firstDay = (days: number, now: number) => startOfDay(now) - (days - 1) * dayMs
 
-/** The statement whose rows `asPartnerCampaigns` reads, for the same query and `now`. */
+/** The statement for `asPartnerCampaigns` of the same query and `now`. */
 export function partnerCampaignsStatement(query: CampaignsQuery, now: number) {
   return call('read_partner_campaigns', {
     of_program_id: query.programId,
@@ -85,7 +88,7 @@ export function asPartnerCampaigns(rows: Row[], { days }: { days: CampaignDays }
   }
 }
 
-/** What a partner's links brought in some days. One request. */
+/** The figures of a partner's links in some days. One request. */
 export async function readPartnerCampaigns(db: Database, query: CampaignsQuery): Promise<PartnerCampaigns> {
   const now = Date.now()
   return asPartnerCampaigns(await db.query(partnerCampaignsStatement(query, now)), query, now)

@@ -3,7 +3,7 @@ import { currencyExponent, majorUnits } from '../money.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 import { dayMs, fixedRange, type PerformanceQuery, rangeBefore, startOfDay } from './performance-range.ts'
 
-/** One calendar day (UTC) of a range. Money is in the currency's major unit. */
+/** One UTC day of a range. Money is in the currency's major unit. */
 interface DayPerformance {
   date: string
   /** The same as `date`. */
@@ -13,14 +13,14 @@ interface DayPerformance {
   conversions: number
   revenue: number
   partners: number
-  /** Always 0; paid sales stand in `metrics.totalSales`. */
+  /** Always 0. `metrics.totalSales` has the paid sales. */
   sales: 0
-  /** What is left after reversals of the commissions made that day. */
+  /** The commissions created on that day, minus their reversals. */
   commission: number
 }
 
 export interface Trend {
-  /** Change against the previous period in percent, without its sign, rounded to one decimal. */
+  /** The change against the previous period in percent, without its sign, rounded to one decimal. */
   trend: number
   trendDirection: 'up' | 'down' | 'stable'
 }
@@ -33,7 +33,7 @@ export interface Performance {
     totalConversions: number
     /** Before refunds. */
     totalRevenue: number
-    /** How much of `totalRevenue` was refunded or charged back until now. */
+    /** The part of `totalRevenue` that was refunded or charged back so far. */
     totalRefunds: number
     /** Conversions per hundred clicks, rounded to two decimals. */
     conversionRate: number
@@ -49,7 +49,7 @@ export interface Performance {
     partnersTrend: Trend
     salesTrend: Trend
     commissionTrend: Trend
-    /** By currency, what the figures above leave out because it is not in the program's own. */
+    /** By currency, the money that the figures above exclude because it isn't in the program's currency. */
     otherCurrencies: Record<
       string,
       { totalRevenue: number; totalRefunds: number; totalSales: number; totalPartnersCommission: number }
@@ -65,12 +65,12 @@ export interface Performance {
 
 export type PerformanceProgram = Pick<NonNullable<Access['program']>, 'id' | 'currency' | 'createdAt'>
 
-/** Figures of a day of the current range, or (`day` null) of the previous one, to be added up. Money rows have a currency. */
+/** Figures of a day of the current range, or of the previous one if `day` is null. Money rows have a currency. */
 type PerformanceRow = DatabaseFunctions['read_performance']['row']
 
 /**
- * A program's figures for each day of a range, their totals, and how the totals changed against the range of the same length
- * right before it, from the rows of `performanceStatement` for the same query and `now`. Days are UTC.
+ * A program's figures for each UTC day of a range, their totals, and the change of the totals against the previous
+ * period of the same length. `rows` answer `performanceStatement` for the same query and `now`.
  */
 export function asPerformance(
   rows: PerformanceRow[],
@@ -183,14 +183,14 @@ function noFigures(): Figures {
   }
 }
 
-/** Adds a row's figures, its money only where that is in the currency of the sum. */
+/** Adds a row's figures, including its money if `withMoney`. */
 function add(sum: Figures, row: PerformanceRow, withMoney: boolean): void {
   for (const count of counts) {
     if (withMoney || !count.endsWith('_cents')) sum[count] += row[count] ?? 0
   }
 }
 
-/** What the range before has in all, to tell what grew out of nothing from what doubled. Money is in minor units of a currency. */
+/** The totals of the previous period, which distinguish growth from zero. Money is in minor units of a currency. */
 export function totalsBefore(rows: PerformanceRow[], currency: string): Figures {
   const before = noFigures()
   for (const row of rows) {
@@ -199,20 +199,20 @@ export function totalsBefore(rows: PerformanceRow[], currency: string): Figures 
   return before
 }
 
-/** `part / whole`, rounded half up to `decimals`; 0 where there is no whole. */
+/** `part / whole`, rounded half up to `decimals`; 0 if `whole` is 0. */
 export function ratio(part: number, whole: number, decimals: number): number {
   const scale = 10 ** decimals
   return whole === 0 ? 0 : Math.round((part * scale) / whole) / scale
 }
 
-/** The average in the major unit, to two decimals or to as many as the currency has. */
+/** The average in the major unit, with two decimals or as many as the currency has. */
 export function averageOf(amountCents: number, count: number, currency: string): number {
   const exponent = currencyExponent(currency)
   const decimals = Math.max(2, exponent)
   return ratio(amountCents * 10 ** (decimals - exponent), count * 10 ** decimals, decimals)
 }
 
-/** The change of a figure. One out of nothing is by a hundred percent. */
+/** The change of a figure. A change from zero is a hundred percent. */
 export function trendOf(current: number, previous: number): Trend {
   const trendDirection = current > previous ? 'up' : current < previous ? 'down' : 'stable'
   const change = Math.abs(current - previous)

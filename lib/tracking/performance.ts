@@ -2,7 +2,7 @@ import { call, type Database } from '../database.ts'
 import { asPerformance, type Performance, type PerformanceProgram } from './performance-answer.ts'
 import { fixedRange, type PerformanceQuery, rangeBefore } from './performance-range.ts'
 
-/** `performanceStatement` and its answer, in a request of their own. */
+/** Sends `performanceStatement` in a request of its own, and returns its answer. */
 export async function readPerformance(
   db: Database,
   program: PerformanceProgram,
@@ -12,7 +12,10 @@ export async function readPerformance(
   return asPerformance(await db.query(performanceStatement(program.id, query, now)), program, query, now)
 }
 
-/** The figures of a query's range and of the one before it, for `asPerformance`: migrations/functions/reads/performance.sql. */
+/**
+ * Reads the figures of a query's range and of the previous period, for `asPerformance`
+ * (migrations/functions/reads/performance.sql).
+ */
 export function performanceStatement(programId: number, query: PerformanceQuery, now: number) {
   const range = fixedRange(query, now)
   return call('read_performance', {

@@ -6,20 +6,22 @@ import { kysely } from '../kysely.ts'
 import type { DB } from '../schema.ts'
 import { explainRefusal } from './refusals.ts'
 
-/** When something was last seen, live and in test mode; null where never. */
+/** When something last arrived, live and in test mode. Null if never. */
 interface LastSeen {
   live: Date | null
   test: Date | null
 }
 
-/** How a program is set up and what it has received, for whoever integrates it: one request, one row of each index. */
+/**
+ * A program's setup and the events that it has received, for integrators. One request that reads one row of each index.
+ */
 export async function readStatus(db: Database, keyHash: string) {
   const [row] = await retryOnce(() => db.query(statusByKey(keyHash)))
   requireActiveKey(row)
   return { may_track: row.scopes.includes('track'), ...asStatus(row) }
 }
 
-/** The same for who is signed in, with what the latest click and sale say of themselves. */
+/** The same status for a signed-in user, with details of the latest click and sale. */
 export async function readIntegration(db: Database, programId: number) {
   const [row] = await db.query(
     kysely
@@ -34,16 +36,16 @@ export async function readIntegration(db: Database, programId: number) {
         hasInvited(eb).as('has_invited'),
       ]),
   )
-  if (!row) throw new Error(`there is no program ${programId}`)
+  if (!row) throw new Error(`Program ${programId} doesn't exist.`)
   const [live, test, sale, keys] = [row.live_page[0], row.test_page[0], row.latest_sale[0], row.keys[0]]
   return {
     ...asStatus(row),
-    /** Whether browsers have told of signups that settled no lead. */
+    /** Whether browsers reported signups that settled no lead. */
     has_provisional_leads: row.provisional_lead !== null,
-    /** Where it came from; undefined before the first. */
+    /** The latest click's page. Undefined before the first click. */
     latest_click: live && test ? (test.at > live.at ? test : live) : (live ?? test),
     latest_sale: sale,
-    /** Whether a partner was invited, or signs in already. */
+    /** Whether the program invited a partner, or a partner already signs in. */
     has_invited: row.has_invited,
     active_keys: keys?.active ?? 0,
     /** To the hour. */
@@ -64,7 +66,7 @@ function statusByKey(keyHash: string) {
 
 type OfProgram = ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>
 
-/** Leads of a browser alone can come in any number before one that is settled; so many are looked through for it. */
+/** A browser can record any number of provisional leads after a settled one, so this many are searched for it. */
 const leadsLookedThrough = 50
 
 function statusColumns(eb: OfProgram) {
@@ -140,7 +142,7 @@ function statusColumns(eb: OfProgram) {
   ] as const
 }
 
-/** When the latest click came, and from which page. */
+/** The time and the page of the latest click. */
 function latestClick(eb: OfProgram, isTest: boolean) {
   return jsonArrayFrom(
     eb
@@ -164,7 +166,7 @@ function latestSale(eb: OfProgram) {
   )
 }
 
-/** How many keys a program has that work, and when one was used last, to the hour. */
+/** The number of a program's valid keys, and when one was last used, to the hour. */
 function keysOf(eb: OfProgram) {
   return jsonArrayFrom(
     eb
@@ -201,7 +203,7 @@ function asStatus(row: StatusRow) {
       name: row.name,
       domain: row.domain,
       currency: row.currency,
-      /** Percent, with two decimals at most. */
+      /** Percent, with at most two decimals. */
       commission_percent: row.commission_bp / 100,
       cookie_window_days: row.cookie_window_days,
       lead_auth_policy: row.lead_auth_policy,
@@ -213,7 +215,10 @@ function asStatus(row: StatusRow) {
       last_sale: sale,
       last_webhook: { live: row.live_webhook, test: row.test_webhook },
     },
-    /** What was refused since something of its kind came, the latest of each code, newest first; none older than a week. */
+    /**
+     * The refusals since the last successful event of their kind: the latest of each code, newest first, up to a week
+     * old.
+     */
     refusals: openRefusals(row, {
       click: later(click.live, click.test),
       lead: later(lead.live, lead.test),
@@ -248,7 +253,7 @@ function asStatus(row: StatusRow) {
   }
 }
 
-/** The later of two times, of which each may be missing. */
+/** The later of two times. Either can be missing. */
 export function later(a: Date | null, b: Date | null): Date | null {
   return a === null || (b !== null && b > a) ? b : a
 }

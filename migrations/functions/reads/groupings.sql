@@ -192,10 +192,10 @@ create or replace function first_values(
   ) v
 $$;
 
--- A program's figures of some days in a time zone, both included, by the values of a grouping: the first `max_groups`,
--- and the whole as place 0. `value` is null for events without a value. It is empty for values without totals of their
--- own. With `every`, each value has a row for each interval with figures, and place 0 has a row for every interval.
--- Money is in `of_currency`, or else in the program's own currency.
+-- A program's figures by the values of a grouping, for some days in a time zone, both included. Returns the first
+-- `max_groups` values, and the whole as place 0. `value` is null for events without a value. It is empty for values
+-- without totals of their own. With `every`, each value has a row for each interval with figures, and place 0 has a row
+-- for every interval. Money is in `of_currency`, or else in the program's own currency.
 create or replace function read_groups(
   of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_metrics grouped_metric[], is_ascending boolean, max_groups integer,
   of_currency text, first_day text, last_day text, every text, zone text
