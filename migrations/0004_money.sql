@@ -1,5 +1,5 @@
--- Sales, refunds, commissions, payouts and the ledger of balances. As with customers, the rules of a sale and of a commission stand in
--- domains and triggers (functions/5_sales/sales.sql, functions/3_commissions/commissions.sql): their 19 CHECKs were a fifth of a sale's instructions.
+-- Sales, refunds, commissions, payouts and the ledger of balances. As with customers, domains and triggers hold the rules of a sale and a
+-- commission (functions/5_sales/sales.sql, functions/3_commissions/commissions.sql): their 19 CHECKs were a fifth of a sale's instructions.
 
 create domain id_text as text check (length(value) between 1 and 255);
 create domain word_text as text check (length(value) between 1 and 64);
@@ -10,11 +10,11 @@ create domain reversal_kind as text check (value in ('none', 'partial', 'full'))
 create domain refund_key as text check (length(value) between 1 and 300);
 create domain refund_reason as text check (value in ('refund', 'chargeback'));
 create domain review_reason as text check (value in ('unverified_customer'));
--- Who said what a sale brought. A later one of these decides over an earlier one, whichever was told first.
+-- Sources of a sale's amount. A later one in this list overrides an earlier one, in whatever order they arrive.
 create type amount_source as enum ('api', 'charge', 'intent', 'session', 'invoice');
 
--- Among what the terms of a sale were chosen when it was attributed: the version of the program's rules, the partner's group, and what the program's
--- own terms were.
+-- The candidates for the terms of a sale when it was attributed: the version of the program's rules, the partner's group, and the program's
+-- own terms.
 create type terms_choice as (rules_version integer, group_id bigint, commission_bp integer, commission_months integer);
 
 -- A sale is the sale event and the sale record in one row. It is not partitioned: its transaction id must stay unique for
@@ -29,34 +29,34 @@ create table sales (
   partner_id bigint,
   customer_key id_text,
   sale_date timestamptz not null default now(),
-  -- 0 only where the invoice of a sale brought nothing; its payment_status is then `no_payment_required`, and it counts in no figure.
+  -- 0 only if the sale's invoice brought nothing; its payment_status is then `no_payment_required`, and it counts in no figure.
   amount_cents amount_cents not null,
   amount_source amount_source not null default 'api',
-  -- What the commission is computed of: the amount, for processor sales without tax.
+  -- The base of the commission: the amount, without tax for processor sales.
   commission_base_cents amount_cents not null,
-  -- The terms when the sale was attributed, by which its commission is computed, now and whenever it is corrected: of a rule, else the program's.
+  -- The terms when the sale was attributed: a rule's, else the program's. Its commission is computed by them now and at every correction.
   commission_bp integer,
   commission_months integer,
-  -- No foreign key, whose check each sale would pay for: rules are never deleted, and the audit looks for others.
+  -- No foreign key, because each sale would pay for its check: rules are never deleted, and the audit finds missing ones.
   commission_rule_id bigint,
-  -- Null where there is none, or the sale is in another currency than the program's.
+  -- Null if there is none, or if the sale is in another currency than the program's.
   commission_fixed_cents bigint,
-  -- What all sales of the customer up to this one may bring.
+  -- The most that this customer's sales up to this one may earn.
   commission_cap_cents bigint,
-  -- Null where the program had no rules. By this the terms are chosen again where a better source says what was sold.
+  -- Null if the program had no rules. The terms are chosen again among these if a better source names other products.
   terms_among terms_choice,
-  -- The processor's ids of what was sold, each price before its product, what was paid most for first. Null where nobody named it.
+  -- The processor's ids of the products, each price before its product, the largest amount first. Null if nobody named them.
   product_ids text[],
-  -- What was named as its code, whether or not there is one; and the code that it has its partner by, or that is this partner's. No foreign key, as with
-  -- rules.
+  -- The given code, whether or not it exists, and the code that decided the sale's partner or belongs to that partner. No foreign key, as
+  -- with rules.
   coupon text,
   code_id bigint,
-  -- How it got its customer, or got none, as it was decided then: the steps in their order with what each found, and the click, the link, the
-  -- window and the hold that counted at that moment (with_step and with_partner). Nothing in it names a person.
+  -- How the sale got its customer, or why it has none, as decided at the time: the steps in order, each with its outcome. Also the click,
+  -- link, window and hold at that moment (with_step and with_partner). Nothing in it names a person.
   resolution jsonb,
   refunded_cents amount_cents not null default 0,
-  -- What the API told of a sale that the processor told otherwise since (payload_of in functions/5_sales/corrections.sql), so that a repeat of the call is
-  -- known as one. Null where it stands as it was told.
+  -- The API's payload of a sale that the processor has corrected since (payload_of in functions/5_sales/corrections.sql), which recognizes
+  -- a repeated call. Null if nothing was corrected.
   api_payload jsonb,
   currency currency_code not null,
   sale_type word_text not null default 'payment',
@@ -70,7 +70,7 @@ create table sales (
   processor_invoice_id text,
   processor_customer_id text,
   additional_data jsonb,
-  -- The request that recorded it: a request sent again after its answer was lost finds its own sale by this.
+  -- The request that recorded it: a request that is repeated after its answer was lost finds its own sale by this.
   request_id uuid,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -83,14 +83,14 @@ create index sales_customer_idx on sales (program_id, customer_id) where custome
 create index sales_partner_idx on sales (program_id, partner_id, sale_date, id) include (payment_status)
   where partner_id is not null and not is_test;
 create index sales_subscription_idx on sales (program_id, subscription_id) where subscription_id is not null;
--- The status of a program asks for its last test sale. Live sales are found by the primary key, newest first; the few test sales
--- among them would be looked for through all of them.
+-- The status of a program reads its last test sale. Live sales are found by the primary key, newest first; that would scan all of them for
+-- the few test sales.
 create index sales_test_idx on sales (program_id, id) where is_test;
 
--- One row for each refund or chargeback. `refund_key` is `id:<refund id>`, `amount:<cents>` where the caller gave none, or
--- `rest:<request id>`. `applied_cents` is what it moves after capping, `deduction_cents` the commission it reversed when it was taken; a
--- refund put back (failed, or a dispute won) has `returned_at`. One that the processor told has the id it has there, and so has one
--- that the API told without an id, where the processor's is the same: `refund_key` is then the API's, whichever came first.
+-- One row for each refund or chargeback. `refund_key` is `id:<refund id>`, `amount:<cents>` if the caller gave no id, or `rest:<request
+-- id>`. `applied_cents` is the amount it moves after capping, `deduction_cents` the commission that it reversed when it was taken. A refund
+-- that was put back (failed, or a dispute won) has `returned_at`. A processor's refund has its id there. If an API refund and a processor's
+-- refund are the same, one row has both: `refund_key` is then the API's, whichever came first.
 create table refunds (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -100,14 +100,14 @@ create table refunds (
   requested_cents amount_cents,
   applied_cents amount_cents not null,
   deduction_cents amount_cents not null default 0,
-  -- How much of the commission came back when it was put back.
+  -- The part of the commission that was returned when the refund was put back.
   returned_cents amount_cents not null default 0,
   reason refund_reason not null default 'refund',
   reason_text reason_text,
   returned_at timestamptz,
   request_id uuid,
-  -- The part of a refund that found no room in its sale when it was told (a dispute had taken it) and found it later, when that was
-  -- returned, is a row of its own which points to the first. Rows change what they apply only where the sale itself becomes smaller.
+  -- If a dispute leaves no room for a refund in its sale, the refund can take that room when the dispute is put back. That later part is a
+  -- row of its own that points to the first. Rows change their applied amount only if the sale itself becomes smaller.
   continues_refund_id bigint,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -116,16 +116,16 @@ create table refunds (
   foreign key (program_id, continues_refund_id) references refunds (program_id, id)
 );
 create unique index refunds_reversal_key on refunds (program_id, sale_id, processor_reversal_id) where processor_reversal_id is not null;
--- These two are asked of each refund that is deleted with its test sale.
+-- For the foreign keys, when a refund is deleted with its test sale.
 create index refunds_continues_idx on refunds (program_id, continues_refund_id) where continues_refund_id is not null;
 
--- How a program pays: one payout for each partner who is due, together. It is paid as a whole, with what the bank or PayPal calls it.
+-- A program's payment run: one payout for each partner who is due. It is paid as a whole, with one reference.
 create table payout_runs (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
-  -- The request that made it: one sent twice makes one run.
+  -- The request that created it; repeating the request creates no second run.
   request_id uuid not null,
-  -- How many payouts it has, which all are made with it.
+  -- The number of its payouts, which are all created with it.
   payments integer not null default 0,
   created_at timestamptz not null default now(),
   reference text check (length(reference) between 1 and 200),
@@ -136,7 +136,7 @@ create table payout_runs (
   check (num_nulls(reference, paid_on, paid_at) in (0, 3))
 );
 
--- Who had something available when a run was made and is not in it, and why.
+-- Partners with a payable amount who are excluded from a run, with the reason.
 create table payout_run_exclusions (
   program_id bigint not null,
   payout_run_id bigint not null,
@@ -155,22 +155,22 @@ create table payouts (
   partner_id bigint not null,
   currency currency_code not null,
   requested_cents amount_cents not null check (requested_cents > 0),
-  -- What it stands at; a reversal that leaves too little reduces it, and cancels it at zero. The partner can cancel it as well.
+  -- The current amount; a reversal that leaves too little reduces it, and cancels it at zero. The partner can cancel it as well.
   amount_cents amount_cents not null,
   status text not null default 'requested' check (status in ('requested', 'paid', 'refused', 'cancelled')),
-  -- The entry that its balance ended with when it was made, set by a trigger: the audit finds there what was payable.
+  -- The number of the balance's last entry when the payout was created, set by a trigger: the audit derives the payable amount from it.
   created_at_entry_number bigint not null default 0,
-  -- Null where the partner asked for it.
+  -- Null if the partner requested it.
   payout_run_id bigint,
-  -- Where a run pays it to: what was the partner's address when the run was made. Null: wherever the address is when it is paid.
+  -- The address that the run pays: the partner's address when the run was created. Null: the current address at the time of payment.
   payout_address text check (length(payout_address) <= 320),
   reason reason_text,
-  -- What the transfer is called where the money left, and the day it left on.
+  -- The transfer's reference, and the day on which the money left.
   reference text check (length(reference) between 1 and 200),
   paid_on date,
   created_at timestamptz not null default now(),
   decided_at timestamptz,
-  -- The request that asked for it: one sent twice asks once.
+  -- The request that created it; repeating the request creates no second payout.
   request_id uuid,
   primary key (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),
@@ -197,30 +197,30 @@ create table commissions (
   customer_id bigint not null,
   sale_id bigint,
   currency currency_code not null,
-  -- 0 only where a correction left nothing to pay for; it is then reversed in full.
+  -- 0 only if a correction left nothing to earn; it is then reversed in full.
   amount_cents amount_cents not null,
-  -- How often the amount was corrected.
+  -- The number of corrections of the amount.
   correction_count integer not null default 0,
-  -- What each correction found, in their order: when, the amount before and after, by how much what is left of it changed, and the sale's
-  -- base and who told it. Null where there was none.
+  -- The facts of each correction, in their order: time, the amount before and after, the change of the rest, and the sale's base and its
+  -- source. Null if there was none.
   corrections jsonb,
   reversed_cents amount_cents not null default 0,
   reversal reversal_kind not null default 'none',
   reason reason_text,
-  -- Why a person should look at it before it is paid: a customer's first, where a browser alone said who they are.
+  -- Why a person should look at it before it is paid: a customer's first commission, if only a browser named the customer.
   review_reason review_reason,
   hold_until timestamptz not null,
   credited_at timestamptz,
   paid_at timestamptz,
-  -- The paid payout it was paid with. The rule stands at mark_paid_commissions in functions/payouts.sql.
+  -- The payout that paid it (mark_paid_commissions in functions/2_ledger/payouts.sql).
   payout_id bigint,
   rejected_at timestamptz,
-  -- While it is held for a person to decide (functions/3_commissions/flags.sql), and when it was first looked at for that.
+  -- Set while it is held for review (functions/3_commissions/flags.sql), and when it was first checked.
   held_at timestamptz,
   flags_checked_at timestamptz,
-  -- The rule that a lead's is of, where it was not the program's own. A sale keeps its own.
+  -- The rule of a lead's commission, if it was not the program's own. A sale keeps its own.
   lead_rule_id bigint,
-  -- Its sale's.
+  -- The code of its sale.
   code_id bigint,
   status commission_status not null default 'pending',
   created_at timestamptz not null default now(),
@@ -244,11 +244,11 @@ create index commissions_unchecked_idx on commissions (program_id, id)
   where flags_checked_at is null and credited_at is null and rejected_at is null and reversal <> 'full';
 create index commissions_held_idx on commissions (program_id, id) where held_at is not null;
 create index commissions_payout_idx on commissions (program_id, payout_id) where payout_id is not null;
--- What stands in a balance and was not paid yet.
+-- Credited commissions that are not paid yet.
 create index commissions_unpaid_idx on commissions (program_id, partner_id, currency, id)
   where credited_at is not null and paid_at is null;
 
--- What was found of a commission, for which it is or was held: `[{rule, evidence}]`; and what a person decided, and why.
+-- The flags for which a commission is or was held: `[{rule, evidence}]`, and the person's decision with its note.
 create table commission_reviews (
   program_id bigint not null,
   commission_id bigint not null,
@@ -265,23 +265,23 @@ create table commission_reviews (
 );
 create index commission_reviews_user_idx on commission_reviews (decided_by) where decided_by is not null;
 
--- What the program gave a partner, or below zero took from them, by hand. It is in the balance at once, and stays as it was written.
+-- Manual additions to a partner's balance, or deductions if negative. They are in the balance at once, and never change.
 create table adjustments (
   program_id bigint not null,
   id bigint generated always as identity,
   partner_id bigint not null,
   currency currency_code not null,
   amount_cents bigint not null check (amount_cents <> 0 and abs(amount_cents) <= 9999999999999),
-  -- Why. The partner reads it; null once the customer whose sale it names was erased.
+  -- The reason, shown to the partner; null after the named sale's customer was erased.
   note reason_text,
-  -- The sale that it is about, where it is about one.
+  -- The sale that it is about, if any.
   sale_id bigint,
-  -- The integrator's own id of it, by which one told twice is known for ever.
+  -- The integrator's own id, by which a repeat is recognized for ever.
   external_id text check (length(external_id) between 1 and 255),
-  -- The request that made it: one sent twice makes one.
+  -- The request that created it; repeating the request creates no second adjustment.
   request_id uuid not null,
   paid_at timestamptz,
-  -- The paid payout it was paid with, as a commission is (mark_paid_commissions in functions/payouts.sql).
+  -- The payout that paid it, as for a commission (mark_paid_commissions in functions/2_ledger/payouts.sql).
   payout_id bigint,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -297,9 +297,9 @@ create index adjustments_partner_idx on adjustments (program_id, partner_id, id)
 create index adjustments_sale_idx on adjustments (program_id, sale_id) where sale_id is not null;
 create index adjustments_payout_idx on adjustments (program_id, payout_id) where payout_id is not null;
 
--- The ledger of a partner's balance: numbered entries, each beginning where the one before it ended. The foreign key to the
--- entry before makes the last `balance_after_cents` the sum of all amounts; the balance row points at the last entry.
--- Triggers (functions/balances.sql) keep entries as they are and each with its balance.
+-- The ledger of a partner's balance: numbered entries, each beginning with the balance after the previous one. The foreign key to the
+-- previous entry makes the last `balance_after_cents` the sum of all amounts; the balance row points at the last entry. Triggers
+-- (functions/2_ledger/balances.sql) keep entries unchanged and each with its balance.
 create table balance_entries (
   program_id bigint not null,
   partner_id bigint not null,
@@ -312,7 +312,7 @@ create table balance_entries (
     'commission_credited', 'commission_corrected', 'commission_reversed', 'reversal_returned', 'adjusted', 'payout_paid'
   )),
   commission_id bigint,
-  -- The how-manieth correction of the commission it is.
+  -- The number of the commission's correction.
   correction_number integer,
   refund_id bigint,
   payout_id bigint,
@@ -361,7 +361,7 @@ create table balances (
   check (entry_count > 0 or balance_cents = 0)
 );
 
--- The one number that may be paid out: the balance without what open payouts hold.
+-- The only amount that may be paid out: the balance minus the open payouts.
 create view payable_balances as
 select b.program_id, b.partner_id, b.currency, b.balance_cents, coalesce(w.open_cents, 0)::bigint as open_cents,
   (b.balance_cents - coalesce(w.open_cents, 0))::bigint as payable_cents
@@ -371,7 +371,7 @@ left join (
   where w.status = 'requested' group by w.program_id, w.partner_id, w.currency
 ) w on w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency;
 
--- What a payout run made now would pay, and whom it would leave out.
+-- The payouts and exclusions of a run that is created now.
 create view payouts_due as
 select p.program_id, p.partner_id, p.currency, p.payable_cents, coalesce(m.minimum_payout_cents, 0)::bigint as minimum_payout_cents,
   coalesce(r.payout_email, r.email) as payout_address,
@@ -385,8 +385,8 @@ join partners r on r.program_id = p.program_id and r.id = p.partner_id
 left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
 where p.payable_cents > 0;
 
--- Partners with whom money is not settled, and what it is, the nearest to being paid first. Neither their account nor their program's workspace can go
--- before.
+-- Partners with unsettled money and its state, the nearest to payment first. Until it is settled, neither their account nor the program's
+-- workspace can be deleted.
 create view unsettled_partners as
 select r.program_id, r.id as partner_id, r.user_id, u.unsettled
 from partners r

@@ -2352,7 +2352,7 @@ declare
   commission commissions;
   left_cents bigint;
 begin
-  -- Nothing is credited that nobody looked at.
+  -- Every commission is checked before it is credited.
   perform flag_commissions(program_ids, commission_ids);
   select coalesce(array_agg(locked.c), '{}') into due
   from (
@@ -2379,7 +2379,7 @@ begin
         select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
       )) || jsonb_build_object('approved_cents', left_cents));
     end if;
-    -- A hold that ends is nobody's act.
+    -- The audit log records people and keys, not the end of a hold.
     if acting_user() is not null or acting_key() is not null then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
     end if;
@@ -2400,7 +2400,7 @@ begin
   from (
     select c.program_id, c.id from commissions c
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
-      -- Until the partner's addresses are hashed, whether the customer is the partner is not known.
+      -- A partner's addresses must be hashed before they can be compared with the customer's.
       and not exists (
         select from partners r cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
         where r.program_id = c.program_id and r.id = c.partner_id and r.email_hashes is null and b.hashes <> '{}'
@@ -3019,7 +3019,7 @@ declare
   rules jsonb;
 begin
   perform refuse_unknown_holder(of_program_id, of_group_id, of_partner_id);
-  -- So that of two changes at once the later one knows the earlier one's.
+  -- Of two changes at once, the later one sees the earlier one's rules.
   perform from programs p where p.id = of_program_id for no key update;
   rules := rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added);
   if jsonb_array_length(rules) > 50 then
@@ -3054,14 +3054,14 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.claim_api_refunds(sale sales, told processor_reversals[])
+CREATE OR REPLACE FUNCTION public.claim_api_refunds(sale sales, reported processor_reversals[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
   reversal processor_reversals;
 begin
-  for reversal in select * from new_reversals(sale, told) loop
+  for reversal in select * from new_reversals(sale, reported) loop
     update refunds r set processor_reversal_id = reversal.reversal_id
     where r.program_id = sale.program_id and r.id = (
       select a.id from refunds a
@@ -3339,7 +3339,7 @@ begin
       select s.id, s.partner_id, s.customer_id, s.currency, s.product_ids, s.sale_type, s.commission_base_cents, s.sale_date from sales s
       where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.sale_date >= from_time and s.sale_date < until
     ),
-    -- Once for sales that differ in nothing that a rule asks for. Who has left earns nothing by any.
+    -- One row for all sales with the same values for every rule. A partner who has left earns nothing by any rule.
     terms as materialized (
       select k.*, t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents
       from (select distinct s.partner_id, s.currency, s.product_ids, s.sale_type from sold s) k
@@ -3365,7 +3365,7 @@ begin
       counted_cents := 0;
       earlier_cents := null;
     end if;
-    -- As left_under_cap, but what the customer's sales of the time brought is what they would have.
+    -- The same as left_under_cap, but with the recomputed commissions of the customer's sales in the period.
     if sold.commission_cap_cents is not null and earlier_cents is null then
       select coalesce(sum(c.amount_cents), 0) into earlier_cents
       from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
@@ -5350,7 +5350,7 @@ AS $function$
     select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
     from seen s group by 1, 2
   ),
-  -- Read once, and not for each commission.
+  -- Read once, not for each commission.
   signups as materialized (
     select n.program_id, n.partner_id, u.at, e.visitor
     from spans n
@@ -5501,7 +5501,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.give_back_refunds(sale sales, commission commissions, told processor_reversals[])
+CREATE OR REPLACE FUNCTION public.give_back_refunds(sale sales, commission commissions, reported processor_reversals[])
  RETURNS sales
  LANGUAGE plpgsql
 AS $function$
@@ -5513,7 +5513,7 @@ begin
   for refund in
     with returned as (
       update refunds r set returned_at = now()
-      from unnest(told) t
+      from unnest(reported) t
       join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and is_reversal(named, t.reversal_id)
       where t.returned_at is not null and r.returned_at is null
         and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
@@ -5809,7 +5809,7 @@ CREATE OR REPLACE FUNCTION public.keep_commission_sound()
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- As a sale or a lead makes it; one expression is cheaper than several.
+  -- A fresh commission of a sale or a lead. One expression is cheaper than several.
   if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and new.amount_cents > 0 and (new.kind = 'sale') = (new.sale_id is not null)
     and num_nonnulls(new.credited_at, new.paid_at, new.payout_id, new.rejected_at) = 0 then
     return new;
@@ -6686,7 +6686,7 @@ begin
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
   foreach refund in array reported_refunds loop
-    -- The processor's that nothing else was is told of this sale again, by its own id.
+    -- A processor's refund that matches no other is reported to this sale again, by its own id.
     continue when starts_with(refund.refund_key, 'id:') and refund.processor_reversal_id is not null or exists (
       select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id
         and (r.refund_key = refund.refund_key or r.processor_reversal_id = refund.processor_reversal_id)
@@ -6701,10 +6701,10 @@ begin
     end if;
     refund.applied_cents := case
       when refund.returned_at is not null then 0
-      -- One of all that is left is of all that is left of this sale too, unless it is the processor's.
+      -- A refund of the whole rest also covers the rest of this sale, unless the processor reported it.
       when refund.requested_cents is null and refund.processor_reversal_id is null then sale.amount_cents
       else coalesce(refund.requested_cents, refund.applied_cents) end;
-    -- The request stays with the sale that it was answered by.
+    -- The request stays with the sale that answered it.
     refund.request_id := null;
     refund := take_refund(sale, commission, refund);
     sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
@@ -6726,12 +6726,12 @@ CREATE OR REPLACE FUNCTION public.names_program(fact jsonb, of_program_id bigint
 RETURN CASE WHEN ((fact ->> 'program_id'::text) IS NOT NULL) THEN (of_program_id = ((fact ->> 'program_id'::text))::bigint) ELSE (EXISTS (SELECT FROM customers c WHERE ((c.program_id = names_program.of_program_id) AND (c.click_id = (names_program.fact ->> 'click_id'::text))))) END
 ;
 
-CREATE OR REPLACE FUNCTION public.new_reversals(sale sales, told processor_reversals[])
+CREATE OR REPLACE FUNCTION public.new_reversals(sale sales, reported processor_reversals[])
  RETURNS SETOF processor_reversals
  LANGUAGE sql
  STABLE
 AS $function$
-  select t.* from unnest(told) t
+  select t.* from unnest(reported) t
   where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and is_reversal(r, t.reversal_id))
   order by t.created_at, t.reversal_id
 $function$
@@ -6951,6 +6951,26 @@ begin
       'currency', commission.currency, 'reason', commission.reason, 'deducted', commission.credited_at is not null));
   if commission.paid_at is not null then
     perform notify_advertiser('paid_commission_reversed', commission, by_cents, by_cause, of_transaction_id);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notify_sale(sale sales, commission_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  wanted text[] := (select p.webhook_types from programs p where p.id = sale.program_id);
+begin
+  if commission_id is not null then
+    perform notify_earned(r.program_id, r.user_id, commission_id) from partners r
+    where r.program_id = sale.program_id and r.id = sale.partner_id and r.user_id is not null;
+  end if;
+  if 'sale.created' = any (wanted) then
+    perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
+  end if;
+  if commission_id is not null and 'commission.created' = any (wanted) then
+    perform notify_commission_created(sale.program_id, commission_id);
   end if;
 end $function$
 ;
@@ -7200,7 +7220,7 @@ begin
   if wants_webhook(adjustment.program_id, 'adjustment.created') then
     perform write_webhook(adjustment.program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
   end if;
-  -- Without the note, which goes with the customer of the sale while the log stays.
+  -- The audit log keeps no note: the note is erased with the sale's customer, and the log stays.
   perform write_program_audit(adjustment.program_id, 'partner.adjusted', adjustment.partner_id::text, jsonb_strip_nulls(jsonb_build_object(
     'adjustment', adjustment.id, 'amount_cents', adjustment.amount_cents, 'currency', adjustment.currency,
     'transaction_id', of_transaction_id)));
@@ -7270,7 +7290,7 @@ begin
     ) x;
     raise sqlstate 'SVCPV';
   exception when sqlstate 'SVCPV' then
-    -- A variable keeps what it was given.
+    -- A variable keeps its value when the block is rolled back.
   end;
   return query
     with changes as (
@@ -7724,10 +7744,11 @@ declare
   customer customers;
   was_attributed boolean := false;
 begin
-  -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
+  -- A click that moves the customer to another link comes before this. Later it cannot move the customer, because a buyer's partner is
+  -- fixed.
   select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
   given := with_partner(given, customer);
-  -- Once more if the sale under the transaction id was a test sale that somebody cleared at this moment.
+  -- Repeats if the sale with this transaction id was a test sale that somebody cleared at this moment.
   loop
     sale := insert_sale(given);
     inserted := sale.id is not null;
@@ -7756,7 +7777,7 @@ begin
   end if;
   perform note_purchase(sale, customer);
   perform count_sale(sale, commission_cents);
-  perform tell_sale(sale, commission_id);
+  perform notify_sale(sale, commission_id);
 end $function$
 ;
 
@@ -7952,7 +7973,7 @@ begin
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
   elsif refund.request_id = request then
-    -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
+    -- The answer was lost. Repeat it as it was then, whatever was refunded since.
     select sum(r.applied_cents) into refunded from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
   end if;
@@ -8216,7 +8237,7 @@ AS $function$
 declare
   members integer;
 begin
-  -- Partners before groups, as who moves one locks them.
+  -- Partners before groups, in the lock order of `move_partners`.
   perform from partners r where r.program_id = of_program_id and r.group_id = of_group_id order by r.id for no key update;
   update partner_groups g set removed_at = now() where g.program_id = of_program_id and g.id = of_group_id and g.removed_at is null;
   if not found then
@@ -8329,7 +8350,7 @@ CREATE OR REPLACE FUNCTION public.reversal_of(commission_cents bigint, refunded_
 RETURN CASE WHEN ((commission_cents = 0) OR (refunded_cents = sale_cents)) THEN 'full'::text WHEN (refunded_cents > 0) THEN 'partial'::text ELSE 'none'::text END
 ;
 
-CREATE OR REPLACE FUNCTION public.reverse_commission(commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, because text, of_transaction_id text, notice text)
+CREATE OR REPLACE FUNCTION public.reverse_commission(commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, because text, of_transaction_id text, notification text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -8337,10 +8358,10 @@ begin
   update commissions c set reversed_cents = c.reversed_cents + by_cents, reversal = commission.reversal,
     reason = commission.reason, rejected_at = commission.rejected_at
   where c.program_id = commission.program_id and c.id = commission.id;
-  if notice = 'reversal' then
+  if notification = 'reversal' then
     perform notify_reversal(commission, by_cents, by_cause, of_transaction_id);
-  elsif notice is not null then
-    perform notify_advertiser(notice, commission, by_cents, by_cause, of_transaction_id);
+  elsif notification is not null then
+    perform notify_advertiser(notification, commission, by_cents, by_cause, of_transaction_id);
   end if;
   if by_cents = 0 then
     return;
@@ -8581,7 +8602,7 @@ declare
   wanted commission_rules[];
   kept bigint[];
 begin
-  -- Changes of rules come one after the other.
+  -- Serializes changes of rules.
   select p.rules_version + 1 into version from programs p where p.id = of_program_id for no key update;
   wanted := array(
     select jsonb_populate_record(null::commission_rules, '{"commission_bp": 0, "commission_fixed_cents": 0}' || jsonb_strip_nulls(given)
@@ -8752,7 +8773,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.settle_refunds(of_program_id bigint, of_sale_id bigint, told processor_reversals[])
+CREATE OR REPLACE FUNCTION public.settle_refunds(of_program_id bigint, of_sale_id bigint, reported processor_reversals[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -8764,13 +8785,13 @@ begin
   select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
-  if told is not null then
-    perform claim_api_refunds(sale, told);
-    sale := give_back_refunds(sale, commission, told);
+  if reported is not null then
+    perform claim_api_refunds(sale, reported);
+    sale := give_back_refunds(sale, commission, reported);
   end if;
   sale := refill_capped_refunds(sale, commission);
-  if told is not null then
-    sale := take_reported_refunds(sale, commission, told);
+  if reported is not null then
+    sale := take_reported_refunds(sale, commission, reported);
   end if;
 end $function$
 ;
@@ -8935,7 +8956,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.take_reported_refunds(sale sales, commission commissions, told processor_reversals[])
+CREATE OR REPLACE FUNCTION public.take_reported_refunds(sale sales, commission commissions, reported processor_reversals[])
  RETURNS sales
  LANGUAGE plpgsql
 AS $function$
@@ -8943,7 +8964,7 @@ declare
   reversal processor_reversals;
   refund refunds;
 begin
-  for reversal in select * from new_reversals(sale, told) loop
+  for reversal in select * from new_reversals(sale, reported) loop
     refund := null;
     refund.refund_key := 'id:' || reversal.reversal_id;
     refund.processor_reversal_id := reversal.reversal_id;
@@ -8977,26 +8998,6 @@ begin
     and exists (
       select from customers c where c.program_id = of_program_id and c.click_id = for_click_id and c.last_click_at > valid_after
     );
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.tell_sale(sale sales, commission_id bigint)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-declare
-  wanted text[] := (select p.webhook_types from programs p where p.id = sale.program_id);
-begin
-  if commission_id is not null then
-    perform notify_earned(r.program_id, r.user_id, commission_id) from partners r
-    where r.program_id = sale.program_id and r.id = sale.partner_id and r.user_id is not null;
-  end if;
-  if 'sale.created' = any (wanted) then
-    perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
-  end if;
-  if commission_id is not null and 'commission.created' = any (wanted) then
-    perform notify_commission_created(sale.program_id, commission_id);
-  end if;
 end $function$
 ;
 
@@ -9243,7 +9244,7 @@ begin
   given.is_recurring := is_recurring;
   given.subscription_id := subscription_id;
   given.additional_data := additional_data;
-  -- A customer whose key only a browser said gives way to a valid click.
+  -- A valid click overrides a customer whose key only a browser named.
   select c.id into given.customer_id from customers c
   where c.program_id = track_sale.program_id and c.customer_key = track_sale.customer_key
     and (c.key_unverified_since is null or of_click_id is null);
@@ -9259,7 +9260,7 @@ begin
   end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
-  -- Enters the refunds of before the sale was known here, or had its customer.
+  -- Enters refunds that arrived before the sale, or before its customer.
   if is_of_payment then
     perform settle_reversals(stored);
   elsif not recorded.inserted and stored.refunded_cents > 0 then
@@ -9270,11 +9271,11 @@ begin
   end if;
   is_recorded := recorded.inserted or stored.request_id is not distinct from request;
   if not is_recorded then
-    -- Corrections of the processor are no difference between two calls.
+    -- Corrections by the processor do not make two calls different.
     same_payload := stored.customer_key is not distinct from customer_key and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
   end if;
   is_tested := given.is_test;
-  -- A test creates no customer, but a code would bring one.
+  -- A test creates no customer, but a real sale with this code would.
   is_attributed := stored.customer_id is not null or is_tested and given.code_id is not null;
   sale_id := stored.id;
   customer_id := stored.customer_id;
@@ -9586,7 +9587,7 @@ begin
     given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, click_id_prefix, valid_after);
   end if;
   given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
-  -- Looked for here, because a click that was found would pay for it above.
+  -- Only an expired click needs this query, so a click that is found does not pay for it.
   if (given.customer_id is null or is_key_known) and given.resolution @> '{"steps": [["click_id", "expired"]]}' then
     select given.resolution || expired_click(c, now()) into given.resolution from customers c
     where c.program_id = given.program_id and c.click_id = of_click_id;

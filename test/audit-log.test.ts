@@ -81,7 +81,7 @@ const open = (role: 'admin' | null) => openProgram(db, { programId, userId: othe
 const memberIs = (role: 'admin' | null) =>
   changeMember(db, { workspaceId: workspaceId ?? '', userId: other.userId, role, byOwner: true })
 
-/** What the sign-in library does, which does not say who acts. */
+/** The calls of the sign-in library, which do not name the actor. */
 const asActor =
   (...statements: string[]) =>
   async () =>

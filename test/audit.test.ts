@@ -15,7 +15,7 @@ const { db, sql } = await startEndpoint()
 async function createHistory() {
   const program = await createLedgerProgram(sql, db, { leadCommissionCents: 150 })
   const { programId } = program
-  // An endpoint that has been there for long, so that all of this is told.
+  // The endpoint is older than all of this, so everything is reported to it.
   await keepWebhooks(sql, programId)
   const partnerId = program.partnerIds[0] ?? 0
   await program.lead('lead', await program.click(1))
@@ -69,7 +69,7 @@ const corruptions: [check: string, statement: string][] = [
   ],
   ['a balance is the sum of its entries', 'delete from balances where program_id = $1'],
   [
-    'each entry begins where',
+    'each entry begins with',
     'update balance_entries set balance_before_cents = 7, balance_after_cents = 7 + amount_cents where entry_number = 2 and program_id = $1',
   ],
   [
@@ -77,7 +77,7 @@ const corruptions: [check: string, statement: string][] = [
     "delete from balance_entries where cause = 'adjusted' and program_id = $1",
   ],
   [
-    'every manual commission and deduction was told',
+    'every manual commission and deduction was reported',
     "delete from outbox where kind = 'adjustment_added' and program_id = $1",
   ],
   [
@@ -88,7 +88,7 @@ const corruptions: [check: string, statement: string][] = [
     'a held commission is in no balance',
     'update commissions set held_at = now() where credited_at is not null and program_id = $1',
   ],
-  ['each entry begins where', 'delete from balance_entries where entry_number = 1 and program_id = $1'],
+  ['each entry begins with', 'delete from balance_entries where entry_number = 1 and program_id = $1'],
   [
     'a credited commission has put',
     "delete from balance_entries where cause = 'commission_credited' and program_id = $1",
@@ -106,10 +106,10 @@ const corruptions: [check: string, statement: string][] = [
     "update commissions set reversal = 'partial' where reversal = 'none' and program_id = $1",
   ],
   [
-    'what is refunded of a sale',
+    'the refunded amount of a sale',
     'update sales set refunded_cents = refunded_cents + 1 where refunded_cents > 0 and refunded_cents < amount_cents and program_id = $1',
   ],
-  ['what is refunded of a sale', 'update refunds set returned_at = null where program_id = $1'],
+  ['the refunded amount of a sale', 'update refunds set returned_at = null where program_id = $1'],
   ['a sale commission has the partner', "update commissions set currency = 'eur' where program_id = $1"],
   ['a sale commission has the partner', 'update sales set is_test = true where program_id = $1'],
   [
@@ -150,14 +150,17 @@ const corruptions: [check: string, statement: string][] = [
     'open payouts fit',
     "update payouts set requested_cents = 90000, amount_cents = 90000 where status = 'requested' and program_id = $1",
   ],
-  ['a reduced payout was told', "delete from outbox where kind = 'payout_reduced' and program_id = $1"],
-  ['a payment pays what was credited', 'update commissions set paid_at = null, payout_id = null where program_id = $1'],
+  ['a reduced payout was reported', "delete from outbox where kind = 'payout_reduced' and program_id = $1"],
+  ['a payment pays the oldest', 'update commissions set paid_at = null, payout_id = null where program_id = $1'],
   [
     'a paid commission was paid when',
     "update commissions set paid_at = paid_at + interval '1 second' where paid_at is not null and program_id = $1",
   ],
-  ['every refund of a commissioned sale', "delete from outbox where kind = 'commission_refunded' and program_id = $1"],
-  ['every rejection was told', "delete from outbox where cause like 'rejection:%' and program_id = $1"],
+  [
+    'every refund of a sale with a commission',
+    "delete from outbox where kind = 'commission_refunded' and program_id = $1",
+  ],
+  ['every rejection was reported', "delete from outbox where cause like 'rejection:%' and program_id = $1"],
   [
     'every deduction of a paid commission',
     "delete from outbox where kind = 'paid_commission_reversed' and program_id = $1",
@@ -181,16 +184,16 @@ const corruptions: [check: string, statement: string][] = [
   ],
   ["a day's clicks, leads", 'update daily_totals set leads = leads + 1 where program_id = $1'],
   [
-    "a day's clicks by what they were",
+    "a day's clicks in each grouping",
     "update grouped_quarters set sums[1] = sums[1] + 1 where metric = 'clicks' and grouping_name = 'device' and program_id = $1",
   ],
-  ["a day's clicks by what they were", "delete from grouped_quarters where grouping_name = 'page' and program_id = $1"],
+  ["a day's clicks in each grouping", "delete from grouped_quarters where grouping_name = 'page' and program_id = $1"],
   [
-    "a day's clicks by what they were",
+    "a day's clicks in each grouping",
     "update grouped_quarters set value = 'utm' where grouping_name = 'utm_source' and program_id = $1",
   ],
   [
-    "a day's clicks by what they were",
+    "a day's clicks in each grouping",
     "update affiliate_click_events set geo_country = 'XX' where geo_country is not null and program_id = $1",
   ],
   [
@@ -260,16 +263,16 @@ const corruptions: [check: string, statement: string][] = [
     "update customers set first_purchase_date = first_purchase_date - interval '1 second' where first_purchase_date is not null and program_id = $1",
   ],
   [
-    "a sale's commission is its rate",
+    "a sale's commission follows from",
     "update commissions set amount_cents = amount_cents + 1 where kind = 'sale' and program_id = $1",
   ],
-  ["a sale's commission is its rate", "delete from commissions where kind = 'sale' and program_id = $1"],
+  ["a sale's commission follows from", "delete from commissions where kind = 'sale' and program_id = $1"],
   [
-    "a sale's commission is its rate",
+    "a sale's commission follows from",
     'update sales set commission_base_cents = commission_base_cents - 100 where program_id = $1',
   ],
   [
-    "a sale's commission is its rate",
+    "a sale's commission follows from",
     "update sales set commission_months = 1, sale_date = sale_date + interval '2 months' where customer_id is not null and program_id = $1",
   ],
   ['a sale has the partner of its code', 'update sales set partner_id = partner_id + 1 where program_id = $1'],
@@ -282,27 +285,27 @@ const corruptions: [check: string, statement: string][] = [
     `with gone as (delete from affiliate_click_events where program_id = $1) update customers
      set customer_key = null, signup_date = null, lead_event_id = null, first_purchase_date = null, customer_status = 'click' where program_id = $1`,
   ],
-  ['a customer has the partner of their link or', 'update customers set link_id = 1 where program_id = $1'],
+  ['a customer has the partner of their link, or', 'update customers set link_id = 1 where program_id = $1'],
   ["a program's types of webhooks", 'update programs set webhook_types = null where id = $1'],
   ["a program's types of webhooks", "update webhook_endpoints set types = '{sale.created}' where program_id = $1"],
   ['a message of webhooks is for an endpoint', 'delete from webhook_deliveries where program_id = $1'],
   [
-    'every sale and commission was told once',
+    'every sale and commission was sent once',
     "delete from webhook_deliveries d using webhook_messages m where m.id = d.message_id and m.type = 'sale.created' and d.program_id = $1",
   ],
   [
-    'every sale and commission was told once',
+    'every sale and commission was sent once',
     "delete from webhook_messages where type = 'commission.created' and program_id = $1",
   ],
   [
-    'every sale and commission was told once',
+    'every sale and commission was sent once',
     `with again as (insert into webhook_messages (program_id, type, data)
       select program_id, type, data from webhook_messages where type = 'sale.created' and program_id = $1 returning *)
     insert into webhook_deliveries (program_id, endpoint_id, message_id)
     select g.program_id, e.id, g.id from again g join webhook_endpoints e on e.program_id = g.program_id`,
   ],
   [
-    'of each sale the refunds',
+    'the refunds of a sale',
     `delete from webhook_messages m where type = 'sale.refunded' and program_id = $1 and exists (
       select from webhook_messages b where b.program_id = m.program_id and b.type = m.type and b.data->'sale_id' = m.data->'sale_id' and b.id < m.id
     ) and exists (
@@ -310,7 +313,7 @@ const corruptions: [check: string, statement: string][] = [
     )`,
   ],
   [
-    'of each sale the refunds',
+    'the refunds of a sale',
     "update webhook_messages set data = data || '{\"refunded_cents\": 1}' where type = 'sale.refunded' and program_id = $1",
   ],
 ]

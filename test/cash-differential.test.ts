@@ -112,7 +112,7 @@ const chargeOf = ({ charges }: Payment): Charge => {
 const vat = priceOf(9990, { taxBp: 1900 })
 const vatInside = priceOf(9999, { taxBp: 1900, inclusive: true, discount: 1111 })
 
-/** What happens in a shop's account, and the amounts that its sales are recorded with: what was paid, of that without tax, refunded. */
+/** The events in a shop's account, and the expected amounts of its sales: paid, paid without tax, and refunded. */
 type Scenario = [
   what: string,
   play: (account: StripeAccount, buyer: Buyer) => void,
@@ -279,7 +279,7 @@ describe('the connected account and the own calls of the instructions record the
   })
 })
 
-/** A currency of each kind, which is enough where the payloads differ: what they hold is read before its currency is. */
+/** One currency of each kind is enough for payload differences: payloads are read before the currency matters. */
 const kinds = [...new Map(currencies.map((one) => [JSON.stringify({ ...one, code: '' }), one])).values()]
 
 test.each<[generation: Generation, which: string, renewed: readonly Currency[]]>([

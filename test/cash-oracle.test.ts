@@ -18,7 +18,7 @@ const [{ env, sql, db }, stripe, service] = await Promise.all([startEndpoint(), 
 afterAll(() => stripe.close())
 const desk = openDesk(service, sql, stripe, env)
 
-// What `npm run cash` does, for as long as a test may take: each way that holds by itself in turn, with others beside it.
+// A short `npm run cash`: each passing way by itself in turn, with others beside it.
 test(
   `${seeds} histories of a Stripe account, in two orders with repeats, leave the partners what the cash says (SEED=${seed})`,
   { timeout: 1000 * (60 + 5 * seeds) },

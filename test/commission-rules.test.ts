@@ -33,7 +33,7 @@ async function createWorld(settings: Parameters<typeof createLedgerProgram>[2] =
     groupId,
     partnerId,
     rules: (holder: RuleHolder, ...rules: CommissionRule[]) => saveRules(db, program.programId, holder, rules),
-    /** A sale as one of the processor's objects tells it, of the one customer unless it names another. */
+    /** A sale from one of the processor's objects, of the default customer unless it names another. */
     async tell(sale: Record<string, unknown>) {
       const { rows: told } = await sql.query<{ id: string }>(
         `select ((record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', p.program_id, 'customer_id', p.id,
@@ -449,7 +449,7 @@ test.each<[string, CommissionRule[]]>([
   ],
 ])('the preview of %s is what the same sales bring where it holds, and changes nothing', async (_, rules) => {
   const [world, held] = await Promise.all([createWorld(), createWorld()])
-  // What came before the month was earned by the terms of its own time in both.
+  // Sales before the month earned by the terms of their own time in both.
   const [before, ...during] = soldInMonth
   for (const one of [world, held]) await one.tell({ ...before })
   await held.rules({ groupId: held.groupId }, ...rules)
@@ -486,7 +486,7 @@ test('a preview counts signups, by the groups of today, and nobody who left', as
   const month = new Date().toISOString().slice(0, 7)
   const rules = [{ commission_bp: 1000, lead_commission_cents: 700 }]
   const look = () => previewRules(db, world.programId, { groupId: world.groupId }, rules, month)
-  // A sale of somebody new is a signup too where it named them by a click.
+  // A sale of a new customer is a signup too if it named them by a click.
   const { rows } = await sql.query<{ leads: string }>(
     `select count(*) filter (where partner_id = $2) as leads from customers where program_id = $1 and signup_date is not null`,
     [world.programId, world.partnerId],

@@ -107,7 +107,7 @@ const choose = <Item>(items: Item[], number: number) => items[number % Math.max(
 const textOf = (list: ModelRule[] = []) =>
   JSON.stringify(list.toSorted((a, b) => String(a.sale_type).localeCompare(String(b.sale_type))))
 
-/** What a call answered, or the code it was refused with. */
+/** A call's answer, or the error code of its refusal. */
 async function answerOf(call: Promise<object | void>): Promise<object> {
   try {
     return (await call) ?? { ok: true }
@@ -133,7 +133,7 @@ class World {
   readonly customers = new Map<number, { key: string; clickId: string; lead: boolean }>()
   readonly runs: number[] = []
   readonly groupIds: number[]
-  /** What was transferred under each reference, or would have been if the service had not refused to take it as paid. */
+  /** The transferred amount under each reference, including transfers that the service refused to record as paid. */
   readonly transfers = new Map<string, Payment[]>()
 
   constructor(program: LedgerProgram, groupIds: number[]) {
@@ -175,7 +175,7 @@ class World {
     return customer
   }
 
-  /** The payments of a run's file; none where it has nothing left to pay. */
+  /** The payments of a run's file; none if it has nothing left to pay. */
   async file(run: number): Promise<Payment[]> {
     try {
       const text = await exportPayments(db, this.program.programId, { payoutRunId: run }, { layout: 'csv' })
@@ -201,7 +201,7 @@ class World {
     return reference
   }
 
-  /** What is taken as paid must be what was transferred, under one reference each. */
+  /** Each recorded payment must equal the transfer under its reference. */
   async expectPaidWhatWasTransferred(): Promise<void> {
     const { rows } = await pool.query<{ reference: string; payments: Payment[] }>(
       `select w.reference, json_agg(json_build_object('id', w.id, 'amount', -e.amount_cents) order by w.id) as payments
@@ -461,7 +461,7 @@ const atOnce = 8
 /** `SEED` repeats a run, and then makes the history that fails smaller, which takes minutes. */
 const givenSeed = process.env['SEED']
 
-/** Audits one program where a history is to be made smaller; else one audit of all programs finds the same at the end. */
+/** Audits one program while a history is being reduced; otherwise one audit of all programs at the end finds the same. */
 async function expectCleanAudit(programId: number): Promise<void> {
   if (givenSeed === undefined) return
   const client = await pool.connect()

@@ -285,7 +285,7 @@ describe('a payout run', () => {
       { currency: 'eur', entries: '700 -700', balance: '0' },
       { currency: 'usd', entries: '1000 -300 -700', balance: '0' },
     ])
-    // What was taken was never money to pay.
+    // Deductions were never money to pay.
     const made = await listAdjustments(db, { programId }, { limit: 10 })
     expect(made.map((one) => [one.amount_cents, one.paid_at !== null])).toEqual([
       [-600, false],

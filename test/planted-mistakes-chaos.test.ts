@@ -226,7 +226,7 @@ test.each(Object.entries(mistakes))(
     const service = mistaken ? await loadService(mistaken) : unplanted
     const takeOut = await plantInFunctions(sql, functions)
     if (migration) await sql.query(migration)
-    // What the mistakes before left would be counted, delivered and mailed, too, and found in place of this one.
+    // The traces of earlier mistakes would be counted, delivered and mailed too, and found instead of this one.
     await sql.query(`begin; set local session_replication_role = replica; ${emptying}; commit`)
     const world = openWorld({
       service,
@@ -256,7 +256,7 @@ test.each(Object.entries(mistakes))(
           next <= 8 ? 20 : 40,
         )
       }
-      // How many mails a few histories have depends on what comes together, and with it whether the mail API refuses one of them.
+      // The number of mails in a few histories depends on timing, and with it whether the mail API refuses one of them.
       const deliveries = isOfMail ? 8 : 0
       for (let more = 0; more < deliveries && found.length === 0; more++) {
         if (more > 0)

@@ -38,7 +38,7 @@ async function begin(settings: { rules?: string[]; holdDays?: number } = {}) {
   return program
 }
 
-/** What the scheduled function does. */
+/** The work of the scheduled function. */
 const run = () => reviewAndCredit(db, hashSecret, 1000)
 
 const everything = ['self_referral', 'one_address', 'no_page_view', 'bot', 'paid_ads']

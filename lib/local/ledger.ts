@@ -35,8 +35,8 @@ const parts = {
 const shownRows = 50
 
 /**
- * `npm run -s ledger -- <program id> [--json]`: what a program's partners earned, what their balances are made of, what was paid, and what
- * was told. It reads the running stack's database, or that of DATABASE_URL.
+ * `npm run -s ledger -- <program id> [--json]` prints a program's commissions, balances, balance entries, payouts and notifications. It
+ * reads the running stack's database, or that of DATABASE_URL.
  */
 async function printLedger(programId: number, json: boolean): Promise<void> {
   if (!Number.isSafeInteger(programId)) throw new OperatorError('Give the id of a program: npm run ledger -- 1')

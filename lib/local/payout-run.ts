@@ -39,7 +39,7 @@ function transferOf({ reference = '', 'paid-on': paidOn }: ReturnType<typeof par
   return { reference: name, paid_on: day }
 }
 
-/** What is asked for, to be done on a database and to be printed then. */
+/** A parsed command line: `run` works on a database and returns the text to print. */
 function read({ values, positionals }: ReturnType<typeof parse>): (db: Database) => Promise<string> {
   const programId = idOf(positionals[0], 'program')
   if (values.file !== undefined) {

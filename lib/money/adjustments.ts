@@ -8,7 +8,7 @@ import { messagesAbout, type RelayMessage, writtenMessages } from '../notificati
 
 export type Adjustment = InferResult<ReturnType<typeof adjustmentsStatement>>[number]
 
-/** What a program gives a partner by hand, or takes from them. */
+/** A manual change of a partner's balance by the program. */
 interface NewAdjustment {
   partnerId: number
   /** In the currency's minor unit; below zero it is taken. */
@@ -24,10 +24,12 @@ interface NewAdjustment {
 }
 
 /**
- * Adds to a partner's balance, or takes from it, at once and for good; the partner is told the note. A deduction may leave the balance below
- * zero, as a reversal may: open payouts are reduced to fit, and the advertiser is told. `requestId` (uuid) names the request: one that
- * is sent twice makes one. What is to be sent is added to `outbox`. Refuses with `not_found` where the program has no such partner or sale,
- * and with `conflict` where the partner's account is erased or another adjustment has the external id.
+ * Adds to a partner's balance, or deducts from it, at once and for good, and shows the partner the note. A deduction may leave the balance
+ * below zero, as a reversal may: open payouts are reduced to fit, and the advertiser is notified. `requestId` (uuid) names the request:
+ * repeating it creates nothing. Messages to send are added to `outbox`.
+ *
+ * Refuses with `not_found` if the program has no such partner or sale. Refuses with `conflict` if the partner's account is erased or
+ * another adjustment has the external id.
  */
 export async function createAdjustment(
   db: Database,
@@ -58,9 +60,13 @@ function refusalOf(outcome: string | null): Error {
     case 'no_partner':
       return notOfProgram('partner_id', 'partner')
     case 'no_sale':
-      return new ApiError('not_found', 'This program has no such sale. Leave transaction_id out where there is none.', {
-        details: [{ field: 'transaction_id', message: 'must be that of a live sale of the program' }],
-      })
+      return new ApiError(
+        'not_found',
+        'This program has no such sale. Omit transaction_id if the adjustment is not about a sale.',
+        {
+          details: [{ field: 'transaction_id', message: 'must be that of a live sale of the program' }],
+        },
+      )
     case 'closed':
       return new ApiError('conflict', 'This partner erased their account: their balance is closed.')
     case null:
@@ -109,11 +115,11 @@ export function adjustmentsStatement(of: { programId: number } | { userId: strin
       'a.partner_id',
       'p.name as partner_name',
       'a.currency',
-      /** Below zero where it was taken. */
+      /** Negative for a deduction. */
       'a.amount_cents',
       /** Null once the customer of its sale was erased. */
       'a.note',
-      /** The sale that it is about, where it is about one. */
+      /** The sale that it is about, if any. */
       's.transaction_id',
       's.partner_id as sale_partner_id',
       'a.external_id',

@@ -2,7 +2,7 @@ import type { Expression, InferResult } from 'kysely'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
-/** What stands between a program and a partner in one currency, in minor units. */
+/** The amounts between a program and a partner in one currency, in minor units. */
 export type PartnerBalance = InferResult<ReturnType<typeof balancesOf>>[number]
 
 /** A partner's money in a program, one entry for each currency, in the order of their codes. */
@@ -61,7 +61,7 @@ export function balancesOf(programId: number | Expression<number>, partnerId: nu
         'currency',
         /** Commissions that wait for the end of their hold. */
         eb.cast<number>(eb.fn.sum('pending_cents'), 'bigint').as('pending_cents'),
-        /** What was credited and neither reversed nor paid. Below zero where more was reversed than was left. */
+        /** All credited commissions, minus reversals and payouts. Negative if reversals exceeded the balance. */
         eb.cast<number>(eb.fn.sum('balance_cents'), 'bigint').as('balance_cents'),
         /** Held by open payouts. */
         eb.cast<number>(eb.fn.sum('requested_cents'), 'bigint').as('requested_cents'),

@@ -11,7 +11,7 @@ export type ListedCommission = InferResult<ReturnType<typeof commissionsStatemen
 
 export const commissionSorts = ['newest', 'oldest', 'amount', 'hold'] as const
 
-/** The names of what a commission was held for, of a `commission_reviews` that is `v`; null where it never was. */
+/** The names of the flags of a commission's review `v` (`commission_reviews`); null if it was never held. */
 export const flagNames = sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags')
 
 interface CommissionList extends Part {
@@ -100,7 +100,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       'c.reason',
       /** Why a person should look at it; null for most. */
       'c.review_reason',
-      /** Since when it is held for a person to decide, and the names of what it was held for; null where it never was. */
+      /** When the commission was held for review, and the names of its flags; null if it was never held. */
       'c.held_at',
       'v.decision as review_decision',
       flagNames,
@@ -111,7 +111,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       'c.credited_at',
       'c.rejected_at',
       'c.created_at',
-      /** What reversed it: refunds and chargebacks, the oldest first. `returned` ones were put back. */
+      /** The refunds and chargebacks that reversed it, the oldest first. `returned` ones were put back. */
       jsonArrayFrom(
         eb
           .selectFrom('refunds as r')
@@ -182,7 +182,7 @@ function orderBy(sort: (typeof commissionSorts)[number], isOfRange: boolean): Or
   return { ascending: sort === 'hold' || sort === 'oldest', value: { by: sql.ref(`c.${column}`), of } }
 }
 
-/** What a person earned as a partner on each of the last `days` days (UTC) in one currency, the oldest first, after reversals. */
+/** A person's earnings as a partner on each of the last `days` days (UTC) in one currency, the oldest first, after reversals. */
 export async function earningsByDay(
   db: Database,
   userId: string,

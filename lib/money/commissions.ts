@@ -4,9 +4,9 @@ import { commissionsStatement, type ListedCommission } from './commission-list.t
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 
 /**
- * Credits commissions whose hold has ended to their partners' balances, the longest waiting `limit` of them, and returns how
- * many it credited and whether more may wait. What a refund took before is not credited. It can be stopped anywhere, and run
- * twice at once: a run waits for the other's batch and passes over what that one credited.
+ * Credits commissions whose hold has ended to their partners' balances, at most `limit` of them, the longest waiting first. Earlier refunds
+ * are not credited. Returns the number credited and whether more may wait. It can be stopped anywhere and run twice at once: a run waits
+ * for the other's batch and skips its commissions.
  */
 export async function approveDueCommissions(db: Database, limit: number): Promise<{ credited: number; more: boolean }> {
   const [row] = await retryOnce(() => db.query(call('approve_due_commissions', { at_most: limit })))
@@ -14,8 +14,8 @@ export async function approveDueCommissions(db: Database, limit: number): Promis
 }
 
 /**
- * Credits commissions of a program before their hold ends, and returns how many. Those that are credited, rejected or fully
- * reversed already, or are not the program's, stay as they are. What is to be sent is added to `outbox`.
+ * Credits commissions of a program before their hold ends, and returns how many. It skips commissions that are credited, rejected or fully
+ * reversed, and those of other programs. Messages to send are added to `outbox`.
  */
 export async function approveCommissions(
   db: Database,
@@ -27,8 +27,8 @@ export async function approveCommissions(
 }
 
 /**
- * The same of one commission, which it returns as it is then, with the messages to send. Refuses with `not_found`, and with `conflict` where it was rejected or fully
- * reversed already; one that is credited stays so.
+ * Credits one commission, and returns it with the messages to send. A credited commission stays as it is. Refuses with `not_found`, and
+ * with `conflict` if the commission is rejected or fully reversed.
  */
 export async function approveCommission(
   db: Database,
@@ -52,8 +52,8 @@ export async function approveCommission(
 }
 
 /**
- * Rejects commissions of a program for good, all with one reason, and returns how many. Those that are rejected or fully reversed already, or are
- * not the program's, stay as they are. What is to be sent is added to `outbox`.
+ * Rejects commissions of a program for good, all with one reason, and returns how many. It skips commissions that are rejected or fully
+ * reversed, and those of other programs. Messages to send are added to `outbox`.
  */
 export async function rejectCommissions(
   db: Database,
@@ -66,8 +66,8 @@ export async function rejectCommissions(
 }
 
 /**
- * Approves several commissions, or rejects them where a reason is given, and returns how many that changed and all of them that the program
- * has, as they are then, the newest first.
+ * Approves several commissions, or rejects them if a reason is given. Returns how many that changed, and all of the program's commissions
+ * among them, the newest first.
  */
 export async function decideCommissions(
   db: Database,
@@ -101,10 +101,11 @@ const oneCommission = (programId: number, commissionId: number) =>
   commissionsStatement({ programId }, { limit: 1, commissionId })
 
 /**
- * Rejects a commission of a program for good, at any time: what is left of it is reversed, deducted from the balance where it
- * was credited, and the partner is told the reason. A rejected commission stays rejected whatever happens to its sale.
- * Returns the commission as it is then, what was deducted and the messages to send; rejecting it again changes nothing and deducts 0. Refuses with
- * `not_found`, and with `conflict` where refunds reversed it fully already.
+ * Rejects a commission of a program for good, at any time. This reverses the rest of the commission, deducts it from the balance if it was
+ * credited, and gives the partner the reason. A rejected commission stays rejected whatever happens to its sale.
+ *
+ * Returns the commission, the deducted amount and the messages to send. Rejecting it again changes nothing and deducts 0. Refuses with
+ * `not_found`, and with `conflict` if refunds have already reversed it in full.
  */
 export async function rejectCommission(
   db: Database,

@@ -4,12 +4,12 @@ import { commissionStatuses } from './commission-list.ts'
 import type { Happening } from './sale-history.ts'
 
 /**
- * Why a sale has its partner and its commission, or why it has none. All of it is as it was decided: the steps, the click and the terms are
- * kept with the sale when it is attributed, and what came later with each correction and refund. Nothing is computed anew by today's rules.
+ * Why a sale has its partner and its commission, or why it has none. Everything is shown as it was decided: the sale keeps the steps, the
+ * click and the terms of its attribution, and each correction and refund keeps its own facts. Nothing is recomputed with today's rules.
  */
 export const explanation = () =>
   z.object({
-    /** The sale's, or where the payment is no sale the id that was asked for. */
+    /** The sale's transaction id, or the id of the request if the payment is no sale. */
     transaction_id: z.string(),
     is_test: z.boolean(),
     attributed: z.boolean(),
@@ -19,12 +19,12 @@ export const explanation = () =>
       z.object({
         sale_date: time(),
         amount_cents: cents(),
-        /** What of the amount earns no commission: tax. */
+        /** The part of the amount that earns no commission: tax. */
         tax_cents: cents(),
         commission_base_cents: cents(),
         refunded_cents: cents(),
         currency: currency(),
-        /** Who said what it brought: the API, or which object of the processor. */
+        /** The source of the amount: the API, or one of the processor's objects. */
         source: z.string(),
       }),
     ),
@@ -47,7 +47,7 @@ export const explanation = () =>
         within_window: z.boolean(),
         attribution_model: z.string(),
         text: z.string(),
-        /** What the link of the latest click named, while its event is kept. A partner reads that of their own links. */
+        /** The parameters of the latest click's link, while its event is kept. Partners see those of their own links. */
         campaign: z.nullable(z.record(z.string(), z.string())),
         /** Of the latest click, while its event is kept. Null for the partner. */
         event: z.nullable(z.object({ page_url: text(), referrer_url: text(), country: text(), device: text() })),
@@ -61,7 +61,7 @@ export const explanation = () =>
         commission_percent: z.number(),
         /** For each sale; 0 in another currency than the program's. */
         fixed_cents: cents(),
-        /** What all sales of the customer may bring; null without end, and in another currency. */
+        /** The cap on commissions from all sales of the customer; null if there is none or the sale is in another currency. */
         cap_cents: z.nullable(cents()),
         duration_months: z.nullable(count()),
         first_purchase_date: z.nullable(time()),
@@ -81,13 +81,15 @@ export const explanation = () =>
         text: z.string(),
       }),
     ),
-    /** What the customer's signup paid by itself. */
+    /** The commission that the customer's signup earned. */
     lead_commission: z.nullable(
       z.object({ id: id(), amount_cents: cents(), reversed_cents: cents(), currency: currency(), text: z.string() }),
     ),
     /** By which its commission was paid. */
     payout: z.nullable(z.object({ id: id(), payout_run_id: z.nullable(id()) })),
-    /** What happened to it, the oldest first. The changes come to what is left of the commission, the entries to what it is in the balance. */
+    /**
+     * The history of the sale, the oldest first. The changes add up to the rest of the commission, the entries to its part of the balance.
+     */
     history: z.array(
       z.object({
         at: time(),
@@ -97,7 +99,7 @@ export const explanation = () =>
         entry: z.nullable(z.object({ number: id(), amount_cents: z.int(), balance_cents: z.int() })),
       }),
     ),
-    /** What the processor told of the payment. Empty for the partner. */
+    /** The processor's events about the payment. Empty for the partner. */
     deliveries: z.array(
       z.object({
         event_id: z.string(),

@@ -7,7 +7,7 @@ import { type DeliveryOfPayment, deliveriesOfPayment, idsOfPayment, isEventId } 
 
 export type ExplainedSale = InferResult<ReturnType<typeof saleStatement>>[number]
 
-/** Whose sale it may be: of a program, or of a person in the program where they are its partner. */
+/** The owner of the sale: a program, or a person who is a partner in the program. */
 export interface SaleAsked {
   programId: number
   transaction_id: string
@@ -18,7 +18,10 @@ export interface SaleAsked {
   withCustomer: boolean
 }
 
-/** What is kept of a sale, and what the processor told of its payment, the oldest first; of a payment that is no sale, only that. One database request. */
+/**
+ * Reads a sale and the processor's events about its payment, the oldest first. A payment that is no sale has only the events. One database
+ * request.
+ */
 export async function readForExplanation(
   db: Database,
   asked: SaleAsked,
@@ -31,7 +34,7 @@ export async function readForExplanation(
   return { sale, deliveries }
 }
 
-/** Any id of a payment that the processor told of means its sale, as in a refund. */
+/** Any of the processor's ids of a payment means its sale, as in a refund. */
 function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleAsked) {
   const isTest = sql.lit(test)
   const query = explainedSales(programId)
@@ -131,7 +134,7 @@ export function explainedSales(programId: number) {
     .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
     .select(flagNames)
     .select((eb) => [
-      /** The latest click that counted, where its event is still kept. */
+      /** The latest click that counted, while its event is kept. */
       jsonObjectFrom(
         eb
           .selectFrom('affiliate_click_events as e')
@@ -175,7 +178,7 @@ export function explainedSales(programId: number) {
           .orderBy('f.id'),
       ).as('refunds'),
       entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'),
-      /** What was added to a balance or deducted by hand because of it: of its partner, or of anybody where it has none. */
+      /** The manual adjustments that name the sale: those of its partner, or of anybody if it has no partner. */
       jsonArrayFrom(
         eb
           .selectFrom('adjustments as j')
@@ -193,8 +196,8 @@ export function explainedSales(programId: number) {
 }
 
 /**
- * The id of the sale of a payment, by one of the processor's ids of it or by the id of an event that tells of it, also where the program is
- * not connected any more.
+ * Finds the sale of a payment by one of the processor's ids of it, or by the id of an event about it, even if the program is no longer
+ * connected.
  */
 function saleOfProcessor(programId: number, processorId: string, test: boolean) {
   const ids = isEventId(processorId)

@@ -10,9 +10,9 @@ import { type ExplainedSale, readForExplanation, type SaleAsked } from './explan
 import { day, historyOf, iso } from './sale-history.ts'
 
 /**
- * Explains a sale, or a payment that the processor told of and that is no sale. `transaction_id` is the sale's, any of the processor's ids of
- * its payment, or the id of one of its events. A partner is told of their own sales, without what is the customer's. One database request.
- * Refuses with `not_found`.
+ * Explains a sale, or a payment of the processor that is no sale. `transaction_id` is the sale's id, any of the processor's ids of its
+ * payment, or the id of one of its events. A partner sees their own sales, without the customer's data. One database request. Refuses with
+ * `not_found`.
  */
 export async function explainSale(db: Database, asked: SaleAsked): Promise<Explanation> {
   const { sale, deliveries } = await readForExplanation(db, asked)
@@ -35,7 +35,7 @@ type Resolution = z.output<typeof resolutionSchema>
 
 const resolutionOf = (stored: unknown): Resolution => (stored === null ? { steps: [] } : resolutionSchema.parse(stored))
 
-/** What each step looks at, and what it found, for the words that the database's functions keep. */
+/** The subject and the outcome of each step, for the words that the database functions store. */
 const stepNames: Record<string, string> = {
   metadata: 'Metadata of the payment',
   customer_metadata: 'Metadata of the Stripe customer',
@@ -55,7 +55,7 @@ const stepNames: Record<string, string> = {
   code_or_click: 'Code or click',
 }
 
-/** What people call a step. */
+/** Labels of the steps. */
 export const stepName = (step: string) => stepNames[step] ?? step
 
 const ofPayment: Record<string, Record<string, string>> = {
@@ -88,10 +88,10 @@ const ofPayment: Record<string, Record<string, string>> = {
     not_given: 'The payment names no checkout session.',
   },
   click_id: {
-    unknown: 'No visitor of the program has it. Who only clicked is forgotten once their window is over.',
+    unknown: 'No visitor of the program has it. A visitor who only clicked is forgotten when their window is over.',
   },
-  unverified_email: { unknown: 'No lead that only a browser told has it.' },
-  unverified_customer_key: { unknown: 'No lead that only a browser told has it.' },
+  unverified_email: { unknown: 'No lead that only a browser reported has it.' },
+  unverified_customer_key: { unknown: 'No lead that only a browser reported has it.' },
   coupon: {
     found: 'It is a partner’s code.',
     unknown: 'No partner of the program has this code.',
@@ -124,7 +124,7 @@ function stepsOf({ steps }: Resolution): Step[] {
 const percent = (bp: number) => `${bp / 100} %`
 
 function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCustomer: boolean): Explanation {
-  // What a program calls its groups is for its own people.
+  // Only the program's members see the names of its groups.
   const sale = withCustomer ? read : { ...read, group_name: read.group_name && '' }
   const resolution = resolutionOf(sale.resolution)
   const { currency } = sale
@@ -205,7 +205,7 @@ function leadCommissionOf(
   }
 }
 
-/** What became of it. */
+/** Describes how each step ended. */
 function leadText(lead: NonNullable<ExplainedSale['lead_commission']>, to: string): string {
   const amount = formatMoney(lead.amount_cents, lead.currency)
   const on = day(lead.created_at)
@@ -227,7 +227,7 @@ const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: Deli
   received_at: iso(received_at),
 })
 
-/** What a sale or payment can name, for the steps that look for it. */
+/** The names in a sale or payment that the steps look up. */
 const given: Record<string, string> = {
   coupon: 'a code',
   click_id: 'a click id',
@@ -237,7 +237,7 @@ const given: Record<string, string> = {
 }
 const conjunction = new Intl.ListFormat('en', { type: 'conjunction' })
 
-/** Why nobody was found: what was found and did not count, else what was named and is not known. */
+/** Says why no customer was found: a customer was found but did not count, or else the given names are unknown. */
 function notAttributed(steps: Step[]): string {
   const said = 'No partner: nothing identified a customer whom a partner brought.'
   const short = steps.find(({ step, found }) => step in given && !['found', 'unknown', 'not_given'].includes(found))
@@ -299,7 +299,7 @@ function explainPayment(
 
 const stepCount = ({ resolution }: DeliveryOfPayment) => resolutionOf(resolution).steps.length
 
-/** The click that a payment of nobody names, where its window was over. */
+/** The click that an unattributed payment names, if its window was over. */
 function expiredClickOf({ expired_click: click, window_days: window, model = 'last_click' }: Resolution): Click | null {
   if (click === undefined || window === undefined) return null
   const timing = timingOf(click.clicked_at, click.came_at, click.at, window, model)
@@ -434,7 +434,7 @@ function commissionText(
   return `${ofBase}${withFixed}${capped}${by}`
 }
 
-/** Whose rule a sale earned by, and for what. */
+/** Names the owner of the sale's rule and its scope. */
 function ruleText(sale: ExplainedSale): string {
   if (sale.commission_rule_id === null) return "The program's own terms."
   const { rule_product_id: product, rule_sale_type: type } = sale

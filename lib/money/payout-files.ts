@@ -6,7 +6,7 @@ import { kysely, now } from '../kysely.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
 import type { DB } from '../schema.ts'
 
-/** Who takes the file: PayPal's Payouts (mass payments), Wise's batch payments, or anybody: plain CSV. */
+/** The file's reader: PayPal Payouts (mass payments), Wise batch payments, or any other program (plain CSV). */
 export const payoutLayouts = ['paypal', 'wise', 'csv'] as const
 export type PayoutLayout = (typeof payoutLayouts)[number]
 
@@ -38,10 +38,10 @@ export interface Payment {
   program_name: string
 }
 
-/** Which payouts are to be in a file: those of a payout run, or the open ones that partners asked for. */
+/** The payouts for a file: those of a payout run, or the open ones that partners requested. */
 type PaymentsOf = { payoutRunId: number } | { askedIn: string }
 
-/** A layout, the currency where one is chosen, and which part (from 1) where there are more payments than a file may hold. */
+/** A layout, the currency if one is chosen, and the part (from 1) if there are more payouts than one file may hold. */
 export interface PayoutFile {
   layout: PayoutLayout
   currency?: string | undefined
@@ -49,11 +49,11 @@ export interface PayoutFile {
 }
 
 /**
- * The payouts of a program as a file to pay them with, the longest waiting first. Of a
- * run, the open ones in the currency, if one is given, and once the run is paid those that were paid: until then a payment that was paid
- * by itself is not to be paid again. Those that partners asked for are in no run, so two files never hold
- * the same money. A partner without a payout address is left out. Refuses with `conflict` what the layout cannot
- * pay, and with `not_found` a run without payments.
+ * Creates a file to pay payouts of a program, the longest waiting first. For a run it holds the open payouts in the currency, if one is
+ * given. Once the run is paid, it holds the paid ones: until then, a payout that was paid by itself must not be paid again. Payouts that
+ * partners requested belong to no run, so two files never hold the same money. Partners without a payout address are excluded.
+ *
+ * Refuses with `conflict` if the layout cannot pay a payout, and with `not_found` if a run has no payouts.
  */
 export async function exportPayments(
   db: Database,
@@ -124,7 +124,7 @@ export async function countAskedPayments(db: Database, programId: number) {
   )
 }
 
-/** Who asked is paid at their address, unless it changed a moment ago. */
+/** A requested payout goes to the partner's current address, unless that changed within a day. */
 const isAskedPayment = () =>
   payment.and([
     payment('w.payout_run_id', 'is', null),

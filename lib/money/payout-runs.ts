@@ -15,9 +15,9 @@ export type PayoutDue = InferResult<ReturnType<typeof dueStatement>>[number]
 export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]
 
 /**
- * Makes a payout run and returns its id: one payout for each partner and currency whose payable amount (balance minus open
- * payouts) reaches the program's minimum. Null where nobody is due; then nothing is kept. `requestId` (uuid) names the
- * request: one that is sent twice makes one run. What is to be sent is added to `outbox`.
+ * Creates a payout run and returns its id: one payout for each partner and currency whose payable amount (balance minus open payouts)
+ * reaches the program's minimum. Returns null and stores nothing if nobody is due. `requestId` (uuid) names the request: repeating it
+ * creates no second run. Messages to send are added to `outbox`.
  */
 export async function createPayoutRun(
   db: Database,
@@ -43,9 +43,9 @@ export async function openPayoutRun(
 }
 
 /**
- * Marks a run and its open payouts as paid, posts their entries and tells the partners. Returns the messages to send. Where
- * `transferredCents` is given and the open payouts come to another sum, because a reversal reduced one, it is refused with
- * `conflict`. `not_found` where the program has no such run; paying it again changes nothing.
+ * Marks a run and its open payouts as paid, posts their entries and notifies the partners. Returns the messages to send. Paying it again
+ * changes nothing. Refuses with `conflict` if `transferredCents` is given and the open payouts have another sum, because one of them
+ * changed. Refuses with `not_found` if the program has no such run.
  */
 export async function payPayoutRun(
   db: Database,
@@ -73,8 +73,8 @@ export async function payPayoutRun(
 }
 
 /**
- * Records that a partner was paid all that is payable in a currency, without a run: for a partner below the minimum or without a payout
- * address. Returns the messages to send. Refuses with `conflict` where something else is payable than `amountCents`.
+ * Records a payment of a partner's whole payable amount in a currency, without a run: for a partner below the minimum or without a payout
+ * address. Returns the messages to send. Refuses with `conflict` if the payable amount is not `amountCents`.
  */
 export async function payByHand(
   db: Database,
@@ -101,7 +101,7 @@ export async function payByHand(
 
 const noRun = () => new ApiError('not_found', 'This program has no such payout run.')
 
-/** What a payout run made now would pay to whom, and whom it would leave out, by the partner's name. */
+/** The payouts and exclusions of a payout run that is created now, by the partner's name. */
 export async function listPayoutsDue(db: Database, programId: number): Promise<PayoutDue[]> {
   return await db.query(dueStatement(programId))
 }
@@ -110,8 +110,8 @@ export async function listPayoutsDue(db: Database, programId: number): Promise<P
 const shownDue = 50
 
 /**
- * Those of them whose name holds `search`, `shownDue` at most, by the partner's name, and what is due to all of these by currency, apart for those
- * whom a run leaves out; and what the program's partners must have payable, by currency.
+ * Partners with a payable amount whose name holds `search`, at most `shownDue`, by name. Also the total due in each currency, with separate
+ * totals of the excluded partners, and the program's minimum payouts by currency.
  */
 export async function readPayoutsDue(db: Database, programId: number, search?: string) {
   const all = dueStatement(programId)
@@ -216,7 +216,7 @@ function runsStatement(programId: number) {
     .where('r.program_id', '=', programId)
 }
 
-/** What a list of those whom a run left out asks for. A row stands at its partner's id and the currency: `7-usd`. */
+/** A page of the exclusions of a run. A row's cursor is its partner's id and the currency: `7-usd`. */
 interface ExclusionList extends Part<string> {
   /** In the partner's name. */
   search?: string | undefined
@@ -228,8 +228,8 @@ export const leftOutCursor = ({ partner_id: id, currency }: { partner_id: number
   `${id}-${currency}`
 
 /**
- * A payout run with its payments summed up by currency and state, how many it left out, and a part of its payments, the first made first, or of those
- * whom it left out, by name. Refuses with `not_found`.
+ * A payout run with its totals by currency and state, the number of its exclusions, and one page of its payouts, the oldest first, or of
+ * its exclusions, by name. Refuses with `not_found`.
  */
 export async function readPayoutRunPart(
   db: Database,
@@ -287,7 +287,7 @@ function exclusionsStatement(programId: number, runId: number) {
     .where('e.payout_run_id', '=', runId)
 }
 
-/** A payout run with its payouts in the order of their ids and the partners it left out. Refuses with `not_found`. */
+/** A payout run with its payouts in the order of their ids, and its exclusions. Refuses with `not_found`. */
 export async function readPayoutRun(db: Database, programId: number, runId: number) {
   const [[run], payouts, excluded] = await db.batch([
     runsStatement(programId).where('r.id', '=', runId),
@@ -302,7 +302,7 @@ export async function readPayoutRun(db: Database, programId: number, runId: numb
         'p.name as partner_name',
         'w.payout_address',
         'w.amount_cents',
-        /** What it was before reversals reduced it. */
+        /** The amount before reversals reduced it. */
         'w.requested_cents',
         'w.currency',
         'w.status',
@@ -339,7 +339,7 @@ export async function setMinimumPayout(
   )
 }
 
-/** What the program's partners must have payable, by currency. */
+/** The program's minimum payouts, by currency. */
 function minimumsStatement(programId: number) {
   return kysely
     .selectFrom('minimum_payouts')

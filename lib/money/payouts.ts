@@ -24,8 +24,8 @@ export interface Transfer {
 }
 
 /**
- * The day on which money left, of a text such as `2026-01-31`. Null where it names no day, or none that has begun: somewhere one begins 14 hours
- * before it does in UTC. Null before 2000 too: a browser makes the year 26 of two digits the year 0026.
+ * Parses the day on which money left. Null if the text names no day, or a day that has not begun anywhere: somewhere a day begins 14 hours
+ * before it does in UTC. Null before 2000 too: a browser turns the year 26 of two digits into the year 0026.
  */
 export function transferDay(text: string): Date | null {
   const day = new Date(`${text}T00:00:00Z`)
@@ -34,9 +34,9 @@ export function transferDay(text: string): Date | null {
 }
 
 /**
- * Asks for a payout of `amountCents` from a partner's balance, up to what is payable, and returns its id. `requestId` (uuid)
- * names the request: one that is sent twice asks once. What is to be sent is added to `outbox`. Refuses with `conflict`
- * where less is payable, or less than the program's minimum is asked for.
+ * Requests a payout of `amountCents` from a partner's balance, up to the payable amount, and returns its id. `requestId` (uuid) names the
+ * request: repeating it requests nothing more. Messages to send are added to `outbox`. Refuses with `conflict` if less is payable, or if
+ * the amount is below the program's minimum.
  */
 export async function askPayout(
   db: Database,
@@ -66,8 +66,8 @@ export async function askPayout(
 }
 
 /**
- * Takes back an open payout of a partner: its amount is payable again. Repeating it changes nothing; `conflict` where it is paid or
- * refused, `not_found` where the partner has none.
+ * Cancels an open payout for its partner: the amount is payable again. Repeating it changes nothing. Refuses with `conflict` if the payout
+ * is paid or refused, and with `not_found` if the partner has no such payout.
  */
 export async function cancelPayout(
   db: Database,
@@ -88,11 +88,11 @@ export async function cancelPayout(
 }
 
 /**
- * Marks an open payout as paid, deducts it from the balance, marks the commissions that it pays
- * (mark_paid_commissions in migrations/functions/2_ledger/payouts.sql) and tells the partner.
+ * Marks an open payout as paid, deducts it from the balance, marks the commissions that it pays (mark_paid_commissions in
+ * migrations/functions/2_ledger/payouts.sql) and notifies the partner.
  *
- * `amountCents` is what was transferred: a payout that a reversal has reduced meanwhile is refused with `conflict`. So are
- * refused and cancelled ones; `not_found` where the program has no such payout. Paying it again changes nothing.
+ * `amountCents` is the transferred amount: if a reversal has reduced the payout meanwhile, this refuses with `conflict`, as it does if the
+ * payout is refused or canceled. Refuses with `not_found` if the program has no such payout. Paying it again changes nothing.
  */
 export async function payPayout(
   db: Database,
@@ -123,7 +123,8 @@ export async function payPayout(
 }
 
 /**
- * Refuses an open payout: its amount is payable to the partner again, who is told the reason. Refusing it again changes nothing; `conflict` where it is paid or cancelled, `not_found` where the program has none.
+ * Refuses an open payout: the amount is payable again, and the partner is given the reason. Refusing it again changes nothing. Refuses with
+ * `conflict` if the payout is paid or canceled, and with `not_found` if the program has no such payout.
  */
 export async function refusePayout(
   db: Database,
@@ -196,19 +197,19 @@ export function payoutsStatement(of: { programId: number } | { userId: string },
       'w.id',
       'w.partner_id',
       'p.name as partner_name',
-      /** Where it is to be paid: the partner's payout address, else their e-mail address. */
+      /** The partner's payout address, else their e-mail address. */
       eb.fn.coalesce('p.payout_email', 'p.email').as('payout_email'),
       'p.payout_waits_until',
-      /** Where its run pays it to; null where no run has it. */
+      /** The address that its run pays; null without a run. */
       'w.payout_address',
       'w.currency',
       'w.requested_cents',
-      /** What it stands at, after reversals reduced it. */
+      /** The amount after reversals reduced it. */
       'w.amount_cents',
       'w.status',
       /** Why it was refused. */
       'w.reason',
-      /** The payout run that it is part of; null where the partner asked for it. */
+      /** The payout run that holds it; null if the partner requested it. */
       'w.payout_run_id',
       'w.reference',
       'w.paid_on',

@@ -28,8 +28,8 @@ export type AppliedRefund =
   | { status: 'no_commission'; message: string }
 
 /**
- * What makes a refund the same one when it is told again. "All that is left" needs no such name, since told again it finds
- * nothing left; it takes its request's.
+ * The key by which a repeated refund is recognized. A refund of all the rest needs no key of its own, since a repeat finds nothing left; it
+ * takes its request's.
  */
 function refundKey({ amount_cents, refund_id }: Refund, requestId: string): string {
   if (amount_cents === null) return `rest:${requestId}`
@@ -37,11 +37,11 @@ function refundKey({ amount_cents, refund_id }: Refund, requestId: string): stri
 }
 
 /**
- * Applies a refund to the sale with this transaction id in the key's program: one request, one transaction. The commission is
- * reversed in proportion to all that was refunded of the sale, and this call deducts the difference:
- * `reversed = floor(commission * refunded_total / sale_amount)`. A live sale comes before a test sale with the same id.
- * `outbox` are the messages to send; `requestId` (uuid) lets a try whose answer was lost be answered as it was applied.
- * Refuses with `not_found`.
+ * Applies a refund to the sale with this transaction id in the key's program, in one transaction. The commission is reversed in proportion
+ * to the sale's refunded total, rounded down, and this call deducts the difference.
+ *
+ * A live sale comes before a test sale with the same id. Returns the messages to send in `outbox`. `requestId` (uuid) names the request: an
+ * attempt whose answer was lost gets the same answer again. Refuses with `not_found`.
  */
 export async function refundSale(
   db: Database,
@@ -67,7 +67,7 @@ export async function refundSale(
   return { applied: asApplied(row), outbox: messagesAbout(row) }
 }
 
-/** What became of a refund, from the row that `track_refund` answered. */
+/** The outcome of a refund, from the row that `track_refund` returned. */
 function asApplied(row: DatabaseFunctions['track_refund']['row']): AppliedRefund {
   const { commission_id, currency, deduction_cents, outcome } = row
   if (commission_id === null || currency === null) {

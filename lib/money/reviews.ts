@@ -15,7 +15,7 @@ interface ReviewList extends Part {
   commissionIds?: number[] | undefined
 }
 
-/** Commissions that were held, with what was found of each and what was decided, the newest first. */
+/** Held commissions with their flags and decisions, the newest first. */
 export async function listReviews(db: Database, programId: number, list: ReviewList): Promise<CommissionReview[]> {
   return await db.query(reviewsStatement(programId, list))
 }
@@ -53,9 +53,9 @@ function reviewsStatement(programId: number, { state, partner_id, commissionIds,
 }
 
 /**
- * Decides on held commissions of a program, with a note that is kept: `released` ones mature as others do, `rejected` ones are reversed for good and
- * the partner is told the note. Returns how many it decided on, and all of those named as they are then: what somebody else decided at this
- * moment stays as it is. What is to be sent is added to `outbox`.
+ * Decides on held commissions of a program and keeps the note. `released` ones mature as usual; `rejected` ones are reversed for good and
+ * the partner sees the note. Returns how many it decided on, and all named commissions. If somebody else decides on one at the same moment,
+ * the first decision wins. Messages to send are added to `outbox`.
  */
 export async function decideReviews(
   db: Database,
@@ -108,8 +108,8 @@ export async function flagNewCommissions(db: Database, limit: number): Promise<{
 }
 
 /**
- * Holds what a person should look at, and then credits what is due, at most `limit` of each. Until the addresses of a partner are hashed nothing is
- * credited to them that a known address bought.
+ * Holds the commissions that need a review, then credits those that are due, at most `limit` of each. Until a partner's addresses are
+ * hashed, commissions on sales to a known address are not credited to them.
  */
 export async function reviewAndCredit(
   db: Database,

@@ -23,7 +23,7 @@ export interface Happening {
   text: string
   /** By how much what is left of the commission changed. */
   change_cents: number
-  /** The entry that it made in the partner's balance, where the commission was credited. */
+  /** The entry in the partner's balance, if the commission was credited. */
   entry: { number: number; amount_cents: number; balance_cents: number } | null
 }
 
@@ -44,7 +44,7 @@ const dateFormat = new Intl.DateTimeFormat('en-US', { dateStyle: 'medium', timeZ
 /** A day as the texts have it: `Jan 1, 2026`, in UTC. */
 export const day = (at: Date | string) => dateFormat.format(new Date(at))
 
-/** What was kept of a commission and of the refunds of its sale, if it has one. */
+/** The stored history of a commission and its sale's refunds, if the sale has one. */
 type CommissionFacts = Pick<
   ExplainedSale,
   | 'currency'
@@ -69,7 +69,7 @@ type CommissionFacts = Pick<
   | 'paid_on'
 >
 
-/** What happened to a sale and its commission, the oldest first. */
+/** The history of a sale and its commission, the oldest first. */
 export function historyOf(sale: ExplainedSale): Happening[] {
   const recorded: Happening = {
     at: iso(sale.created_at),

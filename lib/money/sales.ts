@@ -13,7 +13,7 @@ export interface Sale {
   /** The code that the buyer named. */
   coupon?: string | null
   amount_cents: number
-  /** What of it is tax, for which no commission is earned. */
+  /** The tax within the amount, which earns no commission. */
   tax_cents: number
   /** Lower-case ISO 4217. */
   currency: string
@@ -33,17 +33,20 @@ export interface RecordedSale {
   currency: string
   /** It counts for nothing: the call said so, or its customer signed up as a test within a day. */
   test_mode?: true
-  /** What is to be known of it though it is recorded: that it is in another currency than the program's. */
+  /** A warning about a recorded sale: it is in another currency than the program's. */
   warning?: string
 }
 
 /**
- * Records a sale that the integrator's server sent: its customer is that of `customer_key`, else that of a valid click, to
- * which the key is then bound; with neither, the customer whom the `coupon` of a partner brings now. A coupon also decides whose the sale of a known
- * customer is (migrations/functions/4_attribution/codes.sql). With none of them the sale is kept without attribution and earns nothing. A transaction id that
- * is taken is refused with `duplicate_transaction`, which says whether the stored sale is the same; where that has no customer yet, it is
- * given this one and earns its commission. Any id of a payment that the connected processor told of means the sale of that payment. `requestId` (uuid) marks the
- * sale as this request's, so that a try whose answer was lost is not taken for a duplicate. `outbox` are the messages to send.
+ * Records a sale from the integrator's server. Its customer is that of `customer_key`, else that of a valid click, to which the key is then
+ * bound. With neither, the partner's `coupon` creates the customer. A coupon can also decide the partner of a known customer's sale
+ * (migrations/functions/4_attribution/codes.sql). With none of them the sale is kept without attribution and earns nothing.
+ *
+ * Refuses a known transaction id with `duplicate_transaction`, which says whether the stored sale is the same. If the stored sale has no
+ * customer yet, it gets this one and earns its commission. Any id of a payment of the connected processor means that payment's sale.
+ *
+ * `requestId` (uuid) marks the sale as this request's, so that an attempt whose answer was lost is no duplicate. Returns the messages to
+ * send in `outbox`.
  */
 export async function recordSale(
   db: Database,
@@ -102,7 +105,7 @@ export async function recordSale(
   }
 }
 
-/** What the sender of a sale in another currency than the program's should know. */
+/** Warns the sender of a sale in another currency than the program's. */
 function otherCurrencyWarning(currency: string, programCurrency: string): string {
   const [is, own] = [currency.toUpperCase(), programCurrency.toUpperCase()]
   return `This sale is in ${is}, and the program's currency is ${own}. It is recorded: its commission is earned and paid in ${is}, and the program's figures in ${own} leave it out. If ${is} is a mistake, refund this sale and send it in ${own}.`

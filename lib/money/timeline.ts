@@ -19,7 +19,7 @@ export interface Moment {
   text: string
   /** The link by which it came, with a click. */
   link: { code: string; partner_id: number | null; partner_name: string | null } | null
-  /** What the link of a click named. */
+  /** The parameters of a click's link. */
   campaign: Campaign | null
   /** The sale that it is of. */
   transaction_id: string | null
@@ -64,7 +64,7 @@ export async function readTimeline(db: Database, programId: number, name: string
   if (!customer)
     throw new ApiError(
       'not_found',
-      'This program has no such customer. Who was only a click is gone once their window is over.',
+      'This program has no such customer. A visitor who only clicked is deleted when their window is over.',
     )
   const moments = [
     ...clicks.map(asMoment),
@@ -87,7 +87,7 @@ export async function readTimeline(db: Database, programId: number, name: string
   }
 }
 
-/** What a customer's signup paid, with what an explanation has of a sale's commission. */
+/** The commission of a customer's signup, in the fields of a sale's explanation. */
 function signupCommission(programId: number) {
   return kysely
     .selectFrom('commissions as m')
@@ -132,7 +132,7 @@ function asMoment(event: ListedEvent): Moment {
   }
 }
 
-/** That a sale was recorded is told as the sale itself. */
+/** The sale's own row already says that it was recorded. */
 function asMomentOf(
   { at, kind, text, change_cents }: Happening,
   currency: string,

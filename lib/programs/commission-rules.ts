@@ -7,7 +7,7 @@ import { kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import type { CommissionRule } from './commission-terms.ts'
 
-/** Whose rules: a group's, a partner's own, or everybody's. */
+/** The scope of rules: a group, one partner, or everybody. */
 export type RuleHolder = { groupId: number } | { partnerId: number } | 'everybody'
 
 const holderOf = (holder: RuleHolder) => ({
@@ -72,27 +72,27 @@ export function monthBefore(at: Date): string {
   return new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() - 1)).toISOString().slice(0, 7)
 }
 
-/** What a change of rules would have made of a month, before refunds; amounts in the smallest unit of the currency. */
+/** The effect that a change of rules would have had on a month, before refunds; amounts in the currency's minor unit. */
 export interface RulePreview {
   month: string
   /** One for each currency that was sold in. */
   totals: PreviewedAmounts[]
-  /** Whose amounts differ, the largest differences first, a hundred at most. */
+  /** The partners whose amounts differ, the largest differences first, at most a hundred. */
   partners: (PreviewedAmounts & { partner_id: number; name: string })[]
 }
 
 interface PreviewedAmounts {
   currency: string
-  /** What it brought, by the rules of its time. */
+  /** The commissions by the rules of that time. */
   brought_cents: number
-  /** What it would have by the rules that hold now, and by those of the change. */
+  /** The commissions by the current rules, and by the changed ones. */
   now_cents: number
   then_cents: number
 }
 
 /**
- * What the sales and leads of a month would have brought with a change of rules: computed by what computes commissions, for partners in the groups
- * that they are in now. It changes nothing. Refuses with `not_found` a group or a partner that the program does not have.
+ * Computes the commissions of a month's sales and leads with a change of rules, by the same functions that compute real commissions, with
+ * each partner in their current group. It changes nothing. Refuses with `not_found` if the program does not have the group or partner.
  */
 export async function previewRules(
   db: Database,
@@ -219,7 +219,7 @@ export function ruleText(rule: Terms, currency: string): string {
 
 const whatOf = (terms: Pick<Terms, 'product_id' | 'sale_type'>) => `${terms.product_id ?? ''} ${terms.sale_type ?? ''}`
 
-/** What a partner is paid now, in words: of what is named first, and of the rest; `rules` as `rulesForPartner` has them. */
+/** Describes a partner's current terms: those of the named product and those of the rest. `rules` comes from `rulesForPartner`. */
 export function termsOfPartner(
   program: {
     currency: string
@@ -247,5 +247,5 @@ export const rulesOf = (programId: number, holder: 'c.group_id' | 'c.partner_id'
   jsonArrayFrom(rulesStatement(programId).where(holder, '=', id))
 
 export type StoredRule = InferResult<ReturnType<typeof rulesStatement>>[number]
-/** What a rule says. */
+/** Describes a rule. */
 type Terms = Omit<StoredRule, 'id' | 'created_at' | 'currency'>

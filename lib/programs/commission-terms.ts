@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { maxAmountCents } from '../money.ts'
 
-/** What is said of terms that are refused: to callers of the API, or to people beside the fields of a form. */
+/** Messages about refused terms: for callers of the API, or for people beside the fields of a form. */
 interface Texts {
   percentage: string
   highPercentage: string

@@ -32,9 +32,9 @@ export interface AccountSettings extends Version {
   tag: string
   /** When it all begins, Unix seconds. */
   start: number
-  /** Which events tell of refunds: those of refunds (since 2024-10-28), the older ones of charges, or both. */
+  /** The events that report refunds: those of refunds (since 2024-10-28), the older ones of charges, or both. */
   refundEvents: 'refund' | 'charge' | 'both'
-  /** The currency of the account's balance where it is not the charges', and how many of its units one of theirs gives. */
+  /** The currency of the account's balance if it differs from the charges', and its units per unit of theirs. */
   settlement: { currency: string; rate: number } | null
 }
 
@@ -70,15 +70,15 @@ export function priceOf(
 }
 
 /**
- * A Stripe account without Stripe: what is done in it moves money in `ledger` and tells it in `events`, each with its objects as they
- * were at that moment. It has no clock and draws no numbers; doing the same gives the same.
+ * A Stripe account without Stripe: each act moves money in `ledger` and adds to `events`, each event with its objects at that moment. It
+ * has no clock and draws no numbers; the same acts give the same result.
  */
 export class StripeAccount {
   readonly settings: AccountSettings
   readonly events: StripeEvent[] = []
   readonly payments: Payment[] = []
   readonly ledger: Entry[] = []
-  /** What Stripe's API tells when it is asked: payment intent to invoice, charge to its refunds, sessions to what they were discounted by. */
+  /** The answers of Stripe's API: payment intent to invoice, charge to its refunds, sessions to their discounts. */
   readonly askedSessions = new Map<string, ReturnType<typeof discountsOfSession>>()
   readonly invoiceOfIntent = new Map<string, string>()
   readonly refundsOfCharge = new Map<string, Refund[]>()
@@ -104,7 +104,7 @@ export class StripeAccount {
     this.now += 1
   }
 
-  /** What somebody wrote on a customer, or that they were deleted. */
+  /** A customer's metadata, or their deletion. */
   tellCustomer(what: 'created' | 'updated' | 'deleted', buyer: Buyer, metadata: Record<string, string>): void {
     this.#tell(`customer.${what}`, customerObject(buyer, metadata, this.settings.start), buyer.livemode)
   }
@@ -134,7 +134,7 @@ export class StripeAccount {
     this.#tell(type, disputeObject(dispute), dispute.charge.payment.buyer.livemode)
   }
 
-  /** Moves money on Stripe's balance: `amount` in the payment's currency, positive where it arrives. */
+  /** Moves money on Stripe's balance: `amount` in the payment's currency, positive for incoming money. */
   #move(
     payment: Payment,
     amount: number,
@@ -170,7 +170,7 @@ export class StripeAccount {
     this.now += seconds
   }
 
-  /** Gives the customer credit, or takes it where it is negative: the amount comes off what the next invoices ask for. */
+  /** Gives the customer credit, or a debt if negative. The next invoices ask for less or more. */
   giveCredit(buyer: Buyer, amount: number): void {
     this.#balances.set(buyer.customer, (this.#balances.get(buyer.customer) ?? 0) - amount)
   }
@@ -324,8 +324,8 @@ export class StripeAccount {
   }
 
   /**
-   * A payment made with the Payment Element: the metadata is the intent's. `captured` is what is captured later, where the money was
-   * only authorised. `bySession` authorises it in a checkout, whose metadata it is then.
+   * A payment with the Payment Element: the metadata is the intent's. `captured` is the later captured part of an authorization.
+   * `bySession` authorizes it in a checkout session, which then has the metadata.
    */
   payDirectly(
     buyer: Buyer,
@@ -366,7 +366,7 @@ export class StripeAccount {
       reason: Invoice['reason']
       subscription?: Subscription | null
       metadata?: Record<string, string>
-      /** False where the customer's balance has no part in it. */
+      /** False if the customer's balance has no part in it. */
       balance?: boolean
       /** A credit note before it is paid. */
       credited?: number
@@ -375,7 +375,7 @@ export class StripeAccount {
     const { balance = true, credited = 0, subscription = null, metadata = {}, reason } = options
     const startingBalance = balance ? (this.#balances.get(buyer.customer) ?? 0) : 0
     const owed = price.total + startingBalance
-    // What is owed in a currency without decimals that is written with two is asked for in whole ones; the rest stays with the customer.
+    // In a currency without decimals that is written with two, invoices ask for whole units; the customer's balance keeps the rest.
     const { step } = currencyOf(currency)
     const asked = Math.max(0, Math.round(owed / step) * step)
     const endingBalance = balance ? owed - asked : 0
@@ -402,7 +402,7 @@ export class StripeAccount {
     }
   }
 
-  /** Tells that an invoice is paid. What was paid outside of Stripe, or in part so, is told by `invoice.paid` alone. */
+  /** Emits the events of a paid invoice. `invoice.paid` alone reports a payment, or a part of it, outside of Stripe. */
   #tellPaid(invoice: Invoice, parts: { intent: string | null; amount: number }[], byStripe: boolean): void {
     if (this.settings.generation === 'new') {
       for (const { intent, amount } of parts) {
@@ -443,7 +443,7 @@ export class StripeAccount {
     this.#tellPaid(invoice, parts, outside === 0)
   }
 
-  /** Tells of the credit note that made an invoice ask for less before it was paid. */
+  /** Emits the event of the credit note that reduced an invoice before it was paid. */
   #tellCredited(invoice: Invoice): void {
     if (invoice.creditedBefore === 0) return
     const amount = invoice.creditedBefore
@@ -463,7 +463,7 @@ export class StripeAccount {
     this.#tell('credit_note.created', creditNoteObject(this.settings, note), invoice.buyer.livemode)
   }
 
-  /** Gives back outside of Stripe, which hears nothing of it, what is left of a payment. False where nothing is. */
+  /** Refunds the rest of a payment outside of Stripe, which hears nothing of it. False if nothing is left. */
   returnRest(payment: Payment): boolean {
     const moved = this.ledger.map((entry) =>
       entry.payment !== payment ? 0 : 'outside' in entry ? entry.outside : entry.transaction.amount,
@@ -475,8 +475,9 @@ export class StripeAccount {
   }
 
   /**
-   * A subscription with its first payment by card, which the session and an invoice tell of. `trial` asks for nothing yet. `onSessionAlone`
-   * leaves the subscription without metadata. `fullyCovered` is what the session's status is where the customer's balance pays for all.
+   * A subscription with its first payment by card, in the events of the session and an invoice. `trial` asks for nothing yet.
+   * `onSessionAlone` leaves the subscription without metadata. `fullyCovered` is the session's status if the customer's balance pays for
+   * everything.
    */
   subscribe(
     buyer: Buyer,
@@ -560,7 +561,7 @@ export class StripeAccount {
     refund.transaction = this.#move(charge.payment, -amount, refund.id, 'refund', 'refund').id
   }
 
-  /** What becomes of a refund that was under way. One that fails or is canceled brings its money back. */
+  /** Ends a pending refund. One that fails or is canceled brings its money back. */
   settleRefund(refund: Refund, status: 'succeeded' | 'failed' | 'canceled'): void {
     const { charge, amount } = refund
     refund.status = status
@@ -591,7 +592,7 @@ export class StripeAccount {
     return { id: this.#id('dp'), charge, amount, currency, status, transactions: [], created: this.now }
   }
 
-  /** A bank takes a charge back, or a part of it. `shown` is the amount in the bank's own currency, where that is another. */
+  /** A bank disputes a charge, or a part of it. `shown` is the amount in the bank's own currency, if that differs. */
   dispute(charge: Charge, amount: number, shown?: { amount: number; currency: string }): Dispute {
     const dispute = { ...this.#dispute(charge, amount, 'needs_response'), ...shown }
     charge.disputed = true
@@ -601,7 +602,7 @@ export class StripeAccount {
     return dispute
   }
 
-  /** How a dispute ends. `returned` of what it took, in the charge's currency, comes back: all of it where it is won, a part where it is lost. */
+  /** Ends a dispute. `returned` of its amount, in the charge's currency, comes back: everything if it is won, a part if it is lost. */
   closeDispute(dispute: Dispute, status: 'won' | 'lost', returned: number): void {
     dispute.status = status
     if (returned > 0) {

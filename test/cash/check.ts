@@ -27,8 +27,8 @@ async function findWrong(desk: Desk, plan: Plan, says: RegExp): Promise<WrongPla
 }
 
 /**
- * The least of a plan that still goes wrong, in a way of which `says` is said: in its own order where that is enough, else in a random one. Undefined where it goes wrong
- * in none of a few orders.
+ * The smallest version of a plan that still goes wrong with a message that matches `says`: in its own order if that is enough, else in a
+ * random one. Undefined if a few orders all pass.
  */
 export async function smallestWrong(desk: Desk, plan: Plan, says: RegExp): Promise<WrongPlan | undefined> {
   let found: WrongPlan | undefined

@@ -1,6 +1,6 @@
 /**
- * Every currency that Stripe charges, as its page on currencies lists them, in Stripe's own unit. Written down here and not taken
- * from the service, whose table is what is tested.
+ * Every currency that Stripe charges, as its page on currencies lists them, in Stripe's own unit. The list is written down here because the
+ * service's own table is under test.
  *
  * @see https://docs.stripe.com/currencies
  */
@@ -22,7 +22,7 @@ export interface Currency {
   stripeDecimals: number
   /** Decimals of the currency's minor unit (ISO 4217), in which the service counts. */
   decimals: number
-  /** What Stripe charges is a multiple of this. */
+  /** Stripe charges multiples of this. */
   step: number
   /** The largest amount that Stripe charges. */
   largest: number
@@ -42,7 +42,7 @@ export function currencyOf(code: string): Currency {
   return found
 }
 
-/** An amount in Stripe's unit as one in the currency's minor unit. What Stripe charges is always a whole number of those. */
+/** Converts an amount in Stripe's unit to the currency's minor unit. Stripe always charges whole numbers of those. */
 export function minorUnits(amount: bigint, code: string): bigint {
   const { stripeDecimals, decimals } = currencyOf(code)
   const scaled = amount * 10n ** BigInt(decimals)

@@ -32,7 +32,7 @@ export function openDesk(
   database: { DATABASE_URL: string; NEON_ENDPOINT: string },
   atOnce = 8,
 ): Desk {
-  // What the built service logs goes here; see test/chaos/bundle.ts.
+  // The log of the built service goes here; see test/chaos/bundle.ts.
   Object.assign(globalThis, { svcLog: () => {} })
   const env = {
     ...database,
@@ -45,12 +45,12 @@ export function openDesk(
   return { service, sql, db: new service.Database(database), stripe, env, atOnce }
 }
 
-/** What a history came to, and what is wrong with it. */
+/** The result of a history, and its mistakes. */
 export interface Outcome {
-  /** What stands in the end, payment by payment and partner by partner, in words that are the same for every order. */
+  /** The final state, payment by payment and partner by partner, in words that are the same for every order. */
   end: string[]
   wrong: string[]
-  /** What was delivered and what was answered, in the order of the answers. */
+  /** The deliveries and their answers, in the order of the answers. */
   log: string[]
   history: History
 }
@@ -60,8 +60,8 @@ interface App {
 }
 
 /**
- * Plays a plan in a new program and delivers it in an order of its own: every event and call at least once and a quarter of them again,
- * several at a time; or, where `order` is null, one after the other as it happened. Then looks at what stands.
+ * Plays a plan in a new program and delivers it in a random order: every event and call at least once and a quarter of them again, several
+ * at a time. If `order` is null, it delivers them one after the other as they happened. Then it checks the result.
  */
 export async function runPlan(desk: Desk, plan: Plan, order: number | null): Promise<Outcome> {
   const { shop, start, history, key, partners, changeRules } = await open(desk, plan)
@@ -95,7 +95,7 @@ export async function runPlan(desk: Desk, plan: Plan, order: number | null): Pro
   const parts = [deliveries.filter(isFirst), deliveries.filter((one, at) => !isFirst(one, at))]
   for (const [part, own] of parts.entries()) {
     if (part === 1 && plan.rules) await changeRules(plan.rules.after)
-    // What was told in the first part is told again in the second.
+    // The second part repeats everything from the first.
     const repeated = part === 0 ? own : deliveries
     const queue =
       order === null
@@ -147,7 +147,7 @@ export async function runPlan(desk: Desk, plan: Plan, order: number | null): Pro
   return { end: endOf(expected, found).map(name).toSorted(), wrong: wrong.map(name), log: log.map(name), history }
 }
 
-/** What a person decides on the commissions that are held, for each purchase as its plan says. */
+/** Decides on held commissions, as the plan says for each purchase. */
 async function decide(desk: Desk, { plan, account, purchaseOf }: History, programId: number): Promise<void> {
   const { db } = desk
   for (const decision of ['released', 'rejected'] as const) {
@@ -163,7 +163,7 @@ async function decide(desk: Desk, { plan, account, purchaseOf }: History, progra
   }
 }
 
-/** What is given and taken by hand, each sent twice. */
+/** Sends the manual adjustments, each twice. */
 async function adjust(desk: Desk, plan: Plan, programId: number, partners: number[]): Promise<void> {
   const { db } = desk
   for (const { partner, amount } of plan.adjustments) {
@@ -311,7 +311,7 @@ async function send(desk: Desk, app: App, body: string, headers: Record<string, 
   return { status: response.status, body: (await response.json()) as Answer['body'] }
 }
 
-/** The integrator's call. A refund of a sale that is not known yet is to be sent again. */
+/** The integrator's call. It repeats a refund of a sale that is not known yet. */
 async function makeCall(
   desk: Desk,
   { kind, ...body }: Call,
@@ -388,7 +388,7 @@ function salesOf({ payment }: Expected, { sales }: Found): FoundSale[] {
   return worth.length > 0 ? worth : told.slice(0, 1)
 }
 
-/** What is not as the cash says, in words. */
+/** Lists the differences from the cash, in words. */
 function compare(expected: Expected[], found: Found, { plan, purchaseOf }: History, partners: number[]): string[] {
   const wrong: string[] = []
   for (const one of expected) {
@@ -398,7 +398,7 @@ function compare(expected: Expected[], found: Found, { plan, purchaseOf }: Histo
       if (String(is) !== String(must)) wrong.push(`${payment.label}: ${what} ${String(is)}, expected ${String(must)}`)
     }
     if (more.length > 0) wrong.push(`${payment.label}: ${more.length + 1} sales, expected one`)
-    // What brought nothing is no sale, or one of 0; what nobody brought need not be kept.
+    // A payment of nothing is no sale, or a sale of 0. An unattributed payment need not be stored.
     if (!sale && (amount === 0n || partner === null)) continue
     if (!sale) {
       wrong.push(`${payment.label}: no sale, expected one of ${amount} with ${net} of commission left`)
@@ -437,7 +437,7 @@ function compare(expected: Expected[], found: Found, { plan, purchaseOf }: Histo
   return wrong
 }
 
-/** What stands, without what depends on names and on which of a payment's ids was told first. */
+/** The stored rows, without names and without the payment id that happened to come first. */
 function endOf(expected: Expected[], found: Found): string[] {
   const ofPayments = expected.flatMap((one) =>
     salesOf(one, found)

@@ -5,13 +5,13 @@ import type { After, Plan, PurchasePlan, RulePlan } from './plan.ts'
 
 const day = 86_400
 
-/** Where a plan is played: a program with an account of its own. */
+/** The place of a plan: a program with an account of its own. */
 export interface Place {
   account: string
   /** Ends every id of this place. */
   tag: string
   programId: number
-  /** The click of each buyer of {@link buyersOf}, made before `start`, or null where no partner brought them. */
+  /** The click of each buyer of {@link buyersOf}, created before `start`, or null if no partner brought them. */
   clickIds: (string | null)[]
   /** Unix seconds. */
   start: number
@@ -33,17 +33,17 @@ export interface History {
   firstPart: { events: number; calls: number }
   /** 0 and 1 for the partners; null for nobody's. */
   partnerOf: (payment: Payment) => 0 | 1 | null
-  /** The rule that is for a payment of a partner's; null where the program's own terms are. */
+  /** The rule for a partner's payment, or null for the program's own terms. */
   ruleOf: (payment: Payment, partner: 0 | 1) => RulePlan | null
   purchaseOf: (payment: Payment) => PurchasePlan
 }
 
-/** Stripe's promotion code that is a partner's, where this ends every id. */
+/** The partner's promotion code at Stripe; this ends every id. */
 export const promotionOf = (tag: string, partner: 0 | 1): string => `promo_${tag}${partner}`
 
 /**
- * Who buys in a plan, by name and partner. Whoever the metadata does not fully name is a buyer of their own, so that no other purchase
- * tells who they are.
+ * The buyers in a plan, by name and partner. A buyer whom the metadata does not fully name is a buyer of their own, so that no other
+ * purchase identifies them.
  */
 export function buyersOf(plan: Plan): { name: string; partner: 0 | 1 | null; purchases: PurchasePlan[] }[] {
   const buyers = new Map<string, { name: string; partner: 0 | 1 | null; purchases: PurchasePlan[] }>()
@@ -233,13 +233,13 @@ function credit(account: StripeAccount, invoice: Invoice, payment: Payment, purc
   }
 }
 
-/** What becomes of the payments afterwards: of each charge in turn. */
+/** Refunds and disputes each charge in turn. */
 function afterwards(history: History, payments: Payment[], purchase: PurchasePlan): void {
   const { account } = history
   const charges = payments.flatMap((payment) => payment.charges.filter(({ captured }) => captured > 0))
   if (charges.length === 0) return
   for (const [at, after] of purchase.after.entries()) {
-    // A dispute that gives back what was refunded is of the charge that the refund before it was of.
+    // A dispute that gives back a refunded amount belongs to the charge of the previous refund.
     const place = after.kind === 'dispute' && after.returns_refunded ? at - 1 : at
     const charge = charges[(place < 0 ? 0 : place) % charges.length]
     account.wait(600)
@@ -306,7 +306,7 @@ function idForCalls(payment: Payment, { api_sale: at }: PurchasePlan): string {
   return (at === null ? undefined : ids[at % ids.length]) ?? transactionOf(payment)
 }
 
-/** The integrator tells a payment too, as what the invoice asked for and under one of its ids. */
+/** The integrator reports a payment too, with the invoice's amount and one of its ids. */
 function tellSale(history: History, payment: Payment, purchase: PurchasePlan, key: string): void {
   if (!history.account.ledger.some((entry) => entry.payment === payment)) return
   const { total } = payment.price

@@ -15,11 +15,11 @@ import {
 } from '../../lib/local/stripe-events.ts'
 
 /**
- * What a Stripe account keeps, and how its events show it: in API versions before 2025-03-31 (`old`) and from then on (`new`). The
+ * The objects of a Stripe account, and their form in its events: in API versions before 2025-03-31 (`old`) and from then on (`new`). The
  * objects of the new generation have the types of Stripe's library.
  */
 
-/** What something costs, in Stripe's unit. Discounts come off before tax. */
+/** A price, in Stripe's unit. Discounts come off before tax. */
 export interface Price {
   subtotal: number
   discount: number
@@ -31,18 +31,18 @@ export interface Price {
   untaxed: number
 }
 
-/** Who buys. */
+/** The buyer. */
 export interface Buyer {
   /** Stripe's customer, `cus_…`. */
   customer: string
   email: string
-  /** What the integrator attaches for this buyer. */
+  /** The metadata that the integrator attaches for this buyer. */
   metadata: Record<string, string>
   clickId: string | null
   livemode: boolean
 }
 
-/** One payment as the oracle counts it, whatever objects tell of it. Its money is in the ledger. */
+/** One payment as the oracle counts it, whatever objects describe it. Its money is in the ledger. */
 export interface Payment {
   label: string
   buyer: Buyer
@@ -92,7 +92,7 @@ export interface Charge {
   payment: Payment
   amount: number
   captured: number
-  /** What refunds that did not fail took. */
+  /** The total of refunds that did not fail. */
   refunded: number
   disputed: boolean
   invoice: string | null
@@ -125,7 +125,7 @@ export interface Invoice {
 export interface Subscription {
   id: string
   buyer: Buyer
-  /** Empty where the integrator attached it to the session alone. */
+  /** Empty if the integrator attached it to the session alone. */
   metadata: Record<string, string>
 }
 
@@ -201,7 +201,7 @@ const shopOf = (buyer: Buyer, now: number, generation: Generation = 'new'): Shop
 export const customerObject = (buyer: Buyer, metadata: Record<string, string>, created: number) =>
   customer(shopOf(buyer, created), metadata)
 
-/** What a session was discounted by, as Stripe's API answers it where it is asked. */
+/** A session's discounts, as Stripe's API returns them on request. */
 export const discountsOfSession = ({ id, price, promotion }: Session) => ({
   id,
   total_details: {
@@ -397,7 +397,7 @@ function lineObject(version: Version, invoice: Invoice, amount: number, at: numb
   return { ...line, parent, pricing: null, subtotal: amount, taxes: [] }
 }
 
-/** What one payment paid of an invoice. */
+/** One payment's part of an invoice. */
 export function invoicePaymentObject(
   { id, currency, buyer, intent }: Invoice,
   paid: { id: string; intent: string | null; amount: number; created: number },

@@ -4,13 +4,13 @@ import { minorUnits } from './currencies.ts'
 import type { Payment } from './objects.ts'
 import type { RulePlan } from './plan.ts'
 
-/** What a program pays its partners by. */
+/** A program's terms for its partners. */
 export interface Terms {
   /** Basis points of what arrived without tax. */
   commissionBp: number
   /** Null: for ever. */
   durationMonths: number | null
-  /** The partner whom a payment is owed to, or null where nobody brought its buyer. */
+  /** The partner who earns from a payment, or null if nobody brought its buyer. */
   partnerOf: (payment: Payment) => number | null
   /** The rule that is for a payment, in place of the rate above. */
   ruleOf: (payment: Payment) => RulePlan | null
@@ -18,36 +18,37 @@ export interface Terms {
   isRejected: (payment: Payment) => boolean
 }
 
-/** What must stand of one payment in the end, in the currency's minor unit. */
+/** The expected end of one payment, in the currency's minor unit. */
 export interface Expected {
   payment: Payment
   partner: number | null
   /** All that arrived, tax included. */
   amount: bigint
-  /** Of that, what is no tax. */
+  /** The part of it without tax. */
   base: bigint
-  /** What went back by refunds and disputes and did not return, at most `amount`. */
+  /** The money that went back by refunds and disputes and did not return, at most `amount`. */
   reversed: bigint
   /** The commission that is left. */
   net: bigint
 }
 
 /**
- * What the cash says that each live payment must have come to. Money is summed from the account's ledger; of the payment's objects only
- * the tax is taken (`total` and `untaxed`), which no ledger knows. Everything is in whole numbers of the currency's minor unit:
+ * The expected result of each live payment, according to the cash. Money is summed from the account's ledger; the payment's objects only
+ * give the tax (`total` and `untaxed`), which no ledger knows. Everything is in whole numbers of the currency's minor unit:
  *
- *     amount     = what arrived: charges, and what was paid outside of Stripe
- *     reversed   = min(amount, what refunds and disputes took − what failed refunds and disputes gave back)
+ *     amount     = arrived money: charges, and payments outside of Stripe
+ *     reversed   = min(amount, money taken by refunds and disputes − money given back by failed refunds and disputes)
  *     base       = amount × untaxed / total, half up
- *     commission = base × rate, half up, and by a rule what is fixed beside it, up to what its cap leaves of what the buyer brought before
+ *     commission = base × rate, half up, plus a rule's fixed amount, at most the cap minus the buyer's earlier commissions
  *     net        = commission − floor(commission × reversed / amount)
  *
- * and `net` must be met to the last unit, whatever the order, the repeats and the payloads' generation. It has just these three
- * roundings however often a payment is corrected or refunded, since each is of the totals and none of the steps. So it is rate × net
- * cash without tax but for less than (rate + 1) / 2 below and (rate + 1) / 2 + 1 above, rate being 1 at most, which is checked here: a
- * mistake in these formulas would otherwise be one in the oracle and in the service. Where nothing arrived, everything is 0. Where a
- * program pays for some months only, commission is 0 for what arrives more than that after the first payment, by its date, of the buyer whom
- * a partner brought. A rejected commission leaves nothing.
+ * `net` must be met to the last unit, whatever the order, the repeats and the payloads' generation. It has just these three roundings
+ * however often a payment is corrected or refunded, since each is of the totals and none of the steps. It is rate × net cash without tax,
+ * less than (rate + 1) / 2 below and (rate + 1) / 2 + 1 above, with a rate of at most 1. This file checks that bound. Otherwise one mistake
+ * in these formulas could be both in the oracle and in the service.
+ *
+ * If nothing arrived, everything is 0. If a program pays for some months only, commission is 0 for payments later than that after the first
+ * payment, by date, of a partner's buyer. A rejected commission leaves nothing.
  */
 export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
   const live = account.payments.filter(({ buyer }) => buyer.livemode)
@@ -59,7 +60,7 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     if (cash.get(payment)?.arrived && terms.partnerOf(payment) !== null && (first === undefined || payment.at < first))
       firstOf.set(customer, payment.at)
   }
-  /** What each buyer brought so far, before anything was reversed. */
+  /** Each buyer's commissions so far, before reversals. */
   const brought = new Map<string, bigint>()
   const found = new Map<Payment, Expected>()
   for (const payment of live.toSorted((a, b) => a.at - b.at)) found.set(payment, expect(payment))
@@ -71,7 +72,7 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     const isPaidFor = partner !== null && !isOver(terms.durationMonths, firstOf.get(payment.buyer.customer), payment.at)
     const gone = arrived - left > arrived ? arrived : arrived - left
     if (arrived === 0n) return { payment, partner, amount: 0n, base: 0n, reversed: 0n, net: 0n }
-    // Where nothing was sold, a debt of before was paid, and counts as it is.
+    // If nothing was sold, an earlier debt was paid, and counts as it is.
     const total = BigInt(payment.price.total || 1)
     const untaxed = payment.price.total === 0 ? 1n : BigInt(payment.price.untaxed)
     const base = halfUp(arrived * untaxed, total)

@@ -3,8 +3,8 @@ import type { AccountSettings } from './account.ts'
 import { currencies, currencyOf } from './currencies.ts'
 
 /**
- * The kinds of history, each of which can be switched on by itself. A history holds one purchase that its own kind asks for, and
- * others of any kind that is switched on.
+ * The kinds of history, each of which can be enabled by itself. A history holds one purchase of its own kind, and others of any enabled
+ * kind.
  */
 export const ways = {
   session: 'a checkout paid at once, with tax inside or on top, with a discount',
@@ -63,7 +63,7 @@ export type After =
       share: number
       begins: 'requires_action' | 'pending' | 'succeeded'
       ends: 'succeeded' | 'failed' | 'canceled' | null
-      /** The integrator tells it too. */
+      /** The integrator reports it too. */
       by_api: boolean
       /** Another of the same amount follows, which nobody tells but Stripe. */
       again: boolean
@@ -71,7 +71,7 @@ export type After =
   | { kind: 'dispute'; share: number; ends: 'won' | 'lost' | null; returns_refunded: boolean; bank_currency: boolean }
   | { kind: 'inquiry' }
   | { kind: 'credit'; share: number; how: 'refund' | 'outside' | 'balance' }
-  /** All that is left, given back outside of Stripe. The integrator alone tells it, without saying how much it is. */
+  /** The whole rest, refunded outside of Stripe. Only the integrator reports it, without an amount. */
   | { kind: 'rest' }
 
 export interface PurchasePlan {
@@ -98,11 +98,11 @@ export interface PurchasePlan {
   inclusive: boolean
   /** Amounts of tax that cannot be charged by themselves. */
   fractions: boolean
-  /** Credit that the customer is given before the first invoice; negative where money is owed. */
+  /** Credit that the customer is given before the first invoice; negative for a debt. */
   credit: number
   /** The same before the first renewal. */
   later_credit: number
-  /** What the session says where the balance covers all. */
+  /** The session's status if the balance covers everything. */
   fully_covered: 'paid' | 'no_payment_required'
   paying: 'card' | 'several' | 'overpaying' | 'outside' | 'card_and_outside'
   on_session_alone: boolean
@@ -114,10 +114,10 @@ export interface PurchasePlan {
   days_between: number
   update: boolean
   credited_before: boolean
-  /** Captured of what was authorised, in hundredths. */
+  /** The captured part of the authorization, in hundredths. */
   captured: number
   captured_by_session: boolean
-  /** Whether the integrator tells it by the sale call too, and under which of its ids. */
+  /** Whether the integrator reports it by the sale call too, and under which of its ids. */
   api_sale: number | null
   /** The metadata names nobody; the sale call does. */
   api_attribution: boolean
@@ -129,7 +129,7 @@ export interface PurchasePlan {
   code: 0 | 1 | null
   /** The buyer's click was a bot's, and this is what a person decides before the next purchase. */
   held: 'waiting' | 'released' | 'rejected' | null
-  /** What becomes of the first payment, and of the renewals. */
+  /** Refunds and disputes of the first payment, and of the renewals. */
   after: After[]
 }
 
@@ -151,7 +151,7 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
   hold_days: 0 | 30
   duration_months: number | null
   window_days: number
-  /** What decides where a code and a click disagree. */
+  /** The decision if a code and a click disagree. */
   priority: 'code' | 'click'
   /** Whether the second partner joins by the program's page. */
   joins: boolean
@@ -159,7 +159,7 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
   adjustments: { partner: 0 | 1; amount: number }[]
   /** Of the first partner's own and of the second one's group, in the first part and from then on. */
   rules: { before: (RulePlan | null)[]; after: (RulePlan | null)[] } | null
-  /** How many purchases are in the first part, all of which is told before the rest happens. */
+  /** The number of purchases in the first part, all reported before the rest happens. */
   first: number
   purchases: PurchasePlan[]
 }
@@ -336,7 +336,7 @@ function creditOf(random: Random, price: number, step: number): number {
 
 function drawAfters(random: Random, kind: PurchasePlan['kind'], way: Way | null, may: May): After[] {
   if (['card', 'nothing', 'never', 'trial'].includes(kind)) return []
-  // What is refunded of an amount that is corrected is of both.
+  // A refund of a corrected amount belongs to both kinds.
   const isOpen = way === null || ['balance', 'coded', 'ruled', 'held', 'adjusted', 'joining'].includes(way)
   const isOf = (other: Way, probability = 0.2) => way === other || (isOpen && may(other, probability))
   const refund = (byApi = false, share = random.integer(5, 70)): Extract<After, { kind: 'refund' }> => ({

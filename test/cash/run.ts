@@ -8,11 +8,10 @@ import { openDesk } from './desk.ts'
 import { allWays, drawPlan, type Way, ways, waysThatHold } from './plan.ts'
 
 /**
- * `npm run cash -- --seeds 300 --seed 1`: histories of a Stripe account, each delivered to the webhook in two random orders, held to what
- * the account's money says. `--ways all` switches every kind of history on, `--ways refund,dispute` these; without it those that hold.
- * `--each 20` takes so many seeds of each way by itself. `--smallest` shows the least of every way that still goes wrong; `--says` is
- * what must be said of it, as a regular expression.
- * The last line is the figure; 1 is the exit code where anything is wrong.
+ * `npm run cash -- --seeds 300 --seed 1`: compares histories of a Stripe account, each delivered to the webhook in two random orders, with
+ * the account's money. `--ways all` enables every kind of history, `--ways refund,dispute` these; without it, only the passing kinds run.
+ * `--each 20` takes so many seeds of each way by itself. `--smallest` shows the smallest failure of every way; `--says` is a regular
+ * expression for its message. The last line is the figure; the exit code is 1 if anything is wrong.
  */
 const usage =
   'npm run cash [-- --seeds 300 --seed N --ways all|name,name --each N --smallest --says PATTERN]    what Stripe tells in random orders,\n                 against what the money of a model says'
@@ -38,7 +37,7 @@ function asWay(name: string): Way {
   return way
 }
 
-/** Leaves out of a plan what is not in it. */
+/** Removes everything from a plan that its options do not enable. */
 function withoutNothing(_name: string, value: unknown): unknown {
   return value === false || value === null || value === 0 ? undefined : value
 }
@@ -80,7 +79,7 @@ const [desk] = desks
 for (const [way, found] of wrongOf) {
   console.log(`${way} (${ways[way]}): ${found.length} of ${histories.filter((plan) => plan.way === way).length} wrong`)
   if (!values.smallest || !desk) continue
-  // One that hangs on what was under way at once may not go wrong again, so others are tried.
+  // A failure that depends on concurrent deliveries may not repeat, so others are tried.
   for (const plan of histories.filter((one) => one.way === way && found.includes(one.seed)).slice(0, 3)) {
     const smallest = await smallestWrong(desk, plan, says)
     if (!smallest) continue

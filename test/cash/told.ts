@@ -3,7 +3,7 @@ import { minorUnits } from './currencies.ts'
 import { type History, transactionOf } from './history.ts'
 import { type Refund, refundObject } from './objects.ts'
 
-/** What is told of one payment, in minor units. */
+/** The reports about one payment, in minor units. */
 export interface Told {
   amount: bigint
   base: bigint
@@ -14,9 +14,10 @@ export interface Told {
 type Payload = any
 
 /**
- * What an account's events, and refund calls of all that is left, tell of its live payments by the transaction each goes by (invoice, else intent, else session), read all
- * together and in no order, with what Stripe's API answers for what no event tells. It is how a service that had heard everything
- * would reckon. The oracle, which knows the ledger and no event, must agree: so the events tell enough, and tell it truly.
+ * Sums up an account's events, and refund calls of the whole rest, for each live payment under its transaction id (invoice, else intent,
+ * else session). It reads all of them together and in no order, with the answers of Stripe's API for facts that no event has. A service
+ * that had received everything would compute this. The oracle, which knows the ledger and no event, must agree: so the events say enough,
+ * and say it truly.
  */
 export function toldBy({ account, calls }: Pick<History, 'account' | 'calls'>): Map<string, Told> {
   const events = account.events.filter(({ livemode }) => livemode)
@@ -30,13 +31,13 @@ export function toldBy({ account, calls }: Pick<History, 'account' | 'calls'>): 
   const told = new Map<string, Told & { total: bigint; untaxed: bigint; currency: string; gone: bigint }>()
   const tell = (id: string, currency: string, paid: number, total: number, untaxed: number) => {
     const amount = minorUnits(BigInt(paid), currency)
-    // Where nothing was sold, what was paid is a debt of before, whose tax nobody tells.
+    // If nothing was sold, the payment settles an earlier debt, whose tax no event has.
     const base = total === 0 ? amount : (2n * amount * BigInt(untaxed) + BigInt(total)) / (2n * BigInt(total))
     told.set(id, { amount, base, reversed: 0n, total: BigInt(total), untaxed: BigInt(untaxed), currency, gone: 0n })
   }
 
   for (const invoice of invoices.values()) {
-    // Before 2025-03-31 `amount_paid` leaves out what was paid outside of Stripe.
+    // Before 2025-03-31 `amount_paid` excludes payments outside of Stripe.
     const paid = invoice.paid_out_of_band ? invoice.amount_due : invoice.amount_paid
     tell(invoice.id, invoice.currency, paid, invoice.total, invoice.total_excluding_tax)
   }

@@ -9,14 +9,14 @@ import {
 } from '../support/commission-oracle.ts'
 import { daysInAll, earlierClicks, type Holder, type Plan, type Step, type Terms } from './plan.ts'
 
-/** What a run pays one partner in one currency. */
+/** A run's payment to one partner in one currency. */
 export interface Payment {
   partner: number
   currency: string
   cents: number
 }
 
-/** What a change of rules would have made of a month, before anything was reversed: of a partner, or of all where that is null. */
+/** The effect of a change of rules on a month, before reversals: for a partner, or for all if that is null. */
 export interface Previewed {
   partner: number | null
   currency: string
@@ -34,7 +34,7 @@ interface Sold {
   currency: string
   products: string[]
   type: string
-  /** What it brought, before anything was reversed. */
+  /** The commission before reversals. */
   cents: number
 }
 
@@ -47,12 +47,12 @@ interface Earned {
   due: number
   isCredited: boolean
   isRejected: boolean
-  /** Whether somebody looked for what is wrong with it, and what was found the one time that something was. */
+  /** Whether it was checked, and the flags of the one check that found any. */
   isLookedAt: boolean
   found: ReviewRule[]
   isHeld: boolean
   isReleased: boolean
-  /** Of a sale: what was paid, and what each refund and dispute that stands asked back. */
+  /** For a sale: the paid amount, and the amount of each remaining refund and dispute. */
   amount: number
   asked: Map<string, number>
 }
@@ -61,25 +61,25 @@ interface Customer {
   /** Null until something brought them. */
   partner: number | null
   byLink: boolean
-  /** Whose code their first purchase went by. */
+  /** The partner of the code in their first purchase. */
   code: number | null
   /** The day of their first purchase; below zero before the month. */
   firstBought: number | null
   /** The day on which they signed up. */
   lead: number | null
-  /** What their sales brought by currency, before anything was reversed. */
+  /** Their commissions by currency, before reversals. */
   brought: Map<string, number>
 }
 
 const signedUp = ({ lead, firstBought }: Customer) => lead ?? firstBought
 
-/** Who comes by a code names it when they first buy. */
+/** A buyer who comes by a code names it in their first purchase. */
 const codeOfFirst = (customer: Customer, buyer: Plan['buyers'][number]) =>
   buyer.by === 'code' && customer.partner === null ? buyer.partner : null
 
 /**
- * A month in plain words and numbers, written from the documentation and not from the service: what each run pays each partner, and what changes of
- * rules would have made of a month of the calendar (`2026-01`). `today` is the day on which it is played, as months have different lengths.
+ * A month in plain words and numbers, written from the documentation and not from the service. It has each run's payments to each partner,
+ * and the effect of rule changes on a calendar month. `today` is the day on which it is played, as months have different lengths.
  */
 export function booksOf(
   plan: Plan,
@@ -118,7 +118,7 @@ export function booksOf(
   const isLate = (days: number, months: number | null | undefined): boolean =>
     !!months && dayBefore(0) >= monthsAfter(dayBefore(days), months)
 
-  /** What a sale brings by the terms of now, where its customer's earlier ones brought so much. */
+  /** The commission of a sale by the current terms, given the customer's earlier commissions. */
   function commissionOf(sale: Omit<Sold, 'cents'>, brought: number): number {
     const { base, partner, products, type } = sale
     const rule = ruleFor(rulesFor(partner), products, type)
@@ -136,7 +136,7 @@ export function booksOf(
     return own?.lead_commission_cents ?? terms.lead_commission_cents
   }
 
-  /** What the sales and leads of these days would have brought by the terms of now, by partner and currency. */
+  /** The commissions of these days' sales and leads by the current terms, by partner and currency. */
   function byTermsOfNow(isIn: (on: number) => boolean): Map<string, number> {
     const sums = new Map<string, number>()
     const add = (partner: number, currency: string, cents: number) => {
@@ -194,7 +194,7 @@ export function booksOf(
     return [...totals, ...rows.filter((row) => row.now !== row.would)]
   }
 
-  /** Whose a sale is, and whether a code made it so. */
+  /** The partner of a sale, and whether a code decided it. */
   function attribute(customer: Customer, named: number | null): { partner: number; code: number | null } | null {
     if (customer.partner === null) return null
     const code = named ?? customer.code
@@ -271,7 +271,7 @@ export function booksOf(
   function sell(sale: Extract<Step, { do: 'sale' }>): void {
     const [customer, buyer] = [customers[sale.customer], plan.buyers[sale.customer]]
     if (!customer || !buyer) throw new Error('a sale without a buyer')
-    // Who comes by nobody names no code, and the processor's payments name none here.
+    // A buyer without a partner names no code, and the processor's payments name none here.
     const named = buyer.by === 'nobody' || sale.products ? null : (sale.code ?? codeOfFirst(customer, buyer))
     if (buyer.by === 'link') click(customer, buyer)
     if (customer.partner === null && buyer.by === 'code' && named !== null) customer.partner = named

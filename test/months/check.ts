@@ -19,10 +19,7 @@ const previewText = (rows: Previewed[]) =>
 const calendarOf = (today: Date) =>
   [today, new Date(today.getTime() - (daysInAll - 1) * 86_400_000)].map((at) => at.toISOString().slice(0, 7))
 
-/**
- * Plays a month and says what its runs paid otherwise than the books say, and what a preview of rules says otherwise of the months of the calendar that
- * it is in; nothing where all is equal to the cent.
- */
+/** Plays a month and lists how its runs and its previews of rules differ from the books; nothing if all is equal to the cent. */
 export async function checkMonth(
   db: Database,
   sql: pg.Pool,

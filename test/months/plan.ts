@@ -6,13 +6,13 @@ import { type Random, seeded } from '../chaos/random.ts'
 export const partnersInAll = 4
 const groupsInAll = 2
 const customersInAll = 9
-/** How many visitors of the program's page click before the month, where the page has the tag. */
+/** The number of visitors who click on the program's page before the month, if the page has the tag. */
 export const earlierClicks = 20
 export const daysInAll = 30
-/** Customers of every month whose e-mail address is their partner's: what is held of the one is released, of the other rejected. */
+/** Customers of every month whose e-mail address is their partner's: a review releases one's commission and rejects the other's. */
 const [releasedBuyer, rejectedBuyer] = [1, 2]
 
-/** What the program pays where no rule is for it, from a day on. */
+/** The program's own terms from a day on, for sales without a rule. */
 export interface Terms {
   commission_bp: number
   commission_duration_months: number | null
@@ -20,18 +20,18 @@ export interface Terms {
   lead_commission_cents: number
 }
 
-/** Whose rules: everybody's, a group's or a partner's, by their place. */
+/** The owner of rules: everybody, a group or a partner, by their position. */
 export type Holder = 'everybody' | { group: number } | { partner: number }
 
-/** Who buys: brought by a partner's link, by the code of their first sale alone, or by nobody. */
+/** A buyer: brought by a partner's link, by the code of their first sale alone, or by nobody. */
 export interface Buyer {
   by: 'link' | 'code' | 'nobody'
   partner: number
-  /** How many days before the month they bought first, and what; null where they did not. */
+  /** The days before the month of their first purchase, and the purchase; null if there was none. */
   boughtBefore: { days: number; amount: number } | null
   /**
-   * What is wrong with who came by a link: the click is a bot's, an ad's, or of no page; their e-mail address is the partner's; or they are one of
-   * many at one address.
+   * The suspicious sign of a buyer who came by a link. The click is a bot's, an ad's, or has no page; their e-mail address is the
+   * partner's; or many buyers share their address.
    */
   sign: 'bot' | 'ad' | 'no page' | 'own e-mail' | 'farm' | null
 }
@@ -45,7 +45,7 @@ export type Step =
       tax: number
       currency: string
       type: string
-      /** Told as by the processor, where it names products. */
+      /** Reported as by the processor, if it names products. */
       products: string[] | null
       /** The partner whose code the buyer named. */
       code: number | null
@@ -59,9 +59,9 @@ export type Step =
   | { do: 'terms'; terms: Terms }
   | { do: 'approve'; sale: number }
   | { do: 'reject'; sale: number }
-  /** Somebody decides on what is held of a customer. */
+  /** A person decides on a customer's held commissions. */
   | { do: 'decide'; customer: number; decision: 'released' | 'rejected' }
-  /** By hand, with a note: a commission, or a deduction where it is below zero. */
+  /** A manual adjustment with a note: a commission, or a deduction if negative. */
   | { do: 'adjust'; partner: number; currency: string; cents: number }
   | { do: 'run' }
 
@@ -69,7 +69,7 @@ export type Step =
 export interface Plan {
   seed: number
   terms: Terms
-  /** What decides where a link and a code disagree. */
+  /** The decision if a link and a code disagree. */
   priority: 'code' | 'click'
   groups: (number | null)[]
   reviewRules: ReviewRule[]
@@ -150,8 +150,8 @@ const lengthsOfMonths = [
 ] as const
 
 /**
- * Whether so many days are a number of whole months in one part of the year and not in another. The days of a month pass by moving what there is
- * back, so what was bought then would be within its months on one day and outside on the next.
+ * Whether a number of days is a number of whole months in one part of the year and not in another. The play moves the past back instead of
+ * moving the clock, so a purchase could be within its months on one day and outside on the next.
  */
 const isNearMonths = (days: number) => lengthsOfMonths.some(([least, most]) => days >= least && days < most)
 
@@ -191,7 +191,7 @@ export function drawPlan(seed: number): Plan {
     const amount = amounts(random)
     const firstDay = bought.get(customer)
     if (isNearMonths(day - (firstDay ?? day))) return undefined
-    // Whom a code brings names it first, which here the processor's payments do not.
+    // A buyer whom a code brings must name it first, which the processor's payments here do not.
     const isKnown = plan.buyers[customer]?.by !== 'code' || firstDay !== undefined
     if (firstDay === undefined) bought.set(customer, day)
     const products =
@@ -253,7 +253,7 @@ export function drawPlan(seed: number): Plan {
   const ofHolder = (holder: Holder) => ({ holder, rules: drawRules(random, holder) })
   const farmDay = random.integer(0, 9)
   const heldDay = random.integer(1, 12)
-  /** What every month has, whatever else is drawn. */
+  /** The fixed parts of every month. */
   const always: { day: number; draw: (day: number) => (Step | undefined)[] }[] = [
     // Rules are there from the beginning, and change within the month.
     { day: 0, draw: () => [0, 1, 2, 3].map(() => ({ do: 'rules', ...ofHolder(drawHolder(random)) })) },

@@ -25,7 +25,7 @@ type Sql = Pick<pg.Pool, 'query'>
 const keyOf = (customer: number) => `buyer-${customer}`
 const hashEmail = (address: string) => emailHash('months', address)
 
-/** What the click of a buyer says of them. Each has an address of their own, but those of a farm. */
+/** The click of a buyer. Each has an address of their own, except those of a farm. */
 function clickBy(sign: Buyer['sign'], code: string, page: string | null, visitor: number) {
   const isAd = sign === 'ad'
   return {
@@ -38,14 +38,16 @@ function clickBy(sign: Buyer['sign'], code: string, page: string | null, visitor
   }
 }
 
-/** Plays a month over a database and answers what each run paid, as the bank would be told. A day passes by moving everything a day back. */
+/**
+ * Plays a month over a database and returns each run's payments, as the bank receives them. A day passes by moving everything a day back.
+ */
 export async function playMonth(
   db: Database,
   sql: Sql,
   plan: Plan,
 ): Promise<{
   runs: Payment[][]
-  /** What a change of rules would have made of a month of the calendar, as the service says now. */
+  /** The service's current preview of a rule change for a calendar month. */
   preview: (holder: Holder, rules: CommissionRule[], month: string) => Promise<Previewed[]>
 }> {
   const world = await createWorld(db, sql, plan)
@@ -112,7 +114,7 @@ export async function playMonth(
     return rows[0] && Number(rows[0].id)
   }
 
-  /** Everything that has an hour was so many days earlier; of one customer, where they are given. */
+  /** Moves every timestamp so many days back; only of one customer, if given. */
   async function pass(days: number, key: string | null = null): Promise<void> {
     await sql.query(
       `with moved as (
@@ -131,7 +133,7 @@ export async function playMonth(
     )
   }
 
-  /** What the scheduled function does. */
+  /** The work of the scheduled function. */
   async function settleDay(): Promise<void> {
     await hashPartnerEmails(db, hashEmail, 1000)
     while ((await flagNewCommissions(db, 1000)).more);
@@ -272,7 +274,7 @@ export async function playMonth(
   return { runs, preview }
 }
 
-/** What a person is refused, such as rejecting what was reversed already, changes nothing. */
+/** A refusal, such as of rejecting a reversed commission, changes nothing. */
 function unlessRefused(error: unknown): undefined {
   if (!(error instanceof ApiError)) throw error
   return undefined

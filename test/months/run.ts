@@ -9,8 +9,8 @@ import { checkMonth } from './check.ts'
 import type { Step } from './plan.ts'
 
 /**
- * `npm run months -- --months 100 --seed 1`: so many months of a program over real Postgres, held to what the books of test/months/books.ts say that
- * each run pays. The last line is the figure; 1 is the exit code where anything is wrong.
+ * `npm run months -- --months 100 --seed 1`: compares the runs of so many months over real Postgres with the books of test/months/books.ts.
+ * The last line is the figure; the exit code is 1 if anything is wrong.
  */
 const { values } = readOptions(
   'npm run months [-- --months 100 --seed N]    months of a program: payouts against a second implementation, to the cent',
@@ -21,7 +21,7 @@ const { values } = readOptions(
     },
   },
 )
-/** What a step is called where months are counted that have one. */
+/** Names of steps in the count of months that have them. */
 function kindOf(step: Step): string {
   if (step.do === 'adjust') return step.cents < 0 ? 'deduction' : 'manual commission'
   if (step.do === 'decide') return step.decision
@@ -33,12 +33,12 @@ const stand = await startStand()
 
 function open(databaseUrl: string) {
   const pool = new Pool({ connectionString: databaseUrl, max: 4 })
-  // Postgres goes before its connections do where the run ended by an error.
+  // After an error, Postgres stops before its connections do.
   pool.on('error', () => {})
   return { pool, db: new Database({ DATABASE_URL: databaseUrl, NEON_ENDPOINT: stand.neon.url }) }
 }
 
-/** Two months at a time, each in a database of its own: what is looked at and credited by itself is so in all programs at once. */
+/** Two months at a time, each in a database of its own, since the scheduled work covers all programs at once. */
 const first = open(stand.databaseUrl)
 await first.pool.query('create database other')
 const otherUrl = new URL(stand.databaseUrl)

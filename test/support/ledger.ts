@@ -17,7 +17,7 @@ export interface LedgerProgram {
   apiKey: string
   /** The code of a partner's link. */
   codeOf(partner: number): string
-  /** A click on a partner's link, of a bot where it says so. */
+  /** A click on a partner's link, by a bot if it says so. */
   click(partner: number, isBot?: boolean): Promise<string>
   /** Takes in whoever joined, as the partner who comes last. */
   add(joined: JoinedPartner): void
@@ -155,7 +155,7 @@ export async function createLedgerProgram(
   return program
 }
 
-/** Gives a program an endpoint that wants every webhook and has been there for long; what is told to it is kept and not sent. */
+/** Gives a program an old endpoint that wants every webhook; its deliveries are stored and not sent. */
 export async function keepWebhooks(client: Pick<pg.Pool, 'query'>, programId: number): Promise<void> {
   await client.query(
     `insert into webhook_endpoints (program_id, types, created_at) values ($1, $2::webhook_type[], now() - interval '1 hour')`,
@@ -169,7 +169,7 @@ const refundIdOf = (saleId: string, refundId: string) => `${refundId} of ${saleI
 /** How the tests' money leaves. */
 export const transfer = { reference: 'transfer-1', paid_on: new Date('2026-11-20T00:00:00Z') }
 
-/** What the tests' clicks, leads and sales leave out. */
+/** Defaults for the tests' clicks, leads and sales. */
 export const noClick = {
   page_url: null,
   page_title: null,

@@ -9,7 +9,7 @@ export const leadCommissionCents = 150
 /** Customers whose click was a bot's: what they bring is held until a person decides. Of whom one was released, the others are not held. */
 export const bots: readonly number[] = [4, 7]
 
-/** Whose click brought a customer; 2 is the partner who joins on the way. */
+/** The partner who brought a customer by a click; 2 is the partner who joins on the way. */
 export const partnerOfClick = (customer: number): number => (customer > 5 ? 2 : customer % 2)
 
 export interface ModelCommission {
@@ -45,7 +45,7 @@ export interface ModelSale {
   amount: number
   currency: string
   refunded: number
-  /** What each refund key moved; null once it is put back. */
+  /** The amount that each refund key moved; null once it is put back. */
   refunds: Map<string, { asked: number; applied: number } | null>
   commission: ModelCommission | undefined
 }
@@ -67,7 +67,7 @@ export interface ModelPayout {
 export class Model {
   readonly sales: ModelSale[] = []
   readonly leadCommissions: ModelCommission[] = []
-  /** What was added by hand; what was deducted is only in the balance. */
+  /** The manual additions; deductions are only in the balance. */
   readonly added: {
     partner: number
     currency: string
@@ -97,14 +97,14 @@ export class Model {
     return holders.map((holder) => rules.get(holder) ?? [])
   }
 
-  /** Whose a sale made now is: the partner's whose code it names, or whose code their first purchase named, or whose click brought the customer. */
+  /** The partner of a sale now: by the sale's code, else by the code of the first purchase, else by the click. */
   partnerOf(customer: number, coupon: number | null): number {
     const isFirst = !this.#byCode.has(customer)
     if (isFirst) this.#byCode.set(customer, coupon)
     return coupon ?? this.#byCode.get(customer) ?? partnerOfClick(customer)
   }
 
-  /** What a sale made now brings this partner, by the first rule that is for it. */
+  /** This partner's commission on a sale now, by the first rule that applies. */
   commissionOf(
     partner: number,
     { customer, amount, currency, type }: Pick<ModelSale, 'customer' | 'amount' | 'currency' | 'type'>,
@@ -164,7 +164,7 @@ export class Model {
     const commission = sale.commission?.rejected ? undefined : sale.commission
     sale.refunded -= refund.applied
     if (commission) this.#reverseTo(sale, commission)
-    // What found no room beside it takes the room now.
+    // A capped refund takes the free room now.
     for (const other of sale.refunds.values()) {
       const more = Math.min((other?.asked ?? 0) - (other?.applied ?? 0), sale.amount - sale.refunded)
       if (!other || more <= 0) continue
@@ -178,13 +178,13 @@ export class Model {
     return { returned: true }
   }
 
-  /** Somebody joins, into a group where one is given. */
+  /** A partner joins, into a group if one is given. */
   join(group: number | null): void {
     this.groups.push(group)
     this.#tell('application_received')
   }
 
-  /** What waits is looked at, and held where something is wrong with it. Answers how many were held. */
+  /** Checks unchecked commissions and holds suspicious ones. Returns how many it held. */
   look(commissions: ModelCommission[]): number {
     const released = new Set(this.commissions.filter((one) => one.released).map(({ customer }) => customer))
     const wrong = [...new Set(commissions)].filter(
@@ -295,7 +295,7 @@ export class Model {
     for (const payout of this.openOf(run)) this.pay(payout)
   }
 
-  /** What the service must hold now; `storedMoney` is what it holds. */
+  /** The expected state of the service; `storedMoney` reads the actual one. */
   expected() {
     return {
       sales: orNull(this.sales.map(({ id, refunded }) => [id, refunded]).toSorted(byFirst)),
@@ -347,7 +347,7 @@ export class Model {
     return this.payouts.filter((w) => w.partner === partner && w.currency === currency && w.status === 'requested')
   }
 
-  /** Moves a balance, and where it went down, takes what no longer fits from the newest open payouts. */
+  /** Moves a balance and, if it fell, reduces the newest open payouts to fit. */
   #move({ partner, currency }: { partner: number; currency: string }, amount: number): void {
     this.balances.set(`${partner} ${currency}`, this.balance(partner, currency) + amount)
     if (amount < 0 && this.balance(partner, currency) < 0) this.#tell('balance_negative')
@@ -386,7 +386,7 @@ export const untouched = {
   paid: false,
 } as const satisfies Partial<ModelCommission>
 
-/** What the service holds now of a program's money, in the model's words. */
+/** Reads a program's money from the service, in the model's words. */
 export async function storedMoney(pool: pg.Pool, db: Database, programId: number, partnerIds: number[]) {
   const { rows } = await pool.query<Record<'sales' | 'commissions' | 'added' | 'payouts' | 'told', unknown[] | null>>(
     `select

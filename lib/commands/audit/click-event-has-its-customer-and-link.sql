@@ -1,5 +1,5 @@
--- a click event has its customer and link, and these are of its program
--- One who was only a click is gone once their window was over; the event keeps their click id.
+-- a click event has its customer and link, in its own program
+-- A customer that only clicked is deleted once its window is over. The event keeps the click id.
 select e.program_id, 'click event ' || e.id as subject, format('customer %s, link %s', e.customer_id, e.link_id) as found,
   'both exist' as expected
 from affiliate_click_events e

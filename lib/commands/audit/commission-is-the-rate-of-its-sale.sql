@@ -1,4 +1,4 @@
--- a sale's commission is its rate of what it brought without tax and what is fixed, up to its cap, and none where it came later than the program pays for
+-- a sale's commission follows from its rate, fixed amount, cap and months, and from the sale without tax
 select x.program_id, 'sale ' || x.id as subject, coalesce('commission of ' || x.amount_cents, 'no commission') as found,
   x.expected || ' of ' || x.commission_base_cents as expected
 from (

@@ -1,4 +1,4 @@
--- each entry begins where the one before it ended
+-- each entry begins with the balance after the previous one
 select program_id, format('partner %s %s entry %s', partner_id, currency, entry_number) as subject,
   format('%s %s = %s', balance_before_cents, amount_cents, balance_after_cents) as found, 'begins with ' || ended as expected
 from (

@@ -1,4 +1,4 @@
-/** Each foreign key of the database as a check that reads its rows, for a database whose keys were once switched off. */
+/** Checks the rows of each foreign key, for a database in which foreign keys were disabled for a time. */
 export const foreignKeys = `
   select format('%s points at rows of %s that exist', c.conrelid::regclass, c.confrelid::regclass) as name,
     format(

@@ -1,6 +1,5 @@
--- a day's clicks by what they were are its events
--- Only of the days whose events are kept. Who was erased took along what their clicks were, and what a grouping does not keep apart may be of
--- any value.
+-- a day's clicks in each grouping are its click events
+-- This covers only the days whose events are kept. Erasing a customer removes the facts of their clicks, so ungrouped values may differ.
 with clicked as materialized (
   select e.program_id, (case when e.device_type = 'bot' then 'bot_clicks' else 'clicks' end)::grouped_metric as metric,
     utc_day(e.click_timestamp) as day, count(*) as clicks, count(*) filter (where e.affiliate_url is null) as erased,

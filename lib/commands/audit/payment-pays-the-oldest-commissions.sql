@@ -1,4 +1,4 @@
--- a payment pays what was credited before it, from the oldest on, and leaves the newest
+-- a payment pays the oldest credited commissions first and leaves the newest
 with entry as (
   select e.program_id, e.partner_id, e.currency, e.entry_number, e.amount_cents, 'commission ' || e.commission_id as subject, credit.entry_number as credit_number, payment.entry_number as paid_number
   from balance_entries e

@@ -1,4 +1,4 @@
--- a sale commission has the partner, customer and currency of its live sale and is no more than its base with what is fixed
+-- a sale commission has the partner, customer and currency of its live sale, and is no more than its base plus its fixed amount
 select c.program_id, 'commission ' || c.id as subject,
   format('partner %s customer %s %s %s', c.partner_id, c.customer_id, c.amount_cents, c.currency) as found,
   format('partner %s customer %s up to %s %s%s', s.partner_id, s.customer_id, s.commission_base_cents + coalesce(s.commission_fixed_cents, 0), s.currency,

@@ -1,6 +1,7 @@
--- What a program gives a partner, or takes from them, by hand. It is a fact like a payment: a mistake is mended by another one.
+-- Manual changes of a partner's balance by the program. An adjustment never changes: another adjustment corrects a mistake.
 
--- The amount, whose it is and why never change; that it was paid is noted once, and the words go with the customer whose sale it names.
+-- The amount, the partner and the reason never change. The payout that pays it is set once, and erasing the named sale's customer clears
+-- the note.
 create or replace function refuse_adjustment_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
@@ -13,9 +14,9 @@ end $$;
 create or replace trigger adjustments_stay before update or delete on adjustments
   for each row execute function refuse_adjustment_change();
 
--- Adds `of_cents` to a partner's balance, or takes them if negative, and notifies the partner. `of_currency` null is the program's own. `outcome`
--- is `made`; or, with nothing written, `known` if the same request made it before, `no_partner`, `closed` if the partner's account or the
--- workspace is gone, or `no_sale`. `createAdjustment` in lib/money/adjustments.ts is its only caller.
+-- Adds `of_cents` to a partner's balance, or deducts them if negative, and notifies the partner. A null `of_currency` is the program's own.
+-- `outcome` is `made`; or, with nothing written, `known` if the same request created it before, `no_partner`, `closed` if the partner's
+-- account or the workspace is gone, or `no_sale`. `createAdjustment` in lib/money/adjustments.ts is its only caller.
 create or replace function create_adjustment(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text,
   request uuid, out outcome text
@@ -55,7 +56,7 @@ begin
   perform post_adjustment(adjustment, of_transaction_id);
 end $$;
 
--- Posts an adjustment to its balance, which the caller holds locked, and tells of it.
+-- Posts an adjustment to its balance, which the caller has locked, and notifies the partner and the endpoints.
 create or replace function post_adjustment(adjustment adjustments, of_transaction_id text) returns void language plpgsql as $$
 declare
   by_cause text := 'adjustment:' || adjustment.id;
@@ -69,7 +70,7 @@ begin
   if wants_webhook(adjustment.program_id, 'adjustment.created') then
     perform write_webhook(adjustment.program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
   end if;
-  -- Without the note, which goes with the customer of the sale while the log stays.
+  -- The audit log keeps no note: the note is erased with the sale's customer, and the log stays.
   perform write_program_audit(adjustment.program_id, 'partner.adjusted', adjustment.partner_id::text, jsonb_strip_nulls(jsonb_build_object(
     'adjustment', adjustment.id, 'amount_cents', adjustment.amount_cents, 'currency', adjustment.currency,
     'transaction_id', of_transaction_id)));

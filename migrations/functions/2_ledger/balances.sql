@@ -1,4 +1,4 @@
--- An entry stays as it was written; a mistake is mended by another entry.
+-- Entries never change: another entry corrects a mistake.
 create or replace function refuse_ledger_change() returns trigger language plpgsql as $$
 begin
   raise exception 'balance entries are append-only' using errcode = 'restrict_violation';
@@ -6,7 +6,7 @@ end $$;
 create or replace trigger balance_entries_append_only before update or delete on balance_entries
   for each row execute function refuse_ledger_change();
 
--- At commit an entry must be counted by its balance row: whoever writes one must move the other.
+-- Requires at commit that the balance row counts the entry: whoever writes one must move the other.
 create or replace function require_balance_of_entry() returns trigger language plpgsql as $$
 begin
   if not exists (
@@ -23,9 +23,9 @@ drop trigger if exists balance_entries_have_balance on balance_entries;
 create constraint trigger balance_entries_have_balance after insert on balance_entries
   deferrable initially deferred for each row execute function require_balance_of_entry();
 
--- Locks the balance that a commission is credited to, after the commission itself; under that lock nobody credits one that is not yet. Each lock is
--- a statement of its own, and what is read under it comes later: a statement that waits goes on with its old snapshot, and sums read there are
--- wrong.
+-- Locks the balance that a commission is credited to, after the commission itself. Under that lock nobody credits a commission. Each lock
+-- is a statement of its own, and reads under it come in a later statement: a statement that waits continues with its old snapshot, and sums
+-- read there are wrong.
 create or replace function lock_balance(commission commissions) returns void language plpgsql as $$
 begin
   if commission.credited_at is not null then
@@ -35,7 +35,7 @@ begin
   end if;
 end $$;
 
--- Posts an entry to a balance that the caller holds locked, and returns the balance after it.
+-- Posts an entry to a balance that the caller has locked, and returns the new balance.
 create or replace function post_entry(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, of_commission_id bigint default null,
   of_correction_number integer default null, of_refund_id bigint default null, of_payout_id bigint default null,

@@ -1,5 +1,5 @@
--- A partner's changed payout address waits a day where money was paid to the one before or is on its way there: whoever got into their account
--- takes nothing before they have read the mail of the change.
+-- A changed payout address waits for a day if payouts were paid to the previous one or are on their way. An intruder in the partner's
+-- account gets nothing before the partner has read the mail about the change.
 create or replace function hold_changed_payout_address() returns trigger language plpgsql as $$
 begin
   if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'paid')) then
@@ -11,9 +11,9 @@ create or replace trigger partners_payout_address before update of payout_email,
   for each row when (coalesce(old.payout_email, old.email) is distinct from coalesce(new.payout_email, new.email))
   execute function hold_changed_payout_address();
 
--- Makes a payout run: one payout for each partner and currency whose payable amount reaches the program's minimum and who can be
--- paid; who is left out is kept with the reason. A balance that is credited meanwhile was not locked, and waits for the next run. A run
--- in which nobody would be is not kept, so that a run after a run is empty. A request sent twice finds its run. `createPayoutRun` in
+-- Creates a payout run: one payout for each partner and currency whose payable amount reaches the program's minimum and who can be paid.
+-- The others are stored with their exclusion reasons. A balance that is credited meanwhile was not locked, and waits for the next run. An
+-- empty run is not stored, so a second run right after a run is empty. Repeating a request finds its run. `createPayoutRun` in
 -- lib/money/payout-runs.ts is its only caller.
 create or replace function create_payout_run(of_program_id bigint, request uuid) returns bigint language plpgsql as $$
 declare
@@ -48,9 +48,8 @@ begin
   return run_id;
 end $$;
 
--- Marks a run and all its open payouts as paid. `run_id` is null where the program has no such run, and `open_cents` is what its open
--- payouts came to; where the caller names another sum, a reversal has reduced it meanwhile and nothing is paid. Paying a run again
--- pays nothing.
+-- Marks a run and all its open payouts as paid. `run_id` is null if the program has no such run, and `open_cents` is the sum of its open
+-- payouts. If the caller names another sum, a payout has changed meanwhile and nothing is paid. Paying a run again pays nothing.
 create or replace function pay_payout_run(
   of_program_id bigint, of_run_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
   out run_id bigint, out was_paid boolean, out open_cents bigint
@@ -81,8 +80,8 @@ begin
   where r.program_id = of_program_id and r.id = of_run_id;
 end $$;
 
--- A payment by hand to a partner whom no run pays: a payout of all that is payable, made and paid at once. `amount_cents` is null
--- where something else is payable than what was transferred.
+-- Records a payment by hand to a partner without a run: a payout of the whole payable amount, created and paid at once. `payout_id` is null
+-- if the payable amount is not the transferred amount.
 create or replace function pay_by_hand(
   of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date,
   request uuid, out payout_id bigint, out payable_cents bigint

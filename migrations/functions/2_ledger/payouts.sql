@@ -1,5 +1,5 @@
--- Every change of a payout happens under the lock of its partner's balance, reductions by reversals (fit_payouts) included. What is
--- read under a lock is read in a statement after the one that took it.
+-- Every change of a payout happens under the lock of its partner's balance, including reductions by reversals (fit_payouts). Reads under a
+-- lock come in a statement after the one that took it.
 
 create or replace function note_balance_of_payout() returns trigger language plpgsql as $$
 begin
@@ -10,8 +10,8 @@ end $$;
 create or replace trigger payouts_note_balance before insert on payouts
   for each row execute function note_balance_of_payout();
 
--- Locks a balance and answers what of it may be paid. Nothing is where there was no balance to lock: one that is credited at this moment can be
--- taken back before whoever asks here has committed.
+-- Locks a balance and returns its payable amount. Nothing is payable if there was no balance to lock: a balance that is being credited at
+-- this moment can be reversed again before the caller commits.
 create or replace function locked_payable_cents(of_program_id bigint, of_partner_id bigint, of_currency text) returns bigint
 language plpgsql as $$
 begin
@@ -26,8 +26,8 @@ begin
   );
 end $$;
 
--- A partner asks for a payout, up to what is payable; `askPayout` in lib/money/payouts.ts is its only caller. A request sent
--- twice finds its first payout. Without a payout in the answer, what is payable or the program's minimum did not allow it.
+-- Requests a payout for a partner, up to the payable amount; `askPayout` in lib/money/payouts.ts is its only caller. Repeating a request
+-- finds its first payout. If `payout_id` is null, the payable amount or the program's minimum did not allow the payout.
 create or replace function ask_payout(
   of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid,
   out payout_id bigint, out payable_cents bigint, out minimum_cents bigint
@@ -46,7 +46,7 @@ begin
   end if;
 end $$;
 
--- Locks the balance that a payout is of, and then answers the payout as it stands under that lock.
+-- Locks the balance of a payout, and then returns the payout.
 create or replace function lock_payout(of_program_id bigint, of_payout_id bigint) returns payouts
 language plpgsql as $$
 declare
@@ -68,7 +68,7 @@ begin
     'reason', payout.reason, 'reference', payout.reference));
 end $$;
 
--- A partner takes an open payout back. `status` is what it was before; null where the partner has no such payout.
+-- Cancels an open payout for its partner. `status` is its previous status, or null if the partner has no such payout.
 create or replace function cancel_payout(of_program_id bigint, of_partner_id bigint, of_payout_id bigint, out status text)
 language plpgsql as $$
 #variable_conflict use_column
@@ -84,7 +84,7 @@ begin
   end if;
 end $$;
 
--- The advertiser refuses an open payout. `status` is what it was before; null where the program has none.
+-- Refuses an open payout for the advertiser. `status` is its previous status, or null if the program has no such payout.
 create or replace function refuse_payout(
   of_program_id bigint, of_payout_id bigint, because text, out status text
 ) language plpgsql as $$
@@ -101,10 +101,10 @@ begin
   end if;
 end $$;
 
--- What a balance holds after a payment is taken to be the newest of what was credited and not paid before, commissions and what was added by
--- hand; everything older is paid by this payout. So a commission is marked where what was credited after it, not paid and with what
--- refunds left of it, holds at least what the balance still has. One that only a part of was paid waits for the next payment, and once
--- marked it stays marked, also where a refund reverses it later.
+-- Marks the commissions and manual additions that a payout pays: the oldest credited ones first. The balance after the payment then
+-- consists of the newest unpaid ones. So a commission is paid if the later unpaid ones, minus their reversals, add up to at least that
+-- balance. A commission that is paid only in part waits for the next payment. Once marked, it stays marked, even if a refund reverses it
+-- later.
 create or replace function mark_paid_commissions(payout payouts, balance_cents bigint) returns void language plpgsql as $$
 begin
   with credit as (
@@ -136,7 +136,7 @@ begin
   from paid where c.program_id = payout.program_id and c.id = paid.commission_id;
 end $$;
 
--- Posts the payment of a payout that is open under the lock of its balance.
+-- Posts the payment of an open payout. The caller has locked its balance.
 create or replace function post_payout(payout payouts, of_reference text, of_paid_on date) returns void
 language plpgsql as $$
 begin
@@ -148,9 +148,9 @@ begin
   perform notify_payout('payout_paid', payout);
 end $$;
 
--- Locks what the payment of these payouts touches, in the order of every lock here: commissions by id, then balances. A
--- commission that is credited between the two is not locked; that it is also marked and refunded at this moment is one deadlock in a
--- great many payments, which Postgres breaks and the caller repeats.
+-- Locks everything that the payment of these payouts touches, in the usual order: commissions by id, then balances. It does not lock a
+-- commission that is credited between the two. If that one is also marked and refunded at this moment, there is a deadlock, which Postgres
+-- breaks and the caller repeats. This is very rare.
 create or replace function lock_payout_payments(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
 begin
   perform from commissions c
@@ -168,8 +168,8 @@ begin
   order by b.program_id, b.partner_id, b.currency for no key update;
 end $$;
 
--- Marks an open payout as paid; `payPayout` in lib/money/payouts.ts says how. `status` and `amount_cents` are what they were
--- before: it was paid where the status was `requested` and the amount the transferred one.
+-- Marks an open payout as paid, for `payPayout` in lib/money/payouts.ts. `status` and `amount_cents` are the previous ones: the payout is
+-- now paid if its status was `requested` and its amount equals the transferred one.
 create or replace function pay_payout(
   of_program_id bigint, of_payout_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
   out status text, out amount_cents bigint, out currency text

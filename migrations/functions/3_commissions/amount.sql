@@ -1,8 +1,8 @@
 -- The arithmetic of commissions. Nothing here reads a table.
 
--- The commission on `base_cents` of a sale. The percentage rounds half up in integers, because floating point gives 38 cents for 27.50 at 1.4%
--- and not 39. The fixed amount counts if anything was paid besides tax. A sale more than `months` after the customer's first purchase earns
--- nothing; null months never end. `left_cents` is the most that the sale may earn (left_under_cap), or null.
+-- Computes the commission on `base_cents` of a sale. The percentage rounds half up in integers, because floating point gives 38 cents for
+-- 27.50 at 1.4% and not 39. The fixed amount counts if the base is above zero. A sale more than `months` after the customer's first
+-- purchase earns nothing; null means no limit. `left_cents` is the most that the sale may earn (left_under_cap), or null.
 create or replace function commission_of(
   base_cents bigint, commission_bp integer, fixed_cents bigint, months integer, sale_date timestamptz, first_purchase_date timestamptz,
   left_cents bigint
@@ -10,8 +10,8 @@ create or replace function commission_of(
 return case when base_cents = 0 or sale_date > first_purchase_date + make_interval(months => months) then 0
   else greatest(least((base_cents * commission_bp + 5000) / 10000 + coalesce(fixed_cents, 0), left_cents, 9999999999999), 0) end;
 
--- The part of a commission that is reversed if `refunded_cents` of its sale are refunded. It rounds down, and each refund takes the difference,
--- so refunds of the whole sale reverse exactly the commission, in however many steps.
+-- Computes the reversed part of a commission if `refunded_cents` of its sale are refunded. It rounds down, and each refund takes the
+-- difference, so refunds of the whole sale reverse exactly the commission, in however many steps.
 create or replace function reversed_share(commission_cents bigint, refunded_cents bigint, sale_cents bigint) returns bigint
 language sql immutable
 return div(commission_cents::numeric * refunded_cents, greatest(sale_cents, 1))::bigint;

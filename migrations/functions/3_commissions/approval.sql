@@ -1,8 +1,8 @@
 -- Commissions are credited when their hold ends, or when a person approves them.
 
--- Credits commissions to their partners' balances, each with what refunds left of it, and answers how many. Those that are credited, held, rejected or
--- fully reversed stay as they are. All commissions are locked and then all balances, each in the order of their keys, so that two calls
--- cannot wait for each other in a circle.
+-- Credits commissions to their partners' balances, each without its refunds, and returns how many. Commissions that are credited, held,
+-- rejected or fully reversed stay as they are. This locks all commissions and then all balances, each in the order of their keys, so that
+-- two calls cannot wait for each other in a circle.
 create or replace function approve_commissions(program_ids bigint[], commission_ids bigint[], out approved integer)
 language plpgsql as $$
 declare
@@ -10,7 +10,7 @@ declare
   commission commissions;
   left_cents bigint;
 begin
-  -- Nothing is credited that nobody looked at.
+  -- Every commission is checked before it is credited.
   perform flag_commissions(program_ids, commission_ids);
   select coalesce(array_agg(locked.c), '{}') into due
   from (
@@ -37,7 +37,7 @@ begin
         select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
       )) || jsonb_build_object('approved_cents', left_cents));
     end if;
-    -- A hold that ends is nobody's act.
+    -- The audit log records people and keys, not the end of a hold.
     if acting_user() is not null or acting_key() is not null then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
     end if;
@@ -45,8 +45,8 @@ begin
   approved := cardinality(due);
 end $$;
 
--- Credits commissions whose hold has ended, the longest waiting `at_most` of them. Whether more may wait is answered beside how many it
--- credited: a run that waited for another one finds those of the other credited.
+-- Credits commissions whose hold has ended, at most `at_most` of them, the longest waiting first. `more` is separate from the count,
+-- because a run that waited for another one finds those commissions credited.
 create or replace function approve_due_commissions(at_most integer, out approved integer, out more boolean) language plpgsql as $$
 declare
   program_ids bigint[];
@@ -56,7 +56,7 @@ begin
   from (
     select c.program_id, c.id from commissions c
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
-      -- Until the partner's addresses are hashed, whether the customer is the partner is not known.
+      -- A partner's addresses must be hashed before they can be compared with the customer's.
       and not exists (
         select from partners r cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
         where r.program_id = c.program_id and r.id = c.partner_id and r.email_hashes is null and b.hashes <> '{}'

@@ -1,7 +1,7 @@
--- Rules of commissions: which one holds, what it brings, and how it changes.
+-- Commission rules: choosing, applying and changing them.
 
--- The rules of a group, of a partner, or (neither given) of everybody are these from now on: what differs ends, what is new begins. Answers
--- whether anything changed. A sale under way takes the rules of the version that it read, all of them.
+-- Replaces the rules of a group, of a partner, or (with neither) of everybody: rules that differ end, and new ones begin. Returns whether
+-- anything changed. A concurrent sale uses all rules of the version that it read.
 create or replace function save_rules(of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb) returns boolean
 language plpgsql as $$
 declare
@@ -9,7 +9,7 @@ declare
   wanted commission_rules[];
   kept bigint[];
 begin
-  -- Changes of rules come one after the other.
+  -- Serializes changes of rules.
   select p.rules_version + 1 into version from programs p where p.id = of_program_id for no key update;
   wanted := array(
     select jsonb_populate_record(null::commission_rules, '{"commission_bp": 0, "commission_fixed_cents": 0}' || jsonb_strip_nulls(given)
@@ -49,7 +49,8 @@ begin
   return true;
 end $$;
 
--- The rules of a group, of a partner or of everybody without one of them, and with another, in place of the one for the same product or type of sale.
+-- Returns the rules of a group, of a partner or of everybody without one rule and with another, which replaces the one for the same product
+-- or type of sale.
 create or replace function rules_with(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb) returns jsonb
 language sql stable as $$
   select coalesce(jsonb_agg(to_jsonb(r) - array['id', 'created_at'] order by r.id), '[]') || coalesce(added, '[]')
@@ -74,14 +75,14 @@ begin
   end if;
 end $$;
 
--- One of the rules of a group, of a partner or of everybody ends, another begins, or both; says whether anything changed.
+-- Ends one of the rules of a group, of a partner or of everybody, begins another, or both. Returns whether anything changed.
 create or replace function change_rule(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb) returns boolean
 language plpgsql as $$
 declare
   rules jsonb;
 begin
   perform refuse_unknown_holder(of_program_id, of_group_id, of_partner_id);
-  -- So that of two changes at once the later one knows the earlier one's.
+  -- Of two changes at once, the later one sees the earlier one's rules.
   perform from programs p where p.id = of_program_id for no key update;
   rules := rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added);
   if jsonb_array_length(rules) > 50 then
@@ -90,8 +91,8 @@ begin
   return save_rules(of_program_id, of_group_id, of_partner_id, rules);
 end $$;
 
--- What the sales and leads of a time bring by the rules that hold now, with partners in the groups that they are in now, and what they brought:
--- before anything was reversed, by partner and currency.
+-- Returns the commissions of a period's sales and leads by the current rules, with partners in their current groups, and their original
+-- commissions: before reversals, by partner and currency.
 create or replace function commissions_by_rules(of_program_id bigint, from_time timestamptz, until timestamptz)
 returns table (of_partner_id bigint, of_currency text, brought_cents bigint, cents bigint) language plpgsql stable as $$
 declare
@@ -105,7 +106,7 @@ begin
       select s.id, s.partner_id, s.customer_id, s.currency, s.product_ids, s.sale_type, s.commission_base_cents, s.sale_date from sales s
       where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.sale_date >= from_time and s.sale_date < until
     ),
-    -- Once for sales that differ in nothing that a rule asks for. Who has left earns nothing by any.
+    -- One row for all sales with the same values for every rule. A partner who has left earns nothing by any rule.
     terms as materialized (
       select k.*, t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents
       from (select distinct s.partner_id, s.currency, s.product_ids, s.sale_type from sold s) k
@@ -131,7 +132,7 @@ begin
       counted_cents := 0;
       earlier_cents := null;
     end if;
-    -- As left_under_cap, but what the customer's sales of the time brought is what they would have.
+    -- The same as left_under_cap, but with the recomputed commissions of the customer's sales in the period.
     if sold.commission_cap_cents is not null and earlier_cents is null then
       select coalesce(sum(c.amount_cents), 0) into earlier_cents
       from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
@@ -160,9 +161,10 @@ begin
     left join lateral lead_terms_of(p.id, p.rules_version, r.id, r.group_id) t on true;
 end $$;
 
--- What the sales and leads of a time would have brought with these rules of a group, of a partner or of everybody: by currency (without a partner)
--- and by partner, the largest changes first. `brought_cents` is what they brought, `now_cents` what they would have by the rules that hold now, and
--- `then_cents` with the change. The rules are saved as any, and taken back before this ends.
+-- Returns the commissions that a period's sales and leads would have earned with these rules of a group, a partner or everybody. There is
+-- one row for each currency (without a partner) and one for each partner, the largest changes first. `brought_cents` are the original
+-- commissions, `now_cents` those by the current rules, and `then_cents` those with the change. It saves the rules like any others, and
+-- rolls them back before it ends.
 create or replace function preview_rules(
   of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb, from_time timestamptz, until timestamptz
 ) returns table (partner_id bigint, partner_name text, currency text, brought_cents bigint, now_cents bigint, then_cents bigint)
@@ -184,7 +186,7 @@ begin
     ) x;
     raise sqlstate 'SVCPV';
   exception when sqlstate 'SVCPV' then
-    -- A variable keeps what it was given.
+    -- A variable keeps its value when the block is rolled back.
   end;
   return query
     with changes as (
@@ -202,7 +204,7 @@ begin
     limit 100;
 end $$;
 
--- The same where one rule ends, another begins, or both.
+-- The rows of a partner or product for which one rule ends, another begins, or both.
 create or replace function preview_rule(
   of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb, from_time timestamptz, until timestamptz
 ) returns table (partner_id bigint, partner_name text, currency text, brought_cents bigint, now_cents bigint, then_cents bigint) language sql
@@ -211,7 +213,7 @@ as $$
     rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added), from_time, until)
 $$;
 
--- What was computed by a rule can be computed again: it ends, and nothing else of it changes.
+-- A rule can end, and nothing else of it changes, so every commission can be computed again by its rule.
 create or replace function refuse_rule_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'UPDATE' then

@@ -1,8 +1,8 @@
--- Sets the status of a commission and refuses a row that is not sound: in a trigger, because Postgres compiles the CHECKs and generated
--- columns of a table anew in every statement that writes it.
+-- Sets the status of a commission and refuses an inconsistent row. It is a trigger because Postgres compiles a table's CHECKs and generated
+-- columns anew in every statement that writes the table.
 create or replace function keep_commission_sound() returns trigger language plpgsql as $$
 begin
-  -- As a sale or a lead makes it; one expression is cheaper than several.
+  -- A fresh commission of a sale or a lead. One expression is cheaper than several.
   if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and new.amount_cents > 0 and (new.kind = 'sale') = (new.sale_id is not null)
     and num_nonnulls(new.credited_at, new.paid_at, new.payout_id, new.rejected_at) = 0 then
     return new;
@@ -34,7 +34,7 @@ end $$;
 create or replace trigger commissions_sound before insert or update on commissions
   for each row execute function keep_commission_sound();
 
--- Creates a commission, whose hold begins now.
+-- Creates a commission. Its hold begins now.
 create or replace function create_commission(
   of_program_id bigint, of_kind text, of_partner_id bigint, of_customer_id bigint, of_currency text, of_cents bigint,
   of_sale_id bigint default null, of_code_id bigint default null, of_lead_rule_id bigint default null, of_review_reason text default null

@@ -1,9 +1,9 @@
--- Corrections of commissions, after a sale was told or corrected.
+-- Corrections of commissions, after a sale was recorded or corrected.
 
--- Computes commissions of a customer anew, in the order of their sales: of this sale if `itself`, of the `others` whose months count from the
--- customer's first purchase, and of those under a cap. Answers the commissions that it created, whose refunds the caller enters. The caller
--- holds the locks of the customer and of a sale that is older than this transaction. This locks all sales, then all commissions, then all
--- balances, each in the order of their keys.
+-- Recomputes commissions of a customer in the order of their sales. These are that of this sale if `itself`, and those under a cap. They
+-- are also those of the `others` whose months count from the customer's first purchase. Returns the commissions that it created. The caller
+-- enters their refunds, and holds the locks of the customer and of a sale that is older than this transaction. This locks all sales, then
+-- all commissions, then all balances, each in the order of their keys.
 create or replace function correct_commissions(of_sale sales, itself boolean, others boolean) returns commissions[] language plpgsql as $$
 declare
   sale_ids bigint[];
@@ -35,8 +35,8 @@ begin
   return all_created;
 end $$;
 
--- Brings the commission of a sale to what the sale now says. Answers the commission if this created it: the sale was too late for one before.
--- The caller holds the locks.
+-- Recomputes the commission of a sale. Returns the commission if this created it: the sale was too late for one before. The caller holds
+-- the locks.
 create or replace function correct_commission(sale sales, first_date timestamptz) returns commissions language plpgsql as $$
 declare
   was commissions;
@@ -75,7 +75,7 @@ begin
   return null;
 end $$;
 
--- A commission as its sale now says it should be. A rejected one stays reversed in full.
+-- Returns the commission with its corrected amounts. A rejected one stays reversed in full.
 create or replace function corrected(commission commissions, sale sales, earned_cents bigint, first_date timestamptz) returns commissions
 language plpgsql stable as $$
 begin
@@ -99,7 +99,7 @@ begin
   return commission;
 end $$;
 
--- Carries a correction into the day's totals, webhooks and, if the commission is credited, notifications and the balance.
+-- Adds a correction to the day's totals and webhooks and, if the commission is credited, to the notifications and the balance.
 create or replace function carry_correction(commission commissions, change_cents bigint, of_transaction_id text) returns void
 language plpgsql as $$
 declare

@@ -1,7 +1,7 @@
--- Commissions that look as if they were not earned: they are held with what was found, and neither mature nor can be paid until a person
--- decides. Nothing of this runs in a click, lead or sale: approve_commissions looks at what it is about to credit.
+-- Reviews: commissions that look unearned are held with their flags, and neither mature nor can be paid until a person decides. None of
+-- this runs in a click, lead or sale: approve_commissions checks the commissions that it is about to credit.
 
--- Whose address changed has hashes of the old one no more (hash_partner_emails writes them).
+-- A changed address invalidates the hashes of the old one; hash_partner_emails writes the new ones.
 create or replace function forget_email_hashes() returns trigger language plpgsql as $$
 begin
   if (new.email, new.payout_email, new.user_id) is distinct from (old.email, old.payout_email, old.user_id) then
@@ -20,7 +20,7 @@ end $$;
 create or replace trigger users_forget_email_hashes after update of email on users
   for each row when (old.email <> new.email) execute function forget_email_hashes_of_user();
 
--- The addresses by which a customer would be the partner: of their account, where they are paid, and as the program typed it.
+-- The addresses that identify the partner as a customer: their account's, their payout address, and the one that the program typed.
 create or replace function addresses_of_partner(partner partners) returns text[] language sql stable
 return array(
   select distinct a.address from (
@@ -29,8 +29,8 @@ return array(
   where a.address is not null order by 1
 );
 
--- What is known of a buyer's addresses: of the one that signed up, and of the one that the processor told of the sale, which a shop need not
--- have told; each with that of its mailbox, where that is written otherwise.
+-- Returns the hashes of a buyer's known addresses: that of the signup, and that of the sale if the processor sent one. Each comes with the
+-- hash of its mailbox if that is written differently.
 create or replace function hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint) returns table (hashes bytea[])
 language sql stable rows 1 as $$
   select array_remove(array[u.email_hash, u.mailbox_hash, decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')], null)
@@ -41,7 +41,7 @@ language sql stable rows 1 as $$
   where u.program_id = of_program_id and u.id = of_customer_id
 $$;
 
--- Partners with commissions that wait for a customer with a known address, and who were not hashed yet.
+-- Partners without hashes whose commissions wait for a customer with a known address.
 create or replace function partners_to_hash(at_most integer) returns table (program_id bigint, partner_id bigint, addresses text[])
 language sql stable as $$
   select r.program_id, r.id, addresses_of_partner(r) from partners r
@@ -53,18 +53,18 @@ language sql stable as $$
   order by r.program_id, r.id limit at_most
 $$;
 
--- Keeps the hashes of a partner's addresses, where these are still theirs.
+-- Stores the hashes of a partner's addresses, if the addresses are unchanged.
 create or replace function keep_email_hashes(of_program_id bigint, of_partner_id bigint, addresses text[], hashes text[]) returns void
 language sql as $$
   update partners r set email_hashes = array(select decode(h, 'hex') from unnest(hashes) h)
   where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
 $$;
 
--- How many signups of one partner from one address within a day to each side are too many.
+-- The number of signups of one partner from one address, within a day to each side, that is suspicious.
 create or replace function signups_of_one_address() returns integer language sql immutable return 5;
 
--- What review rules look at, of commissions that are each named once and whose programs have rules on: one JSON object for each, with the click that
--- it came by. Tables join as written (`offset 0` keeps a lookup by a key one), so that planning is cheap.
+-- Returns the facts for review rules, one JSON object for each commission, with the click that brought the customer. Each commission is
+-- named once, and its program has enabled rules. Tables join in the written order (`offset 0` keeps a lookup by key), so planning is cheap.
 create or replace function reviewed_commissions(program_ids bigint[], commission_ids bigint[]) returns jsonb[]
 language sql stable as $$
   select coalesce(array_agg(to_jsonb(seen)), '{}') from (
@@ -92,11 +92,11 @@ language sql stable as $$
   ) seen
 $$;
 
--- Those whose program has a rule on.
+-- The facts of commissions whose program has enabled a rule.
 create or replace function under_rule(reviewed jsonb[], rule text) returns jsonb[] language sql immutable
 return array(select n from unnest(reviewed) n where n->'review_rules' ? rule);
 
--- The functions below find the commissions that break one rule each, and answer them with the evidence.
+-- Each function below finds the commissions that break one rule, and returns them with the evidence.
 
 create or replace function flags_of_bots(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
   select n, jsonb_build_object('user_agent', n->'user_agent', 'clicked_at', n->'clicked_at')
@@ -117,7 +117,7 @@ create or replace function flags_of_self_referrals(reviewed jsonb[]) returns tab
   where n->'has_hashes' = 'true' and b.hashes && r.email_hashes
 $$;
 
--- If the pages of a program carry the tag, nearly every click says on which page it was.
+-- If a program's pages carry the tag, nearly every click names its page.
 create or replace function flags_of_clicks_without_page(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
   with bare as materialized (
     select n, (n->>'program_id')::bigint as program_id from unnest(under_rule(reviewed, 'no_page_view')) n where n->'is_bare' = 'true'
@@ -146,7 +146,7 @@ create or replace function flags_of_one_address(reviewed jsonb[]) returns table 
     select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
     from seen s group by 1, 2
   ),
-  -- Read once, and not for each commission.
+  -- Read once, not for each commission.
   signups as materialized (
     select n.program_id, n.partner_id, u.at, e.visitor
     from spans n
@@ -169,9 +169,9 @@ create or replace function flags_of_one_address(reviewed jsonb[]) returns table 
   group by s.n having count(*) >= signups_of_one_address()
 $$;
 
--- What is found of commissions, each named once, by the rules that their programs have on. The evidence says what matched, how often and when. A rule
--- finds nothing if a person released a commission of this customer from it before. Each call is planned for its arguments: a plan that was made
--- while tables were empty took over a minute for 500 commissions, and their refunds waited for its locks.
+-- Returns the flags of commissions, each named once, by the enabled rules of their programs. The evidence says what matched, how often and
+-- when. A rule flags nothing if a person has released a commission of this partner and customer before. Each call is planned for its
+-- arguments: a plan from the time of empty tables took over a minute for 500 commissions, and their refunds waited for its locks.
 create or replace function flags_of(program_ids bigint[], commission_ids bigint[])
 returns table (program_id bigint, commission_id bigint, rule text, evidence jsonb)
 language plpgsql stable set plan_cache_mode = force_custom_plan set join_collapse_limit = 1 as $$
@@ -205,8 +205,8 @@ begin
   );
 end $$;
 
--- Holds those of these commissions that something is found of, unless a person decided on them before, and tells the advertiser. Answers how
--- many. The commissions stay locked, in the order of their keys.
+-- Holds the flagged ones of these commissions, unless a person decided on them before, and notifies the advertiser. Returns how many it
+-- held. The commissions stay locked, in the order of their keys.
 create or replace function flag_commissions(program_ids bigint[], commission_ids bigint[]) returns integer language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -249,8 +249,8 @@ begin
   return held;
 end $$;
 
--- Looks at commissions that nobody looked at yet, the oldest `at_most` of them, so that what is found is seen before their hold ends. Of partners
--- who are not hashed the customer's address is compared later, before the commission is credited.
+-- Checks unchecked commissions, at most `at_most`, the oldest first, so that flags appear before the hold ends. If a partner's addresses
+-- are not hashed yet, the customer's address is compared later, before the commission is credited.
 create or replace function flag_new_commissions(at_most integer, out flagged integer, out more boolean) language plpgsql as $$
 declare
   program_ids bigint[];

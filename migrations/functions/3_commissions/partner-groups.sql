@@ -1,6 +1,6 @@
--- Groups of partners: made, changed, removed, and who is in them.
+-- Groups of partners.
 
--- A group with its rules; answers its id.
+-- Creates a group with its rules and returns its id.
 create or replace function make_group(of_program_id bigint, group_name text, rules jsonb) returns bigint language plpgsql as $$
 declare
   created_id bigint;
@@ -10,7 +10,7 @@ begin
   return created_id;
 end $$;
 
--- Changes what is given of a group; says whether there is one.
+-- Changes the given fields of a group, and returns whether it exists.
 create or replace function change_group(of_program_id bigint, of_group_id bigint, group_name text, rules jsonb) returns boolean
 language plpgsql as $$
 begin
@@ -25,12 +25,12 @@ begin
   return true;
 end $$;
 
--- Its rules end and its partners are in none; answers how many they were, null where there is no such group.
+-- Ends a group's rules and removes its partners from it. Returns how many partners it had, or null if there is no such group.
 create or replace function remove_group(of_program_id bigint, of_group_id bigint) returns integer language plpgsql as $$
 declare
   members integer;
 begin
-  -- Partners before groups, as who moves one locks them.
+  -- Partners before groups, in the lock order of `move_partners`.
   perform from partners r where r.program_id = of_program_id and r.group_id = of_group_id order by r.id for no key update;
   update partner_groups g set removed_at = now() where g.program_id = of_program_id and g.id = of_group_id and g.removed_at is null;
   if not found then
@@ -42,7 +42,7 @@ begin
   return members;
 end $$;
 
--- Puts partners into a group, or (null) into none; answers how many the program has of them.
+-- Moves partners into a group, or out of any if it is null. Returns how many of them the program has.
 create or replace function move_partners(of_program_id bigint, partner_ids bigint[], to_group_id bigint) returns integer language plpgsql as $$
 declare
   known integer;
@@ -57,7 +57,7 @@ begin
   return known;
 end $$;
 
--- A foreign key knows a removed group too. The lock lets nobody remove it before the partner is in it.
+-- A foreign key accepts a removed group. The lock keeps the group until the partner is in it.
 create or replace function refuse_removed_group() returns trigger language plpgsql as $$
 begin
   perform from partner_groups g where g.program_id = new.program_id and g.id = new.group_id and g.removed_at is null for share;

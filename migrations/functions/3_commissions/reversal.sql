@@ -1,4 +1,4 @@
--- Reversals of commissions, in everything that depends on them.
+-- Reverses commissions, with everything that depends on them.
 
 -- Notifies the partner of a reversal, and also the advertiser if the commission was paid.
 create or replace function notify_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
@@ -23,21 +23,21 @@ begin
     'currency', commission.currency, 'reason', commission.reason));
 end $$;
 
--- Reverses `by_cents` more of a commission, or less if negative: in its row, the day's totals, notifications and webhooks, and in the balance if
--- the commission is credited. `commission` has its new reversal, reason and rejected_at, but its old reversed amount. `by_cause` is unique for
--- what happened. `because` is the webhook's reason. `notice` is `reversal`, `dispute_reinstated`, or null to notify nobody. The caller holds
--- the locks.
+-- Reverses `by_cents` more of a commission, or less if negative: in its row, the day's totals, notifications and webhooks, and in the
+-- balance if the commission is credited. `commission` has its new reversal, reason and rejected_at, but its old reversed amount. `by_cause`
+-- is a unique id of the cause. `because` is the webhook's reason. `notification` is `reversal`, `dispute_reinstated`, or null to notify
+-- nobody. The caller holds the locks.
 create or replace function reverse_commission(
-  commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, because text, of_transaction_id text, notice text
+  commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, because text, of_transaction_id text, notification text
 ) returns void language plpgsql as $$
 begin
   update commissions c set reversed_cents = c.reversed_cents + by_cents, reversal = commission.reversal,
     reason = commission.reason, rejected_at = commission.rejected_at
   where c.program_id = commission.program_id and c.id = commission.id;
-  if notice = 'reversal' then
+  if notification = 'reversal' then
     perform notify_reversal(commission, by_cents, by_cause, of_transaction_id);
-  elsif notice is not null then
-    perform notify_advertiser(notice, commission, by_cents, by_cause, of_transaction_id);
+  elsif notification is not null then
+    perform notify_advertiser(notification, commission, by_cents, by_cause, of_transaction_id);
   end if;
   if by_cents = 0 then
     return;

@@ -1,6 +1,6 @@
--- What a person decides about commissions: releases from review, and rejections.
+-- Decisions by people about commissions: releases from review, and rejections.
 
--- Ends the hold of a commission with what was decided, by whom and why. The caller has locked the commission.
+-- Closes the review of a commission with a decision, its author and its note. The caller has locked the commission.
 create or replace function close_review(of_program_id bigint, of_commission_id bigint, of_decision text, because text) returns void
 language plpgsql as $$
 begin
@@ -10,8 +10,8 @@ begin
   update commissions c set held_at = null where c.program_id = of_program_id and c.id = of_commission_id;
 end $$;
 
--- Rejects a commission for good: what is left of it is reversed. `rejectCommission` in lib/money/commissions.ts is its only caller. The outcome is
--- null where the program has no such commission; `rejected`, now or before; or `reversed` where refunds left nothing to reject.
+-- Rejects a commission for good: this reverses the rest of it. `rejectCommission` in lib/money/commissions.ts is its only caller. The
+-- outcome is null if the program has no such commission; `rejected`, now or before; or `reversed` if refunds left nothing to reject.
 create or replace function reject_commission(
   of_program_id bigint, of_commission_id bigint, because text,
   out outcome text, out deduction_cents bigint, out currency text
@@ -43,8 +43,8 @@ begin
   end if;
 end $$;
 
--- The same of several: all commissions are locked and then all balances, each in the order of their keys. Those that are rejected or reversed in
--- full already stay as they are, and so do those that the program has not; answers how many it rejected.
+-- Rejects several commissions: locks all commissions and then all balances, each in the order of their keys. It skips commissions that are
+-- rejected or fully reversed, and those of other programs. Returns how many it rejected.
 create or replace function reject_commissions(
   of_program_id bigint, commission_ids bigint[], because text, out rejected integer
 ) language plpgsql as $$
@@ -70,8 +70,8 @@ begin
   rejected := cardinality(chosen);
 end $$;
 
--- Decides on held commissions: releases them, to mature as others do, or rejects them. Those that are not held any more stay as they are, so
--- of two people who decide at once one does. Answers how many it decided on.
+-- Decides on held commissions: releases them, to mature as usual, or rejects them. Commissions that are no longer held stay as they are, so
+-- of two people who decide at once, the first wins. Returns how many it decided on.
 create or replace function decide_reviews(
   of_program_id bigint, commission_ids bigint[], of_decision text, because text, out decided integer
 ) language plpgsql as $$

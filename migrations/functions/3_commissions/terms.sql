@@ -1,4 +1,4 @@
--- The terms of a commission: by which rule a sale or a lead earns, and what the cap leaves.
+-- The terms of a commission: the rule by which a sale or a lead earns, and the room under a cap.
 
 -- The rules of a partner, of their group and of everybody in a version of the program's rules.
 create or replace function rules_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
@@ -13,8 +13,9 @@ returns setof commission_rules language sql stable rows 3 as $$
   where r.since_version <= version and (r.until_version is null or r.until_version > version)
 $$;
 
--- The rule for a sale, or no row. The partner's own rules come before those of their group, and these before everybody's. A rule for a product
--- comes before one for a type of sale, and that before one for all. If several products have a rule, the first product counts.
+-- Returns the rule for a sale, or no row. The partner's own rules come before those of their group, and these before everybody's. A rule
+-- for a product comes before one for a type of sale, and that before one for all. If several products have a rule, the first product
+-- counts.
 create or replace function terms_of(
   of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text
 ) returns setof commission_rules language sql stable rows 1 as $$
@@ -25,8 +26,8 @@ create or replace function terms_of(
   limit 1
 $$;
 
--- A sale with its terms, among those of the moment when it was attributed: a rule's, or else the program's own. Fixed amounts and caps are in
--- the program's currency, so a sale in another one has neither. Does nothing if the program had no rules then.
+-- Returns a sale with the terms that applied when it was attributed: those of a rule, or else the program's own. Fixed amounts and caps are
+-- in the program's currency, so a sale in another currency has neither. Does nothing if the program had no rules then.
 create or replace function with_terms(sale sales) returns sales language plpgsql stable as $$
 begin
   if (sale.terms_among).rules_version is null then
@@ -46,7 +47,8 @@ begin
   return sale;
 end $$;
 
--- What a sale may earn under its cap: the cap without what the customer's earlier sales earned before reversals. Null without a cap.
+-- The most that a sale may earn under its cap: the cap minus the commissions of the customer's earlier sales before reversals. Null without
+-- a cap.
 create or replace function left_under_cap(sale sales) returns bigint language plpgsql stable as $$
 begin
   if sale.commission_cap_cents is null then
@@ -59,12 +61,12 @@ begin
   ), 0);
 end $$;
 
--- What a sale earns by its own terms.
+-- The commission of a sale by its own terms.
 create or replace function earned_by(sale sales, first_purchase_date timestamptz) returns bigint language sql stable
 return commission_of((sale).commission_base_cents, (sale).commission_bp, (sale).commission_fixed_cents, (sale).commission_months,
   (sale).sale_date, first_purchase_date, left_under_cap(sale));
 
--- The rule by which a partner's lead earns: the partner's own, or else their group's. Without a row the program's own amount counts.
+-- Returns the rule for a partner's lead: the partner's own, or else their group's. Without a row the program's own amount counts.
 create or replace function lead_terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
 returns setof commission_rules language sql stable rows 1 as $$
   select r.* from rules_of(of_program_id, version, of_partner_id, of_group_id) r

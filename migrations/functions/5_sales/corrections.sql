@@ -1,17 +1,17 @@
--- Corrections of sales that are stored.
+-- Corrections of stored sales.
 
--- The payload of a sale call, without whose sale it is.
+-- The payload of a sale call, without the names of the customer.
 create or replace function payload_of(sale sales) returns jsonb language sql immutable
 return jsonb_build_array((sale).amount_cents, (sale).commission_base_cents, (sale).currency, (sale).sale_type, (sale).is_recurring,
   (sale).subscription_id);
 
--- The same of a stored sale as the API told it; null if the processor told or corrected it.
+-- The payload of a stored sale from the API; null if the processor recorded or corrected it.
 create or replace function api_payload_of(sale sales) returns jsonb language sql immutable
 return case when (sale).amount_source = 'api' then payload_of(sale) end;
 
--- Takes what a better source says was sold and paid, and returns the sale. Its terms, refunds, commission and totals follow; if it was, or is no
--- more, its customer's first purchase, their other commissions do too. A sale in another currency corrects nothing: a balance has one. The caller
--- holds the locks of the customer and the sale.
+-- Applies the figures of a better source to a sale, and returns the sale. Its terms, refunds, commission and totals follow. If that changes
+-- the customer's first purchase, their other commissions follow too. A source with another currency corrects nothing: a balance has one
+-- currency. The caller holds the locks of the customer and the sale.
 create or replace function correct_sale(sale sales, given sales) returns sales language plpgsql as $$
 declare
   was constant sales := sale;
@@ -39,7 +39,7 @@ begin
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
 end $$;
 
--- Counts the revenue of a sale on its day (`times` 1), or takes it out of the count (-1).
+-- Counts the revenue of a sale on its day (`times` 1), or removes it from the count (-1).
 create or replace function count_paid_sale(sale sales, times integer) returns void language plpgsql as $$
 begin
   if sale.payment_status = 'paid' then
@@ -56,8 +56,8 @@ begin
   join sales s on s.program_id = c.program_id and s.id = c.sale_id;
 end $$;
 
--- Moves a customer's first purchase to the date of their earliest sale that was paid for, and says whether that changed it. The caller holds the
--- lock of the customer.
+-- Moves a customer's first purchase to the date of their earliest paid sale, and returns whether that changed it. The caller holds the lock
+-- of the customer.
 create or replace function move_first_purchase(sale sales) returns boolean language plpgsql as $$
 declare
   first_date timestamptz;

@@ -1,15 +1,15 @@
--- What is refunded of a sale, by the API or by the payment processor, is taken by the same steps under the same locks: sale, commission,
--- balance. Each refund that is taken or given back is one step: it moves the sale's refunded total, and the commission with it, in
--- proportion; it is entered and told by itself.
+-- Refunds of a sale. Those of the API and those of the processor take the same steps under the same locks: sale, commission, balance. Each
+-- refund that is taken or put back is one step: it moves the sale's refunded total, and the commission in proportion. Each step has its own
+-- entry and notification.
 
--- How much of its commission a step reverses that moves a sale's refunded total by `by_cents`. Null if there is no commission, or a rejected one,
--- which stays as it is.
+-- Returns by how much a step of `by_cents` reverses the sale's commission. Null if there is no commission, or if it is rejected and
+-- therefore stays as it is.
 create or replace function deduction_of(sale sales, commission commissions, by_cents bigint) returns bigint language sql immutable
 return case when (commission).rejected_at is null then
   reversed_share((commission).amount_cents, (sale).refunded_cents + by_cents, (sale).amount_cents)
   - reversed_share((commission).amount_cents, (sale).refunded_cents, (sale).amount_cents) end;
 
--- Counts that so much more of a sale is refunded, on the day of the sale, if its amount counts as revenue.
+-- Adds to the refunded revenue on the day of the sale, if the sale counts as revenue.
 create or replace function count_refunded(sale sales, more_refunded_cents bigint) returns void language plpgsql as $$
 begin
   if sale.customer_id is not null and not sale.is_test and sale.payment_status = 'paid' then
@@ -36,12 +36,13 @@ begin
   return sale;
 end $$;
 
--- Whether a refund is the processor's of this id: told by it, or by the API under the same id or as one of the same amount.
+-- Whether a refund is the processor's refund with this id: the processor reported it, or the API did under the same id or with the same
+-- amount.
 create or replace function is_reversal(refund refunds, of_reversal_id text) returns boolean language sql immutable
 return (refund).processor_reversal_id is not distinct from of_reversal_id or is_refund_key((refund).refund_key, 'id:' || of_reversal_id);
 
--- Takes a refund of a sale: stores it and moves the sale. `refund` is the row as it is to be stored, `applied_cents` being what it would
--- take; where less is left of the sale, the rest is capped. Returns the stored row.
+-- Takes a refund of a sale: stores it and moves the sale. `refund` is the row to store, with the wanted amount in `applied_cents`, which is
+-- capped at the rest of the sale. Returns the stored row.
 create or replace function take_refund(sale sales, commission commissions, refund refunds) returns refunds language plpgsql as $$
 declare
   deducted_cents bigint;
@@ -94,7 +95,7 @@ begin
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
   elsif refund.request_id = request then
-    -- Its answer was lost. It is answered as it was applied, whatever was refunded since.
+    -- The answer was lost. Repeat it as it was then, whatever was refunded since.
     select sum(r.applied_cents) into refunded from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
   end if;
@@ -111,8 +112,8 @@ begin
   end;
 end $$;
 
--- Takes back what refunds of a sale moved beyond `new_amount_cents`, which it is to be worth, the newest first, and returns what is then
--- refunded. The caller has locked the sale, and corrects its commission.
+-- Puts back the part of a sale's refunds that exceeds its new amount, the newest first, and returns the remaining refunded total. The
+-- caller has locked the sale, and corrects its commission.
 create or replace function fit_refunds(sale sales, new_amount_cents bigint) returns bigint language plpgsql as $$
 declare
   excess_cents bigint := sale.refunded_cents - new_amount_cents;
@@ -133,8 +134,8 @@ begin
   return new_amount_cents;
 end $$;
 
--- A refund of all that is left of a sale is also of the `more_cents` that the sale turned out to be worth, unless it is the processor's, who says
--- of how much it is. Returns the sale. The caller has locked it.
+-- If a sale's amount grows by `more_cents`, a refund of the whole rest grows with it, unless the processor reported its amount. Returns the
+-- sale. The caller has locked it.
 create or replace function grow_refund_of_rest(sale sales, more_cents bigint) returns sales language plpgsql as $$
 declare
   commission commissions;
@@ -165,12 +166,12 @@ begin
   return sale;
 end $$;
 
--- Carries what the processor has told of a sale's refunds and disputes so far, `told`, into the sale. What was carried before is passed over,
--- so this can be called after anything that may have brought something new.
+-- Applies the processor's refunds and disputes of a sale so far, `reported`, to the sale. It skips those that it applied before, so it can
+-- be called after anything that may have brought something new.
 --
--- Where refunds and disputes come to more than was paid, what finds no room is capped, and takes the room when something is given back. So the
--- outcome does not depend on the order in which they were told.
-create or replace function settle_refunds(of_program_id bigint, of_sale_id bigint, told processor_reversals[]) returns void
+-- If refunds and disputes exceed the payment, the excess is capped, and takes the room when something is put back. So the outcome does not
+-- depend on the order of the reports.
+create or replace function settle_refunds(of_program_id bigint, of_sale_id bigint, reported processor_reversals[]) returns void
 language plpgsql as $$
 declare
   sale sales;
@@ -180,17 +181,17 @@ begin
   select c.* into commission from commissions c where c.program_id = of_program_id and c.sale_id = of_sale_id for no key update;
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
-  if told is not null then
-    perform claim_api_refunds(sale, told);
-    sale := give_back_refunds(sale, commission, told);
+  if reported is not null then
+    perform claim_api_refunds(sale, reported);
+    sale := give_back_refunds(sale, commission, reported);
   end if;
   sale := refill_capped_refunds(sale, commission);
-  if told is not null then
-    sale := take_reported_refunds(sale, commission, told);
+  if reported is not null then
+    sale := take_reported_refunds(sale, commission, reported);
   end if;
 end $$;
 
--- The refunds of a sale that was attributed after them have not reduced its commission yet; record_sale has counted them with its amount. They are entered now, one by one.
+-- Enters earlier refunds of a sale into its new commission, one by one. record_sale has already counted them with the sale's amount.
 create or replace function enter_earlier_refunds(sale sales, commission commissions) returns sales language plpgsql as $$
 declare
   refund refunds;
@@ -211,20 +212,20 @@ begin
   return sale;
 end $$;
 
--- What of it the sale does not have yet, in the order in which it was told.
-create or replace function new_reversals(sale sales, told processor_reversals[]) returns setof processor_reversals language sql stable as $$
-  select t.* from unnest(told) t
+-- Those that the sale does not have yet, in the order of their reports.
+create or replace function new_reversals(sale sales, reported processor_reversals[]) returns setof processor_reversals language sql stable as $$
+  select t.* from unnest(reported) t
   where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and is_reversal(r, t.reversal_id))
   order by t.created_at, t.reversal_id
 $$;
 
--- Of a refund that the API told first, without an id, the processor's of the same amount is no second one: from here on each of the two
--- is the other, and what becomes of the processor's becomes of both.
-create or replace function claim_api_refunds(sale sales, told processor_reversals[]) returns void language plpgsql as $$
+-- If the API reported a refund first, without an id, the processor's refund of the same amount is the same one. From then on both are one
+-- row, and later changes of the processor's refund count for both.
+create or replace function claim_api_refunds(sale sales, reported processor_reversals[]) returns void language plpgsql as $$
 declare
   reversal processor_reversals;
 begin
-  for reversal in select * from new_reversals(sale, told) loop
+  for reversal in select * from new_reversals(sale, reported) loop
     update refunds r set processor_reversal_id = reversal.reversal_id
     where r.program_id = sale.program_id and r.id = (
       select a.id from refunds a
@@ -238,7 +239,7 @@ begin
   end loop;
 end $$;
 
--- Has a sale take the refunds that were told of another sale of the same payment, but for those that it has.
+-- Moves to a sale the refunds of another sale of the same payment, except those that it already has.
 create or replace function move_refunds(of_program_id bigint, of_sale_id bigint, reported_refunds refunds[]) returns void language plpgsql as $$
 declare
   sale sales;
@@ -250,7 +251,7 @@ begin
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
   foreach refund in array reported_refunds loop
-    -- The processor's that nothing else was is told of this sale again, by its own id.
+    -- A processor's refund that matches no other is reported to this sale again, by its own id.
     continue when starts_with(refund.refund_key, 'id:') and refund.processor_reversal_id is not null or exists (
       select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id
         and (r.refund_key = refund.refund_key or r.processor_reversal_id = refund.processor_reversal_id)
@@ -265,19 +266,19 @@ begin
     end if;
     refund.applied_cents := case
       when refund.returned_at is not null then 0
-      -- One of all that is left is of all that is left of this sale too, unless it is the processor's.
+      -- A refund of the whole rest also covers the rest of this sale, unless the processor reported it.
       when refund.requested_cents is null and refund.processor_reversal_id is null then sale.amount_cents
       else coalesce(refund.requested_cents, refund.applied_cents) end;
-    -- The request stays with the sale that it was answered by.
+    -- The request stays with the sale that answered it.
     refund.request_id := null;
     refund := take_refund(sale, commission, refund);
     sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
   end loop;
 end $$;
 
--- Gives back what was returned, refunds that failed and disputes that were won, each with what it took later where it had been capped. The
--- reason of the commission is then that of the latest refund that stands.
-create or replace function give_back_refunds(sale sales, commission commissions, told processor_reversals[]) returns sales
+-- Puts back refunds that failed and disputes that were won, each with the later part of a capped one. The commission's reason is then that
+-- of the latest remaining refund.
+create or replace function give_back_refunds(sale sales, commission commissions, reported processor_reversals[]) returns sales
 language plpgsql as $$
 declare
   refund refunds;
@@ -287,7 +288,7 @@ begin
   for refund in
     with returned as (
       update refunds r set returned_at = now()
-      from unnest(told) t
+      from unnest(reported) t
       join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and is_reversal(named, t.reversal_id)
       where t.returned_at is not null and r.returned_at is null
         and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
@@ -306,7 +307,8 @@ begin
   return sale;
 end $$;
 
--- Refunds that were capped take the room there is now. What one takes later is a row of its own, since rows never change what they took.
+-- Gives capped refunds the room that is free now. The later part of a refund is a row of its own, since rows never change their applied
+-- amount.
 create or replace function refill_capped_refunds(sale sales, commission commissions) returns sales language plpgsql as $$
 declare
   capped record;
@@ -335,15 +337,15 @@ begin
   return sale;
 end $$;
 
--- Takes what is told for the first time, in the order in which it was told. What was returned before it was told is stored without taking
--- anything, so that nobody takes it later.
-create or replace function take_reported_refunds(sale sales, commission commissions, told processor_reversals[]) returns sales
+-- Takes newly reported refunds, in the order of their reports. If one was put back before it was reported, it is stored without an amount,
+-- so that nobody takes it later.
+create or replace function take_reported_refunds(sale sales, commission commissions, reported processor_reversals[]) returns sales
 language plpgsql as $$
 declare
   reversal processor_reversals;
   refund refunds;
 begin
-  for reversal in select * from new_reversals(sale, told) loop
+  for reversal in select * from new_reversals(sale, reported) loop
     refund := null;
     refund.refund_key := 'id:' || reversal.reversal_id;
     refund.processor_reversal_id := reversal.reversal_id;

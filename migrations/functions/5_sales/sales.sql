@@ -1,4 +1,4 @@
--- The rules of a sale's row, in a trigger because Postgres compiles the CHECKs of a table anew in every statement that writes it.
+-- The rules of a sale's row. They are a trigger because Postgres compiles a table's CHECKs anew in every statement that writes the table.
 create or replace function refuse_unsound_sale() returns trigger language plpgsql as $$
 begin
   -- One expression is cheaper than several.
@@ -17,11 +17,12 @@ begin
 end $$;
 create or replace trigger sales_sound after insert or update on sales for each row execute function refuse_unsound_sale();
 
--- Records a sale with its commission, the customer's first purchase and the totals; `recordSale` in lib/money/sales.ts says how. `given` is the
--- sale to store, without id and partner: without a customer it is unattributed, without a date it is of now. Answers the sale under the
--- transaction id. If that was there before (not `inserted`), it stays as it is, but one without a customer gets the one whom a later call of its
--- key names. Two events of the processor can tell of one payment: if a later one `completes` the sale, it adds what was not known and corrects
--- figures of a lesser source.
+-- Records a sale with its commission, the customer's first purchase and the totals, for `recordSale` in lib/money/sales.ts. `given` is the
+-- sale to store, without id and partner: without a customer it is unattributed, without a date it is dated now. Returns the sale with this
+-- transaction id.
+--
+-- An existing sale (not `inserted`) stays as it is; if it has no customer, it gets that of a later call with its key. Two events of the
+-- processor can be about one payment: if a later one `completes` the sale, it adds missing fields and corrects figures of a lesser source.
 create or replace function record_sale(
   given sales, completes boolean,
   out sale sales, out inserted boolean, out commission_id bigint, out commission_cents bigint
@@ -31,10 +32,11 @@ declare
   customer customers;
   was_attributed boolean := false;
 begin
-  -- A click that moves the customer to another link comes before this or, as a buyer's partner is fixed, does not move it.
+  -- A click that moves the customer to another link comes before this. Later it cannot move the customer, because a buyer's partner is
+  -- fixed.
   select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
   given := with_partner(given, customer);
-  -- Once more if the sale under the transaction id was a test sale that somebody cleared at this moment.
+  -- Repeats if the sale with this transaction id was a test sale that somebody cleared at this moment.
   loop
     sale := insert_sale(given);
     inserted := sale.id is not null;
@@ -63,10 +65,10 @@ begin
   end if;
   perform note_purchase(sale, customer);
   perform count_sale(sale, commission_cents);
-  perform tell_sale(sale, commission_id);
+  perform notify_sale(sale, commission_id);
 end $$;
 
--- A sale with what its customer decides: the partner, by the customer or by a code, and the terms of this moment. Locks the partner.
+-- Returns a sale with its partner, by the customer or by a code, and with the current terms. Locks the partner.
 create or replace function with_partner(given sales, customer customers) returns sales language plpgsql as $$
 declare
   program programs;
@@ -129,7 +131,7 @@ begin
   return sale;
 end $$;
 
--- Adds to a stored sale what was not known of it, and corrects figures of a lesser source. It keeps its customer, or else gets the given one.
+-- Adds missing fields to a stored sale, and corrects figures of a lesser source. The sale keeps its customer, or else gets the given one.
 create or replace function complete_sale(sale sales, given sales) returns sales language plpgsql as $$
 declare
   was_attributed boolean := sale.customer_id is not null;
@@ -168,14 +170,14 @@ begin
   return sale;
 end $$;
 
--- Why a person should look at a customer's first commission before it is paid: only a browser said who they are. `named_key` is the customer
--- key that the sale named.
+-- Why a person should look at a customer's first commission before it is paid: only a browser named the customer. `named_key` is the
+-- customer key of the sale.
 create or replace function review_reason_of(customer customers, named_key text) returns text language sql immutable
 return case when (customer).first_purchase_date is null and ((customer).key_unverified_since is not null
   or (customer).email_unverified_since is not null and (customer).customer_key is distinct from named_key) then 'unverified_customer' end;
 
--- Moves a customer's first purchase to a sale before it, and corrects the commissions that depend on this sale: those whose months count from the
--- first purchase, and of later sales those under a cap. `customer` is the row before the sale.
+-- Moves a customer's first purchase to an earlier sale. Corrects the commissions that depend on this sale: those whose months count from
+-- the first purchase, and those of later sales under a cap. `customer` is the row before the sale.
 create or replace function note_purchase(sale sales, customer customers) returns void language plpgsql as $$
 declare
   was_date constant timestamptz := customer.first_purchase_date;
@@ -198,7 +200,7 @@ begin
   end if;
 end $$;
 
--- Counts a sale on its own day and its commission on this one. If both are of the same hour, as mostly, they are one row.
+-- Counts a sale on its own day and its commission on today. If both are in the same hour, as in most cases, one row counts both.
 create or replace function count_sale(sale sales, commission_cents bigint) returns void language plpgsql as $$
 declare
   is_paid boolean := sale.payment_status = 'paid';
@@ -214,8 +216,8 @@ begin
   end if;
 end $$;
 
--- Tells the partner of a new commission, and webhook endpoints of the sale and the commission.
-create or replace function tell_sale(sale sales, commission_id bigint) returns void language plpgsql as $$
+-- Notifies the partner of a new commission, and webhook endpoints of the sale and the commission.
+create or replace function notify_sale(sale sales, commission_id bigint) returns void language plpgsql as $$
 declare
   wanted text[] := (select p.webhook_types from programs p where p.id = sale.program_id);
 begin

@@ -35,7 +35,7 @@ begin
   given.is_recurring := is_recurring;
   given.subscription_id := subscription_id;
   given.additional_data := additional_data;
-  -- A customer whose key only a browser said gives way to a valid click.
+  -- A valid click overrides a customer whose key only a browser named.
   select c.id into given.customer_id from customers c
   where c.program_id = track_sale.program_id and c.customer_key = track_sale.customer_key
     and (c.key_unverified_since is null or of_click_id is null);
@@ -51,7 +51,7 @@ begin
   end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
-  -- Enters the refunds of before the sale was known here, or had its customer.
+  -- Enters refunds that arrived before the sale, or before its customer.
   if is_of_payment then
     perform settle_reversals(stored);
   elsif not recorded.inserted and stored.refunded_cents > 0 then
@@ -62,11 +62,11 @@ begin
   end if;
   is_recorded := recorded.inserted or stored.request_id is not distinct from request;
   if not is_recorded then
-    -- Corrections of the processor are no difference between two calls.
+    -- Corrections by the processor do not make two calls different.
     same_payload := stored.customer_key is not distinct from customer_key and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
   end if;
   is_tested := given.is_test;
-  -- A test creates no customer, but a code would bring one.
+  -- A test creates no customer, but a real sale with this code would.
   is_attributed := stored.customer_id is not null or is_tested and given.code_id is not null;
   sale_id := stored.id;
   customer_id := stored.customer_id;
@@ -76,14 +76,14 @@ begin
   outbox_ids := written_outbox_ids();
 end $$;
 
--- Whether a customer key signed up as a test within a day, as by a test link. A sale of nobody else with this key is then a test too.
+-- Whether a customer key signed up as a test within a day, as a test link does. An unattributed sale with this key is then a test too.
 create or replace function signed_up_as_test(of_program_id bigint, of_customer_key text) returns boolean language sql stable
 return exists (
   select from affiliate_lead_events e
   where e.program_id = of_program_id and e.is_test and e.lead_timestamp > now() - interval '1 day' and e.customer_key = of_customer_key
 );
 
--- The transaction id of the sale that a call means by one of the processor's ids: of the sale that is known to be of the same payment, else the id
+-- Returns the transaction id that a call means by one of the processor's ids: that of the payment's sale if it is known, else the id
 -- itself. Until this transaction ends, no event about the payment is applied.
 create or replace function known_transaction(given sales, of_account_id text) returns text language plpgsql as $$
 declare
@@ -94,7 +94,7 @@ begin
   return case when known.program_id = given.program_id then known.transaction_id else given.transaction_id end;
 end $$;
 
--- A sale whose customer the key alone does not decide, with what its click and its code say: the customer, the code and the steps.
+-- Returns a sale with the customer, the code and the steps that its click and its code lead to, if the customer key alone does not decide.
 create or replace function with_buyer(given sales, account_id text, of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 begin
   if given.customer_id is null and of_click_id is null then
@@ -113,7 +113,7 @@ begin
   return given;
 end $$;
 
--- A sale with the customer of its click, to whom the key is bound, and the steps.
+-- Returns a sale with the customer of its click, to whom the key is bound, and the steps.
 create or replace function with_clicked_customer(given sales, account_id text, of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 declare
   is_key_known boolean := exists (select from customers c where c.program_id = given.program_id and c.customer_key = given.customer_key);
@@ -129,7 +129,7 @@ begin
     given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, click_id_prefix, valid_after);
   end if;
   given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
-  -- Looked for here, because a click that was found would pay for it above.
+  -- Only an expired click needs this query, so a click that is found does not pay for it.
   if (given.customer_id is null or is_key_known) and given.resolution @> '{"steps": [["click_id", "expired"]]}' then
     select given.resolution || expired_click(c, now()) into given.resolution from customers c
     where c.program_id = given.program_id and c.click_id = of_click_id;
@@ -137,16 +137,16 @@ begin
   return given;
 end $$;
 
--- Whether a sale may give its customer key to somebody: a test sale may not, nor one that is refused as a duplicate, unless this gives the stored
--- sale its customer.
+-- Whether a sale may give its customer key to a customer. A test sale may not, and neither may a duplicate, unless it gives the stored sale
+-- its customer.
 create or replace function may_bind_customer(given sales) returns boolean language sql stable
 return not given.is_test and not exists (
   select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id
     and (s.customer_id is not null or s.customer_key <> given.customer_key)
 );
 
--- The resolution of a sale call that its key alone did not decide: whether the key was known before (a browser said it), and what the click id
--- found.
+-- Returns the resolution of a sale call that its key alone did not decide: whether a browser had named the key before, and the outcome of
+-- the click id.
 create or replace function steps_of_click(of_program_id bigint, is_key_known boolean, of_click_id text, found_id bigint) returns jsonb
 language sql stable as $$
   select case when outcome in ('found', 'second_customer') or not is_key_known or found.id is null then tried

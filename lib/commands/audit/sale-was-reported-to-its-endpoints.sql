@@ -1,4 +1,4 @@
--- every sale and commission was told once to each endpoint that wants it since before
+-- every sale and commission was sent once to each endpoint that wanted it by then
 select t.program_id, format('%s of %s for endpoint %s', t.type, t.id, l.id) as subject, coalesce(w.times, 0)::text as found, '1' as expected
 from (
   select program_id, 'sale.created' as type, id, created_at from sales
@@ -6,7 +6,7 @@ from (
   union all
   select program_id, 'commission.created', id, created_at from commissions where $1::bigint is null or program_id = $1
 ) t
--- What was written while an endpoint was made or changed may not have seen it.
+-- A transaction that ran while an endpoint was created or changed may not have seen the endpoint.
 join (
   select e.program_id, e.id, e.types, greatest(e.created_at, c.changed_at, now() - interval '29 days') + interval '1 minute' as since
   from webhook_endpoints e

@@ -1,4 +1,4 @@
--- every manual commission and deduction was told to the partner
+-- every manual commission and deduction was reported to the partner
 select a.program_id, 'adjustment ' || a.id as subject, 'not told' as found, 'told' as expected
 from adjustments a
 where ($1::bigint is null or a.program_id = $1) and a.created_at >= notifications_begin() and not exists (

@@ -1,5 +1,6 @@
--- every refund of a commissioned sale was told to the partner, with what it reversed
--- What was given back before the sale had a commission was told nobody. Its call may have begun a moment after the one that made the commission.
+-- every refund of a sale with a commission was reported to the partner, with the reversed amount
+-- Refunds that were put back before the sale had a commission were reported to nobody. The refund's transaction may have begun a moment
+-- after the one that created the commission.
 select r.program_id, 'refund ' || r.id as subject, format('%s %s', o.kind, o.payload->>'amount_cents') as found,
   'told ' || r.deduction_cents as expected
 from refunds r

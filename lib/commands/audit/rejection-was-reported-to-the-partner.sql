@@ -1,4 +1,4 @@
--- every rejection was told to the partner
+-- every rejection was reported to the partner
 select c.program_id, 'commission ' || c.id as subject, 'not told' as found, 'told' as expected
 from commissions c
 where ($1::bigint is null or c.program_id = $1) and c.rejected_at >= notifications_begin() and not exists (

@@ -1,4 +1,4 @@
--- of each sale the refunds that endpoints were told of follow each other without a gap, the last one as it stands
+-- the refunds of a sale that endpoints received follow each other without a gap, up to the stored amount
 select m.program_id, format('message %s of sale %s', m.id, m.sale_id) as subject,
   format('%s after %s', m.refunded, m.refunded - m.refunded_by) as found,
   case when m.is_last then format('%s after %s', s.refunded_cents, m.reported_before) else 'after ' || m.reported_before end as expected
