@@ -5,13 +5,13 @@ import { openStripe, type StripeEnv } from '../lib/stripe/client.ts'
 import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
 
 const limit = 500
-/** How long each account's past is read in a run. */
+/** The time for reading each account's past in a run. */
 const backfillSeconds = 60
 
 /**
- * Scheduled: applies webhook events that waited for their account to be connected again, for what Stripe converted, or for their
- * buyer; switches off the promotion codes of partners who are gone; then goes on with reading accounts' past. What these write into the outbox is sent
- * by `relay-outbox`.
+ * Scheduled: applies parked webhook events whose account, conversion or buyer is known now. Then it deactivates the
+ * promotion codes of former partners and continues to read accounts' past payments. `relay-outbox` sends the messages
+ * that these write.
  */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & StripeEnv & { EMAIL_HASH_KEY: string }): Promise<void> {

@@ -9,10 +9,13 @@ import { deleteOldApplications } from '../lib/programs/applications.ts'
 import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
 
 const batchSize = 5000
-/** Click events that a batch looks through for customers who are gone: a run reads two million. */
+/** The click events that a batch searches for deleted customers: a run reads two million. */
 const clicksOfBatch = 20_000
 
-/** Scheduled: deletes what was kept for its term, which lib/commands/README.md lists. Clicks go last, a month at a time. */
+/**
+ * Scheduled: deletes data after its retention period; lib/commands/README.md lists the periods. Clicks go last, a
+ * month at a time.
+ */
 export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLICK_RETENTION_MONTHS?: string }) => {
   const months = clickRetentionMonths(env.CLICK_RETENTION_MONTHS)
   await deleteExpired(db)

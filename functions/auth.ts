@@ -11,12 +11,17 @@ interface Env extends AuthEnv {
 const app = createApp<Env>()
 
 /**
- * `/api/auth/*`: these of better-auth's endpoints; its others are not reachable. `POST sign-up/email` `{name, email, password}` answers alike whether the
- * address has an account, which its mail says; 503 where that mail could not be sent, the account being there. `POST sign-in/email` `{email, password}` answers `{token, user}` and sets the session
- * cookie; `token` is what `Authorization: Bearer` takes. Where the account has two-factor codes it answers `{twoFactorRedirect: true}` and a cookie, with which `POST
- * two-factor/verify-totp` and `POST two-factor/verify-backup-code` `{code}` answer what sign-in does. `POST sign-out`, `GET get-session`, `POST change-password` `{currentPassword, newPassword, revokeOtherSessions}`, `POST
- * request-password-reset` `{email}`, `POST reset-password` `{token, newPassword}`, and for OAuth `POST sign-in/social`
- * `{provider, callbackURL}` with its callback. Refusals are in the platform envelope. A request of another origin is 403.
+ * `/api/auth/*`: only these endpoints of better-auth. Refusals use the platform envelope. A request from another
+ * origin is 403.
+ * - `POST sign-up/email` `{name, email, password}`: the same answer for known and unknown addresses; the mail says
+ * which. 503 if the mail could not be sent; the account exists then.
+ * - `POST sign-in/email` `{email, password}`: `{token, user}` and the session cookie. `Authorization: Bearer` takes
+ * `token`. An account with two-factor codes gets `{twoFactorRedirect: true}` and a cookie.
+ * - `POST two-factor/verify-totp` and `POST two-factor/verify-backup-code` `{code}`, with that cookie: the answer of
+ * sign-in.
+ * - `POST sign-out`, `GET get-session`, `POST change-password` `{currentPassword, newPassword, revokeOtherSessions}`,
+ * `POST request-password-reset` `{email}`, `POST reset-password` `{token, newPassword}`.
+ * - `POST sign-in/social` `{provider, callbackURL}` with its callback, for OAuth.
  */
 const routes = [
   ['POST', 'sign-up/email'],
@@ -51,7 +56,10 @@ async function answer(c: Context<{ Bindings: Env }>): Promise<Response> {
   return Response.json({ ...body, token: signedToken }, { headers })
 }
 
-/** Back from a provider: to where the person wanted to go, by the page for the code where better-auth's body says that one is needed. */
+/**
+ * Redirects from a provider to the requested page, through the page for the two-factor code if better-auth asks for
+ * one.
+ */
 async function leadOn(baseUrl: string, response: Response, headers: Headers): Promise<Response> {
   headers.delete('set-auth-token')
   const wanted = headers.get('location') ?? '/'
@@ -61,8 +69,8 @@ async function leadOn(baseUrl: string, response: Response, headers: Headers): Pr
 }
 
 /**
- * Node's fetch sends `Sec-Fetch-Mode` and nothing else of that family, which better-auth takes for a browser without an
- * origin and refuses. Browsers always send `Sec-Fetch-Site` with it, so the header alone is dropped.
+ * Node's fetch sends `Sec-Fetch-Mode` without `Sec-Fetch-Site`. better-auth takes that for a browser without an origin
+ * and refuses it. Browsers always send both, so the single header is dropped.
  */
 function fromProgram(request: Request): Request {
   if (request.headers.has('sec-fetch-site') || !request.headers.has('sec-fetch-mode')) return request
@@ -82,7 +90,7 @@ const codes: Record<number, ErrorCode> = {
   503: 'unavailable',
 }
 
-/** better-auth's refusal in the service's own envelope. */
+/** Converts better-auth's refusal to the service's own envelope. */
 async function refusal(response: Response): Promise<ApiError> {
   const body: unknown = await response.json().catch(() => null)
   const message =

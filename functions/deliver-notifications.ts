@@ -4,10 +4,10 @@ import { type NotificationMailEnv, sendNotificationMails } from '../lib/notifica
 import { openQueue, type QueueEnv } from '../lib/notifications/queue.ts'
 
 const drainMilliseconds = 50_000 // It runs every minute.
-/** A queue gives its messages to another consumer after 60 seconds. */
+/** The queue gives a message to another consumer after 60 seconds. */
 const sendMilliseconds = 20_000
 
-/** Scheduled Worker: takes messages off the queue for most of a minute, writes their notifications and mails them to whom they are mailed at once. */
+/** Scheduled Worker: reads the queue for most of a minute, writes notifications, and sends immediate mails. */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & QueueEnv & NotificationMailEnv): Promise<void> {
     const db = openDatabase(env)
@@ -24,8 +24,8 @@ interface SqsEvent {
 }
 
 /**
- * The same consumer as an AWS Lambda function on the queue's event source with `ReportBatchItemFailures`: what could not be told
- * is named in the answer, and the queue sends only that again.
+ * The same consumer as an AWS Lambda function on the queue's event source with `ReportBatchItemFailures`. The answer
+ * names failed messages, and the queue only sends those again.
  */
 export async function handler(
   event: SqsEvent,
@@ -36,7 +36,7 @@ export async function handler(
   const messages = parsed.flatMap(({ content }) => (content ? [content] : []))
   const db = openDatabase(env)
   const done = new Set(await writeNotifications(db, messages))
-  // What is told is told: a mail that fails is sent by the next run.
+  // Written notifications stay written. The next run sends a failed mail.
   if (done.size > 0) await sendNotificationMails(db, env, Date.now() + sendMilliseconds).catch(logFailure)
   return {
     batchItemFailures: parsed
@@ -51,7 +51,7 @@ function logFailure(error: unknown): void {
   )
 }
 
-/** The variables of the Lambda function. Without those of mail it sends none, and `send-mails` does twice an hour. */
+/** The variables of the Lambda function. Without those for mail it sends none, and `send-mails` does twice an hour. */
 function lambdaEnv(): DatabaseEnv & NotificationMailEnv {
   const {
     DATABASE_URL,

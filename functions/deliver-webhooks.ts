@@ -6,9 +6,9 @@ import type { WebhookSecretEnv } from '../lib/notifications/webhook-secrets.ts'
 
 type Env = DatabaseEnv & ChannelsEnv & AddressEnv & WebhookSecretEnv
 
-/** It runs every minute; the next run has begun when one ends. */
+/** It runs every minute, so the next run starts as one ends. */
 const termMilliseconds = 65_000
-/** Each has six connections of its own at the edge, where one run may call 32 Workers. */
+/** Each has six connections of its own at the edge, and one run can call 32 Workers. */
 const maxLanes = 24
 
 interface Lane {
@@ -17,7 +17,7 @@ interface Lane {
   waits: boolean
 }
 
-/** What a function that is called has at hand; the edge and the local stack give it, a plain run in Node does not. */
+/** The execution context of a called function. The edge and the local stack provide it; a plain run in Node does not. */
 interface Context {
   exports?: { lane: { fetch(url: string, init: { method: string; body: string }): Promise<Response> } }
 }
@@ -35,8 +35,8 @@ async function runLane(env: Env, context: Context | undefined, { lane, ...term }
 }
 
 /**
- * Scheduled: delivers webhooks for a minute, and then the next run does. Without a schedule, as the local stack wakes it, it ends once the queue is
- * empty.
+ * Scheduled: delivers webhooks for a minute, until the next run starts. The local stack calls it without a schedule;
+ * then it ends when the queue is empty.
  */
 export default {
   async scheduled(event: { cron?: string }, env: Env, context?: Context): Promise<void> {
@@ -44,7 +44,7 @@ export default {
   },
 }
 
-/** Entry point that only this function calls: another lane beside those whose connections are all taken, while there is more to do. */
+/** Entry point that only this function calls: another lane for when all connections of the others are in use. */
 export const lane = {
   async fetch(request: Request, env: Env, context?: Context): Promise<Response> {
     // oxlint-disable-next-line no-unsafe-type-assertion -- only this function calls it

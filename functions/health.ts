@@ -10,9 +10,9 @@ type Env = DatabaseEnv & ChannelsEnv & { METRICS_TOKEN: string }
 const app = createApp<Env>()
 
 /**
- * GET /healthz: without a token `{ok: true}`, which only says that the edge answers and reads nothing. With `Authorization: Bearer
- * <METRICS_TOKEN>` the figures of lib/health.ts: 200 `{ok, problems, figures}`, or 503 where one is out of its bounds. With
- * `?format=prometheus` they are Prometheus' text, always 200, so that what scrapes it sees them.
+ * GET /healthz. Without a token `{ok: true}`, which only says that the edge answers. With `Authorization: Bearer
+ * <METRICS_TOKEN>` the figures of lib/health.ts: 200 `{ok, problems, figures}`, or 503 if one is unhealthy.
+ * `?format=prometheus` returns Prometheus' text format, always with 200, so that the scraper reads it.
  */
 for (const path of ['/', '/healthz']) {
   app.get(path, async (c) => {

@@ -9,16 +9,16 @@ import { refuseAddress } from '../lib/notifications/mail-choices.ts'
 const paths = ['/', '/api/v1/webhooks/mail']
 const app = createApp<DatabaseEnv & { MAIL_WEBHOOK_SECRET?: string }>()
 
-/** What a mail API tells, as far as it is read: https://resend.com/docs/webhooks/emails/bounced and `complained` beside it. */
+/** The used part of a mail API's event: https://resend.com/docs/webhooks/emails/bounced and `complained` beside it. */
 const mailEvent = z.object({
   type: z.string(),
   data: z.object({ to: z.array(z.string()), bounce: z.optional(z.object({ type: z.optional(z.string()) })) }),
 })
 
 /**
- * POST /api/v1/webhooks/mail, signed by the mail API (Resend's way, Svix headers): mail to an address came back for good, or was reported as
- * spam. No notification is mailed there any more. 200 `{success}`, also for events of other kinds; 400 `invalid_signature`; 503 `unavailable`
- * where no secret is set.
+ * POST /api/v1/webhooks/mail, signed by the mail API (Svix headers, as Resend sends them): a permanent bounce or a
+ * spam report. The address gets no more notifications. 200 `{success}`, also for events of other kinds; 400
+ * `invalid_signature`; 503 `unavailable` if no secret is set.
  */
 app.on('POST', paths, limitBody, async (c) => {
   const { MAIL_WEBHOOK_SECRET: secret } = c.env
@@ -43,12 +43,12 @@ function verified(secret: string, body: string, headers: Headers): unknown {
     if (!(error instanceof WebhookVerificationError) && !(error instanceof SyntaxError)) throw error
     throw new ApiError(
       'invalid_signature',
-      'This was not signed with MAIL_WEBHOOK_SECRET, or is older than five minutes.',
+      'Signature verification failed, or the event is older than five minutes. Check MAIL_WEBHOOK_SECRET.',
     )
   }
 }
 
-/** Why an address takes no mail; undefined where it may take the next. */
+/** Returns why an address gets no more mail, or undefined if it still does. */
 function reasonOf({ type, data }: z.infer<typeof mailEvent>): 'bounced' | 'complained' | undefined {
   if (type === 'email.complained') return 'complained'
   return type === 'email.bounced' && data.bounce?.type !== 'Transient' ? 'bounced' : undefined

@@ -15,7 +15,7 @@ const app = createApp<
   DatabaseEnv & RelayEnv & CountEnv & StripeEnv & { EMAIL_HASH_KEY: string; STRIPE_WEBHOOK_SECRET: string }
 >()
 
-/** An invoice with its lines is larger than what integrators send. */
+/** An invoice with its lines is larger than integrators' requests. */
 const limitEvent = bodyLimit({
   maxSize: 1024 * 1024,
   onError: () => {
@@ -24,9 +24,9 @@ const limitEvent = bodyLimit({
 })
 
 /**
- * POST /api/v1/webhooks/stripe, signed by Stripe: one event of a connected account. 200 `{success, outcome, reason}` with outcome
- * recorded, duplicate, ignored or parked, all of them final; 400 `invalid_signature`; 503 `unavailable` where the database or
- * Stripe's API did not answer, having recorded nothing, so that Stripe delivers the event again.
+ * POST /api/v1/webhooks/stripe, signed by Stripe: one event of a connected account. 200 `{success, outcome, reason}`:
+ * outcome recorded, duplicate, ignored or parked, each final. 400 `invalid_signature`. 503 `unavailable` if the
+ * database or Stripe's API did not answer. Then nothing is recorded, and Stripe delivers the event again.
  */
 app.on('POST', paths, limitEvent, async (c) => {
   const body = await c.req.text()

@@ -6,7 +6,7 @@ import { relayWebhooks } from '../lib/notifications/webhook-relay.ts'
 
 const relayMilliseconds = 45_000
 
-/** Scheduled: sends what is in the outbox and was not delivered, after a function or the queue failed; and wakes webhooks that are due. */
+/** Scheduled: sends outbox messages that a function or the queue failed to deliver, and wakes due webhooks. */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & ChannelsEnv): Promise<void> {
     const db = openDatabase(env)
@@ -18,8 +18,8 @@ export default {
 }
 
 /**
- * Entry point of the service binding `RELAY`, which nothing outside the service reaches: sends the messages that a function has
- * just written, so that only this function carries the queue's client. Body: `RelayMessage[]`.
+ * Entry point of the service binding `RELAY`, which only the service's own functions reach: sends messages that a
+ * function has just written. So only this function needs the queue's client. Body: `RelayMessage[]`.
  */
 export const soon = {
   async fetch(request: Request, env: ChannelsEnv): Promise<Response> {

@@ -51,7 +51,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       const visitor = c.get('visitor')
       const { test_mode: saysTest, program_id: named } = body.additional_data ?? {}
       const tested = programOfTestCode(aff ?? '')
-      // Through a proxy come the clicks of its own program alone.
+      // A proxy only brings clicks of its own program.
       const programId = visitor?.programId ?? named ?? tested
       if ((named && named !== programId) || (tested && tested !== programId)) throw unknownPartnerCode()
       const isTest = saysTest || tested !== undefined
@@ -81,8 +81,8 @@ for (const path of ['/', '/api/v1/track/click']) {
 }
 
 /**
- * The `aff` parameter of the referral URL, the first where there are several, without what a chat, a mail or a campaign tool put
- * after it or around it: `ann/`, `ann%26utm_source=x`, `ann)`.
+ * Returns the first `aff` parameter of the referral URL, without trailing or surrounding characters of a chat, mail or
+ * campaign tool: `ann/`, `ann%26utm_source=x`, `ann)`.
  */
 function affOf(parameters: URLSearchParams): string | null {
   const aff = parameters.get('aff')
@@ -95,7 +95,7 @@ async function asClick(
   request: Request,
   visitor: ProxiedVisitor | undefined,
 ): Promise<Click> {
-  // A header can be longer than what is kept, and the cut can fall inside a character.
+  // A header can exceed its limit, and the cut can fall inside a character.
   const userAgent = body.user_agent || request.headers.get('user-agent')?.slice(0, 2048).toWellFormed() || null
   return {
     affiliate_url: body.affiliate_url,
@@ -118,7 +118,7 @@ async function asClick(
   }
 }
 
-/** A value that cannot be a code matches no link, so it is not looked up. */
+/** A value that cannot be a code matches no link, so it needs no lookup. */
 function partnerCodeOf(aff: string | null): string {
   if (!aff) {
     throw new ApiError(

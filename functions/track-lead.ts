@@ -42,9 +42,10 @@ async function checkCaller(c: Context<Types>, reason: unknown): Promise<void> {
 }
 
 /**
- * POST /api/v1/track/lead. Body: `leadRequest`. With an Authorization header it is a server lead, which settles; without one a
- * browser lead, which needs a click id and is provisional unless the program allows browsers.
- * 200 `{success, lead_id, click_id, customer_status, provisional?, duplicate?, test_mode?}`; 400 `no_attribution`, `already_settled`.
+ * POST /api/v1/track/lead. Body: `leadRequest`. With an Authorization header it is a server lead, which settles.
+ * Without one it is a browser lead: it needs a click id and is provisional unless the program allows browsers. 200
+ * `{success, lead_id, click_id, customer_status, provisional?, duplicate?, test_mode?}`; 400 `no_attribution`,
+ * `already_settled`.
  */
 for (const path of ['/', '/api/v1/track/lead']) {
   app.post(
@@ -59,7 +60,7 @@ for (const path of ['/', '/api/v1/track/lead']) {
       if (isFromBrowser(c)) {
         await countVisitor(c, c.env.BROWSER_RATE_LIMIT, String(programOfClickId(body.click_id || body.clickId || '')))
         const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
-        // Through a proxy come the leads of its own program alone.
+        // A proxy only brings leads of its own program.
         const named = body.program_id ?? body.additional_data?.program_id ?? programOfTestClick(lead.click_id ?? '')
         const programId = c.get('visitor')?.programId ?? named ?? null
         return c.json(answerOf(c, await recordBrowserLead(db, lead, programId)))
@@ -73,7 +74,7 @@ for (const path of ['/', '/api/v1/track/lead']) {
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
 
-/** The answer, after which what the lead wrote is sent. */
+/** Answers, and then sends the messages that the lead wrote. */
 function answerOf(c: { env: RelayEnv; executionCtx: ExecutionContext }, { outbox = [], ...lead }: RecordedLead) {
   if (outbox.length > 0) c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   return { success: true, ...lead }

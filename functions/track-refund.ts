@@ -10,9 +10,10 @@ import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 const app = createApp<KeyedEnv & RelayEnv & CountEnv>()
 
 /**
- * POST /api/v1/track/refund, program API key. Body: `refundRequest`; without an amount, or with 0, all that is left is refunded.
- * 200 `{success, status: reversed | refunded, deductionAmount, deduction_cents, currency, commission_id}`, or `{success, status:
- * skipped, reason, commission_id}`, or `{success, status: no_commission, message}`; 404 `not_found`.
+ * POST /api/v1/track/refund, program API key. Body: `refundRequest`; without an amount, or with 0, it refunds the rest
+ * of the sale. 200 `{success, status: reversed | refunded, deductionAmount, deduction_cents, currency,
+ * commission_id}`, `{success, status: skipped, reason, commission_id}` or `{success, status: no_commission, message}`;
+ * 404 `not_found`.
  */
 for (const path of ['/', '/api/v1/track/refund']) {
   app.post(path, limitBody, readKey, accept('json', refundRequest, checkKey('refund')), async (c) => {
@@ -31,7 +32,7 @@ for (const path of ['/', '/api/v1/track/refund']) {
       refund,
       c.get('requestId'),
     )
-    // The rows are in the outbox already: what is not sent here, the relay sends.
+    // The rows are already in the outbox. If sending fails here, the relay sends them.
     c.executionCtx.waitUntil(sendSoon(c.env, outbox))
     countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
     return c.json({ success: true, ...applied })

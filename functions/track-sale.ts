@@ -13,9 +13,9 @@ const paths = ['/', '/api/v1/track/sale']
 const app = createApp<KeyedEnv & CountEnv & RelayEnv>()
 
 /**
- * POST /api/v1/track/sale, program API key. Body: `saleRequest`.
- * 200 `{success, sale_id, transaction_id, attributed, commission_id, commission_cents, currency, warning?}`; 409
- * `duplicate_transaction` with `same_payload`, and of the stored sale `sale_id`, `attributed` and `commission_id`.
+ * POST /api/v1/track/sale, program API key. Body: `saleRequest`. 200 `{success, sale_id, transaction_id, attributed,
+ * commission_id, commission_cents, currency, warning?}`; 409 `duplicate_transaction` with `same_payload` and the
+ * stored sale's `sale_id`, `attributed` and `commission_id`.
  */
 for (const path of paths) {
   app.post(path, limitBody, readKey, accept('json', saleRequest, checkKey('sale')), async (c) => {

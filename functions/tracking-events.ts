@@ -11,8 +11,9 @@ const path = '/api/tracking/events/:programId'
 const app = createApp<ReadEnv>()
 
 /**
- * GET /api/tracking/events/:programId. Query: `eventsQuery`. The session comes as `Authorization: Bearer <token>` or as the
- * dashboard's cookie. 200 `EventPage`; 401 no session, 400, 404 no such program, 403 without the action `tracking:list`.
+ * GET /api/tracking/events/:programId. Query: `eventsQuery`. Session: `Authorization: Bearer <token>` or the
+ * dashboard's cookie. 200 `EventPage`; 401 without a session; 400; 404 unknown program; 403 without the action
+ * `tracking:list`.
  */
 app.get(
   path,

@@ -12,9 +12,9 @@ const path = '/api/tracking/performance/:programId'
 const app = createApp<ReadEnv>()
 
 /**
- * GET /api/tracking/performance/:programId. Query: `performanceQuery`; a date without the other is ignored. The session comes as
- * `Authorization: Bearer <token>` or as the dashboard's cookie. 200 `Performance`; 401 no session, 400, 404 no such program, 403
- * not an active member of its workspace.
+ * GET /api/tracking/performance/:programId. Query: `performanceQuery`; a single date is ignored. Session:
+ * `Authorization: Bearer <token>` or the dashboard's cookie. 200 `Performance`; 401 without a session; 400; 404
+ * unknown program; 403 if the user is not an active member of its workspace.
  */
 app.get(
   path,

@@ -1,6 +1,9 @@
 import { call, type DatabaseEnv, openDatabase } from '../lib/database.ts'
 
-/** Scheduled: tells partners what they earned the day before (UTC), and advertisers once a week that payouts are due. The relay sends what this writes. */
+/**
+ * Scheduled: notifies partners of their earnings of the previous day (UTC), and advertisers of due payouts once a
+ * week. The relay sends these notifications.
+ */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv): Promise<void> {
     const told = await openDatabase(env).query(call('write_daily_notifications', { moment: new Date() }))

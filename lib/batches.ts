@@ -2,12 +2,12 @@ import { type Database, type DatabaseEnv, openDatabase } from './database.ts'
 
 const maxBatches = 100
 
-/** What a batch did, in figures or a name, and whether more waits. */
+/** The result of a batch: its figures or a name, and whether more work is waiting. */
 type Batch = { more: boolean } & { [figure: string]: number | boolean | string }
 
 /**
- * A scheduled function that works off what has gathered, batch after batch, until no more waits; the next run takes up what a hundred
- * batches leave. A batch that did something is logged.
+ * Creates a scheduled function that works through a backlog in batches until nothing is waiting. After 100 batches it
+ * stops, and the next run continues. It logs each batch that did something.
  */
 export function inBatches<Env extends DatabaseEnv>(name: string, work: (db: Database, env: Env) => Promise<Batch>) {
   return {

@@ -1,11 +1,11 @@
-/** The reasons that the database itself gives for the state of a commission, with the sentence for people. */
+/** The reason codes that the database writes for the state of a commission, each with a sentence for people. */
 const sentences: Readonly<Record<string, string>> = {
   no_payment_required: 'No payment was required.',
-  after_duration: 'It is later than the program pays for.',
-  nothing_left_to_earn: 'Nothing is left to earn by it.',
+  after_duration: 'The sale came after the period for which the program pays commissions.',
+  nothing_left_to_earn: 'The customer reached the lifetime cap.',
 }
 
-/** Returns the reason of a commission for people: a code's sentence, or what somebody typed. */
+/** Returns the reason of a commission for people: the sentence of a code, or the text that somebody typed. */
 export function commissionReason(reason: string | null): string | null {
   return reason !== null && Object.hasOwn(sentences, reason) ? (sentences[reason] ?? null) : reason
 }

@@ -1,4 +1,7 @@
-/** One cell: quoted where it has to be, and with an apostrophe before what a spreadsheet would take for a formula, in full-width signs too. */
+/**
+ * Writes one cell. It quotes the cell if needed and puts an apostrophe before text that a spreadsheet could take for a
+ * formula, in full-width characters too.
+ */
 function cell(value: Value): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(value)
@@ -9,12 +12,12 @@ function cell(value: Value): string {
 
 type Value = string | number | boolean | Date | null
 
-/** RFC 4180 text of `rows`, without a header. */
+/** Writes rows as RFC 4180 text, without a header. */
 export function csvLines(rows: readonly (readonly Value[])[]): string {
   return [...rows.map((row) => row.map(cell).join(',')), ''].join('\r\n')
 }
 
-/** The same with the keys of the columns as its first line; a cell that a row does not have is empty. */
+/** Writes a header of column keys, then the rows. A cell is empty if its row has no value. */
 export function toCsv<Column extends string>(
   columns: readonly Column[],
   rows: readonly Partial<Record<Column, Value>>[],
@@ -22,7 +25,7 @@ export function toCsv<Column extends string>(
   return csvLines([columns, ...rows.map((row) => columns.map((column) => row[column] ?? null))])
 }
 
-/** The same with cells that functions read from the rows: all of `cells`, or the named columns of them. */
+/** Writes the same with cells that functions read from the rows: all of `cells`, or only the named columns. */
 export function csvOf<Row>(
   rows: readonly Row[],
   cells: Record<string, (row: Row) => Value>,

@@ -3,19 +3,19 @@ import type { Compilable, RawNode } from 'kysely'
 import { isTransient } from './errors.ts'
 import { type DatabaseFunctions, functionCalls } from './schema.ts'
 
-/** The variables by which a function reaches the database. */
+/** The variables that a function needs to reach the database. */
 export interface DatabaseEnv {
-  /** A Postgres connection string; on Neon the pooled one. */
+  /** A Postgres connection string. On Neon, use the pooled one. */
   DATABASE_URL: string
-  /** Address of a Neon HTTP endpoint other than Neon's own, as the local stack has one. */
+  /** Address of a Neon HTTP endpoint other than Neon's own, as in the local stack. */
   NEON_ENDPOINT?: string
-  /** The way there, where a function is given one: miniflare puts a Worker of its own before every other fetch. */
+  /** A service binding to that endpoint. Miniflare puts a Worker of its own before every other fetch. */
   NEON?: { fetch: typeof fetch }
-  /** Connections that this process holds open, which then are the way. */
+  /** Connections that this process holds open. If they are set, statements use them. */
   POSTGRES?: Postgres
 }
 
-/** A statement as it is sent. */
+/** A compiled statement. */
 export interface SentStatement {
   text: string
   parameters: unknown[]
@@ -26,13 +26,19 @@ export interface StatementResult {
   rowCount: number | null
 }
 
-/** Postgres without Neon's HTTP in between. It refuses and fails with `NeonDbError` as that does, and reads values with `types`. */
+/**
+ * Postgres without Neon's HTTP in between. It fails with `NeonDbError` as Neon's driver does, and reads values with
+ * `types`.
+ */
 export interface Postgres {
-  /** Runs statements in order in one round trip: one by itself, several in a transaction of READ COMMITTED if asked for. */
+  /**
+   * Runs statements in order in one round trip. A single statement runs by itself; several run in a READ COMMITTED
+   * transaction on request.
+   */
   run(statements: SentStatement[], isTransaction: boolean, timeout_ms: number): Promise<StatementResult[]>
 }
 
-/** A query of `kysely` in lib/kysely.ts, or a call of a database function. */
+/** A query built with `kysely` of lib/kysely.ts, or a call of a database function. */
 export type Statement<Row> = Compilable<Row>
 
 type RowsOf<Statements extends readonly Statement<unknown>[]> = {
@@ -40,8 +46,8 @@ type RowsOf<Statements extends readonly Statement<unknown>[]> = {
 }
 
 /**
- * `bigint` arrives as a number, and an array of them (of one dimension, without nulls) as numbers, as lib/schema.ts says. Ids,
- * cents and counts are far below 2^53; what is not is refused here and not rounded.
+ * Reads `bigint` as a number, and a one-dimensional `bigint[]` without nulls as numbers, as lib/schema.ts declares
+ * them. Ids, cents and counts are far below 2^53. Larger values are refused, not rounded.
  */
 const int8Oid = 20
 const int8ArrayOid = 1016
@@ -56,27 +62,27 @@ function safeInteger(text: string): number {
   return value
 }
 
-/** A form by its one-time token, and the request that it came with (both uuid). */
+/** A form's one-time token and the id of the request that sent it (both uuid). */
 export interface SentForm {
   token: string
   requestId: string
 }
 
-/** A request that makes something: the token by which it is known when it is sent again, and the SHA-256 of what it asks for. */
+/** A request that creates something: the token that identifies a repeat, and the SHA-256 of its content. */
 export interface SentRequest {
   token: string
   hash: Uint8Array
 }
 
 /**
- * Postgres over Neon's HTTP driver, where `query` and `batch` are one HTTP request each, or over connections that the process holds. Statements are built with `kysely` of
- * lib/kysely.ts; this file does without the builder and its compiler, which keeps 23 kilobytes (gzip) out of functions that only
- * call functions of the database. Nothing is held open, so one instance serves an isolate for life.
+ * Runs statements over Neon's HTTP driver or over open connections of this process. Over HTTP, `query` and `batch` are
+ * one request each and nothing stays open, so one instance serves an isolate for life. This file does not import the
+ * query builder, which keeps 23 kilobytes (gzip) out of functions that only call database functions.
  */
 export class Database {
   readonly #connection: Connection
   readonly #env: DatabaseEnv
-  /** Says, first in each transaction, who acts. */
+  /** The first statement of each transaction, which names the actor. */
   readonly #actor: SentStatement | undefined
 
   constructor(env: DatabaseEnv, timeout_ms?: number, actor?: SentStatement) {
@@ -86,16 +92,18 @@ export class Database {
   }
 
   /**
-   * The same database; the audit log puts down what is done by it to this user. Where they sent a form, the first transaction takes it,
-   * and all fail (constraint `used_forms_pkey`) where another request did before. See migrations/functions/1_base/audit-log.sql.
+   * Returns the same database for a user: the audit log records this user as the actor. If they sent a form, the first
+   * transaction uses up its token, and all transactions fail (constraint `used_forms_pkey`) if another request used it
+   * before. See migrations/functions/1_base/audit-log.sql.
    */
   actingAs(userId: string | null, form?: SentForm): Database {
     return this.#after('select act_as($1, $2, $3)', [userId, form?.token, form?.requestId])
   }
 
   /**
-   * The same of a program's API key. A request that makes something is done once: it fails (constraint `idempotency_keys_pkey`, or
-   * `idempotency_mismatch` where it asks for something else) where one with its token was done before. See lib/idempotency.ts.
+   * Returns the same database for a program's API key. A request that creates something runs once. If a request with
+   * its token ran before, it fails with constraint `idempotency_keys_pkey`, or with `idempotency_mismatch` if its
+   * content differs. See lib/idempotency.ts.
    */
   actingByKey(key: { keyId: number; programId: number }, request?: SentRequest): Database {
     return this.#after('select act_by_key($1, $2, $3, $4)', [key.keyId, key.programId, request?.token, request?.hash])
@@ -109,13 +117,13 @@ export class Database {
   async query<Row>(statement: Statement<Row>): Promise<Row[]> {
     if (this.#actor !== undefined) return (await this.batch([statement]))[0]
     const { rows } = await this.#connection.query(sent(statement))
-    // oxlint-disable-next-line no-unsafe-type-assertion -- the statement says what its rows are
+    // oxlint-disable-next-line no-unsafe-type-assertion -- the statement's type names its rows
     return rows as Row[]
   }
 
   /**
-   * Runs statements in order as one transaction in one HTTP request. The isolation is READ COMMITTED: a later statement
-   * sees what an earlier one waited for, which is what [lock][write] batches rely on.
+   * Runs statements in order as one transaction in one HTTP request. The isolation is READ COMMITTED: a later
+   * statement sees the rows that an earlier one waited for. Batches that lock first and write next rely on that.
    */
   async batch<const Statements extends readonly Statement<unknown>[]>(
     statements: Statements,
@@ -132,14 +140,14 @@ function sent(statement: Statement<unknown>): SentStatement {
   return { text, parameters: [...parameters] }
 }
 
-/** What only the builder's plugins look at. Given here, since reading `kysely` is reading 255 files. */
+/** Only plugins of the builder read these. They are written out because importing `kysely` reads 255 files. */
 const nothing: RawNode = { kind: 'RawNode', sqlFragments: [], parameters: [] }
 const queryId = { queryId: '' }
 
 /**
- * A call of a database function, whose arguments and row are typed as the database declares them (lib/schema.ts). Give `json` and
- * `jsonb` as JSON text, and `bytea` as bytes. The arguments go by their order, because Postgres takes as long for names as for a
- * tenth of a lead.
+ * Builds a call of a database function. The schema (lib/schema.ts) gives the types of its arguments and its row. Pass
+ * `json` and `jsonb` as JSON text, and `bytea` as bytes. Arguments go by position: names cost Postgres a tenth of the
+ * time of a lead.
  */
 export function call<Name extends keyof DatabaseFunctions>(
   name: Name,
@@ -150,21 +158,24 @@ export function call<Name extends keyof DatabaseFunctions>(
   return { compile: () => ({ sql: text, parameters, query: nothing, queryId }) }
 }
 
-/** The bytes that hexadecimal digits stand for, as a `bytea` parameter. */
+/** Parses hexadecimal digits to bytes, for `bytea` parameters. */
 export function hexBytes(digits: string): Uint8Array {
   return Uint8Array.from(digits.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16))
 }
 
-/** A database that hangs is one that broke in transit: the try ends here, and whether it was committed is not known. */
+/** A database that hangs counts as a broken connection: the attempt ends, and nobody knows whether it was committed. */
 const answerWithinMilliseconds = 10_000
 
-/** A way to the database: one statement, or several as a transaction. */
+/** Sends one statement, or several as a transaction. */
 export interface Connection {
   query(statement: SentStatement): Promise<StatementResult>
   transaction(statements: SentStatement[]): Promise<StatementResult[]>
 }
 
-/** The way to the environment's database: connections of this process where it has them, else Neon's HTTP driver. */
+/**
+ * Connects to the environment's database: over connections of this process if it has them, else over Neon's HTTP
+ * driver.
+ */
 export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds): Connection {
   const { DATABASE_URL, NEON_ENDPOINT, NEON, POSTGRES } = env
   if (POSTGRES) {
@@ -176,8 +187,8 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
       transaction: (statements) => POSTGRES.run(statements, true, timeout_ms),
     }
   }
-  // The driver takes only what fails in here for a broken try, so the answer is read to its end here. It is no Response,
-  // because making one and reading it again costs workerd as much as the click's own code.
+  // The driver only takes an error inside this function for a broken connection, so the answer is read to its end
+  // here. It is no Response: creating and reading one costs workerd as much as the click's own code.
   const send = async (url: string, request: RequestInit) => {
     const response = await (NEON ?? globalThis).fetch(url, request)
     const text = await response.text()
@@ -194,8 +205,8 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
 }
 
 /**
- * What `promise` gives, or an error after that many milliseconds. The timer is taken back: one that stays, as that of
- * `AbortSignal.timeout` does, keeps everything of the request in workerd's memory until it goes off.
+ * Returns the result of `promise`, or throws after that many milliseconds. It clears the timer: workerd keeps
+ * everything of the request in memory until a timer fires, as with `AbortSignal.timeout`.
  */
 export async function withTimeout<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result> {
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -211,20 +222,20 @@ export async function withTimeout<Result>(milliseconds: number, promise: Promise
 
 let opened: { url: string; db: Database } | undefined
 
-/** The isolate's database. */
+/** Returns the isolate's database. */
 export function openDatabase(env: DatabaseEnv): Database {
   if (opened?.url !== env.DATABASE_URL) opened = { url: env.DATABASE_URL, db: new Database(env) }
   return opened.db
 }
 
-/** The name of the constraint that refused a statement, or undefined where the error was another one. */
+/** Returns the name of the constraint that refused a statement, or undefined for any other error. */
 export function violatedConstraint(error: unknown): string | undefined {
   return error instanceof NeonDbError ? error.constraint : undefined
 }
 
 /**
- * Runs `attempt`, and once more where the first try broke in transit or met a lock conflict. Only for statements that
- * a natural key makes repeatable: after a broken try nobody knows whether it was committed.
+ * Runs `attempt`, and repeats it once after a broken connection or a lock conflict. Use it only for statements that a
+ * natural key makes repeatable: after a broken connection nobody knows whether the first attempt was committed.
  */
 export async function retryOnce<Result>(attempt: () => Promise<Result>): Promise<Result> {
   try {

@@ -1,9 +1,9 @@
 /**
- * Every error code the service answers, with its status. The code is the stable part of an error body; the reference page
+ * Every error code of the service, with its status. The code is the stable part of an error body. The reference page
  * and the OpenAPI document are rendered from this table.
  */
 export const errorCodes = {
-  invalid_request: { status: 400, title: 'A field is missing or has a value that is not accepted' },
+  invalid_request: { status: 400, title: 'A field is missing or invalid' },
   invalid_json: { status: 400, title: 'The body is not JSON' },
   invalid_url: { status: 400, title: '`affiliate_url` cannot be parsed as a URL' },
   missing_partner_code: { status: 400, title: '`affiliate_url` has no `aff` parameter' },
@@ -12,25 +12,25 @@ export const errorCodes = {
   no_attribution: { status: 400, title: 'Neither a known customer key nor a valid click id' },
   invalid_signature: {
     status: 400,
-    title: 'The webhook delivery is not signed by the payment processor, or not just now',
+    title: 'The payment processor’s signature is missing, wrong or too old',
   },
-  already_settled: { status: 400, title: 'The lead is settled already' },
+  already_settled: { status: 400, title: 'The lead is already settled' },
   unauthorized: { status: 401, title: 'The Authorization header is missing or malformed, or its token is not valid' },
   api_key_retired: { status: 401, title: 'The API key was revoked' },
   api_key_expired: { status: 401, title: 'The API key has expired' },
-  forbidden: { status: 403, title: 'The caller may not do this' },
+  forbidden: { status: 403, title: 'The caller is not allowed to do this' },
   insufficient_scope: {
     status: 403,
-    title: 'The API key may not be used for this; `needed_scope` names what it lacks',
+    title: 'The API key lacks a scope; `needed_scope` names it',
   },
   not_found: { status: 404, title: 'There is nothing at this address' },
-  method_not_allowed: { status: 405, title: 'The address does not take this method' },
-  conflict: { status: 409, title: 'The state of the thing does not allow this' },
-  duplicate_transaction: { status: 409, title: 'A sale with this `transaction_id` is recorded already' },
+  method_not_allowed: { status: 405, title: 'The address does not accept this method' },
+  conflict: { status: 409, title: 'The current state does not allow this' },
+  duplicate_transaction: { status: 409, title: 'A sale with this `transaction_id` already exists' },
   link_disabled: { status: 410, title: 'The referral link is inactive' },
   payload_too_large: { status: 413, title: 'The body is larger than 64 KiB' },
   unsupported_media_type: { status: 415, title: 'The body must be sent as application/json' },
-  idempotency_mismatch: { status: 422, title: 'The `Idempotency-Key` was sent before with another request' },
+  idempotency_mismatch: { status: 422, title: 'The `Idempotency-Key` was already used for another request' },
   rate_limited: { status: 429, title: 'Too many requests' },
   internal_error: { status: 500, title: 'An unexpected error' },
   unavailable: { status: 503, title: 'The outcome is unknown; the same request can be sent again' },
@@ -38,15 +38,15 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes
 
-/** One field that was not accepted: `field` is its path in the body or query, `message` says what it must be. */
+/** One invalid field: `field` is its path in the body or query, `message` is the rule. */
 export interface ErrorDetail {
   field: string
   message: string
 }
 
 /**
- * An answer other than success. `message` says what was wrong and what to do; `details` names fields; `data` is added to the
- * error object (the stored sale of a duplicate, for one).
+ * An answer other than success. `message` says what went wrong and what to do, `details` names fields, and `data` is
+ * added to the error object, for example the stored sale of a duplicate.
  */
 export class ApiError extends Error {
   readonly code: ErrorCode
@@ -67,16 +67,16 @@ export class ApiError extends Error {
   }
 }
 
-/** What a call is refused with whose `field` names a partner or a group that the program does not have, another program's included. */
+/** Creates the error for an id in `field` of a partner or a group that the program does not have. */
 export const notOfProgram = (field: string, noun: 'partner' | 'group'): ApiError =>
   new ApiError('not_found', `This program has no such ${noun}.`, {
     details: [{ field, message: `must be the id of a ${noun} of the program` }],
   })
 
-/** These two are answered as RFC 9457 problem documents, because clients meet them on any endpoint. */
+/** These two are RFC 9457 problem documents, because every endpoint can answer them. */
 export const problemCodes: ReadonlySet<ErrorCode> = new Set(['api_key_retired', 'rate_limited'])
 
-/** Renders an error in the platform envelope, or in the typed one where its code asks for that. */
+/** Renders an error in the platform envelope, or in the typed one if its code is in `problemCodes`. */
 export function errorResponse(error: ApiError): Response {
   const { status, title } = errorCodes[error.code]
   const body = {
@@ -99,15 +99,15 @@ export function errorResponse(error: ApiError): Response {
 }
 
 /**
- * SQLSTATEs after which a request may be sent again as it is: connection lost (08), resources short (53), server going
- * down or starting (57P), its disk or one of its files out of reach (58), deadlock or serialization failure (40).
+ * SQLSTATEs after which the same request can be sent again. 08: connection lost. 53: resources short. 57P: server
+ * going down or starting. 58: disk or file out of reach. 40: deadlock or serialization failure.
  */
 const transientState = /^(08|53|57P|58|40)/
 
 /**
- * True where Postgres did not refuse the statement itself, so that the outcome is unknown or nothing was done. Neon's proxy gives an
- * empty code where it did not reach Postgres or lost it on the way. The driver's error is known by its name, which keeps the
- * driver out of functions that need no database.
+ * Returns true if Postgres did not refuse the statement itself, so that the outcome is unknown or nothing was done.
+ * Neon's proxy sends an empty code if it did not reach Postgres or lost it on the way. The driver's error is
+ * recognized by its name, which keeps the driver out of functions that need no database.
  */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'NeonDbError') return false
@@ -115,7 +115,7 @@ export function isTransient(error: unknown): boolean {
   return !code || transientState.test(code)
 }
 
-/** Names for a message: five of them, and that there are more. */
+/** Lists names for a message: five of them, and whether there are more. */
 export function nameSome(names: readonly string[]): string {
   return names.slice(0, 5).join(', ') + (names.length > 5 ? ' and more' : '')
 }

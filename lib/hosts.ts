@@ -1,15 +1,15 @@
-/** A host with letters beyond ASCII as the network names it, `xn--mnchen-3ya.de` for `münchen.de`; a text that is no host as it is. */
+/** Returns a host in its ASCII form: `xn--mnchen-3ya.de` for `münchen.de`. Returns other text unchanged. */
 export function asciiHost(text: string): string {
   return URL.parse(`https://${text}`)?.host ?? text
 }
 
-/** A kept host as people type it. One that does not come back to the same name is shown as it is kept. */
+/** Returns a stored host as people type it, or unchanged if the result would not convert back to the same name. */
 export function shownHost(host: string): string {
   const shown = host.replaceAll(/\bxn--([a-z0-9-]+)/g, (label, encoded: string) => decodeLabel(encoded) ?? label)
   return asciiHost(shown) === host ? shown : host
 }
 
-/** Decodes a label of RFC 3492 (Punycode, section 6.2); undefined where it is none. */
+/** Decodes a Punycode label (RFC 3492, section 6.2). Returns undefined if it is invalid. */
 function decodeLabel(encoded: string): string | undefined {
   const base = 36
   const cut = encoded.lastIndexOf('-')
@@ -35,7 +35,7 @@ function decodeLabel(encoded: string): string | undefined {
   return String.fromCodePoint(...letters)
 }
 
-/** Punycode counts `a` to `z` before `0` to `9`; numbers of base 36 do it the other way round. */
+/** Punycode orders `a` to `z` before `0` to `9`; base 36 orders them the other way round. */
 function digitOf(letter = ''): string {
   if (/[a-z]/.test(letter)) return (letter.charCodeAt(0) - 97).toString(36)
   return /\d/.test(letter) ? (Number(letter) + 26).toString(36) : ''

@@ -3,20 +3,20 @@ import { retryOnce, type Statement, violatedConstraint } from './database.ts'
 import { ApiError } from './errors.ts'
 import { kysely } from './kysely.ts'
 
-/** A row as JSON has it: its times are text. */
+/** A row as JSON, in which times are text. */
 export type Made<Row> = ShallowDehydrateObject<Row>
 
 /**
- * Reads what a transaction of `Database.actingByKey` made, by `select` as its last statement, and keeps it for whoever sends the request
- * again. Null where there is nothing. In any other transaction it only reads.
+ * Reads, as the last statement of a transaction of `Database.actingByKey`, the row that it created, and stores it for
+ * a repeat of the request. Returns null if there is none. In any other transaction it only reads.
  */
 export function keepMade<Row>(select: Statement<Row> & OperationNodeSource): Statement<{ made: Made<Row> | null }> {
   return kysely.selectNoFrom(sql<Made<Row> | null>`keep_answer((select to_jsonb(m) from (${select}) m))`.as('made'))
 }
 
 /**
- * What `make` makes, or what it made when the same request was sent before: a request whose outcome was not known can be sent again, by
- * this too. Refuses with `idempotency_mismatch` where the request with this key asked for something else.
+ * Returns the result of `make`, or its stored result if the same request came before. It also repeats `make` once if
+ * its outcome is unknown. Refuses with `idempotency_mismatch` if the earlier request with this key had other content.
  */
 export async function makeOnce<Result>(make: () => Promise<Result>): Promise<Result> {
   try {
@@ -26,12 +26,12 @@ export async function makeOnce<Result>(make: () => Promise<Result>): Promise<Res
     if (violated === 'idempotency_mismatch') {
       throw new ApiError(
         'idempotency_mismatch',
-        'This Idempotency-Key was sent before with another request. Send a new key with a new request.',
+        'This Idempotency-Key was already used for another request. Send a new key with a new request.',
       )
     }
     const made = violated === 'idempotency_keys_pkey' && detailOf(error)
     if (!made) throw error
-    // oxlint-disable-next-line no-unsafe-type-assertion -- it is what `make` answered then
+    // oxlint-disable-next-line no-unsafe-type-assertion -- it is the stored result of `make`
     return JSON.parse(made) as Result
   }
 }

@@ -4,14 +4,20 @@ import type { Database } from './database.ts'
 import { ApiError } from './errors.ts'
 import { kysely } from './kysely.ts'
 
-/** Where mail goes. Without `MAIL_API_URL` none is sent, and what needs one is refused: what a mail holds is for its reader alone. */
+/**
+ * The variables of outgoing mail. Without `MAIL_API_URL` the service refuses actions that need a mail, because only
+ * its reader may see its content.
+ */
 export interface MailEnv {
-  /** An HTTP mail API that takes `{from, to, subject, text, html, headers}` with a bearer key, as Resend's `https://api.resend.com/emails`. */
+  /**
+   * An HTTP mail API that takes `{from, to, subject, text, html, headers}` with a bearer key, such as Resend's
+   * `https://api.resend.com/emails`.
+   */
   MAIL_API_URL?: string
   MAIL_API_KEY?: string
-  /** `Name <address>`; the address must be one the mail API may send from. */
+  /** `Name <address>`. The mail API must allow this address as a sender. */
   MAIL_FROM?: string
-  /** Set on the local stack alone, where mail without a mail API is printed and kept in the table `mails`. */
+  /** Only set on the local stack, which prints mail and keeps it in the table `mails`. */
   MAIL_INBOX?: string
 }
 
@@ -21,18 +27,18 @@ export interface Mail {
   text: string
   html?: string
   headers?: Record<string, string>
-  /** The mail API takes a mail with a key that it knows for the one before. */
+  /** The mail API treats a mail with a known key as a repeat. */
   idempotencyKey?: string
 }
 
-export const mailIsMissing = 'This service cannot send mail yet. Its operator has to set MAIL_API_URL and MAIL_FROM.'
+export const mailIsMissing = 'This service cannot send mail yet. Its operator must set MAIL_API_URL and MAIL_FROM.'
 
-/** Whether there is anywhere that mail goes. */
+/** Returns whether the service can send mail. */
 export function canMail(env: MailEnv): boolean {
   return Boolean(env.MAIL_API_URL || env.MAIL_INBOX)
 }
 
-/** Sends one mail. Throws `unavailable` where there is no mail API, or it does not take the mail. */
+/** Sends one mail. Throws `unavailable` if there is no mail API or it refuses the mail. */
 export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<void> {
   if (!canMail(env)) throw new ApiError('unavailable', mailIsMissing)
   if (!env.MAIL_API_URL) {
@@ -63,7 +69,7 @@ export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<
   throw new ApiError('unavailable', 'The mail could not be sent. Try again in a minute.')
 }
 
-/** A mail as HTML, in the colours and letters of who reads it: it loads nothing. */
+/** Renders a mail as HTML in the reader's light or dark setting. It loads nothing. */
 export async function mailPage(
   title: string,
   content: HtmlEscapedString | Promise<HtmlEscapedString>,
@@ -86,7 +92,10 @@ export async function mailPage(
   )
 }
 
-/** The same of paragraphs of text, with the service's own addresses as links: a name that somebody typed may look like one. */
+/**
+ * Renders paragraphs of text as a mail. Only the service's own addresses become links, because a typed name can look
+ * like an address.
+ */
 export async function pageOfText(title: string, paragraphs: string[], baseUrl: string): Promise<string> {
   const parts = (text: string) =>
     text

@@ -4,8 +4,9 @@ const allowed = 'at most 80 characters, without line breaks or characters that c
 const rule = `Use ${allowed}.`
 
 /**
- * Whether a text may be the name of a workspace, a program, a person or a partner, which stand in mails to others: 1 to 80
- * characters, no control characters, line separators or marks of direction. The domain `name_text` holds the tables to the same.
+ * Returns whether a text can be the name of a workspace, program, person or partner. Such names appear in mails to
+ * others: 1 to 80 characters without control characters, line separators or direction marks. The domain `name_text`
+ * holds the tables to the same rule.
  */
 export function isName(text: string): boolean {
   const { length } = Array.from(text)
@@ -17,17 +18,17 @@ export function isName(text: string): boolean {
   )
 }
 
-/** A name in a form, without the spaces around it. What may be none is refused, not cut; `missing` is said of an empty one. */
+/** A name in a form, trimmed. An invalid name is refused, not cut. `missing` is the message for an empty one. */
 export function nameField(missing: string, wrong = rule) {
   return z.string(missing).check(z.trim(), z.minLength(1, missing), z.refine(isName, wrong))
 }
 
-/** The same in a call of the API, whose messages go on from the field's name. */
+/** A name in an API call, with messages that continue the field's name. */
 export function nameOf(whom: string) {
   return nameField(`must be the name of the ${whom}`, `must have ${allowed}`)
 }
 
-/** A name in a form where there may be none, which is an empty text. */
+/** An optional name in a form; empty text means none. */
 export const optionalName = z.prefault(
   z.string().check(
     z.trim(),

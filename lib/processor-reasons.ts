@@ -1,48 +1,49 @@
 /**
- * The reasons that the database gives for the outcome of a processor's event: its code, and the sentence for people. `$1` and `$2` stand for the
- * details that follow the code after a space.
+ * The reason codes that the database writes for the outcome of a processor's event, each with a sentence for people.
+ * `$1` and `$2` are the details that follow the code after a space.
  */
 const sentences: Readonly<Record<string, string>> = {
   account_not_connected: 'No program is connected to this account.',
-  already_disconnected: 'No program is connected to this account any more, or it was connected again since.',
+  already_disconnected: 'No program is connected to this account any more, or it was reconnected since then.',
   customer_erased: 'Its customer was erased.',
   known_customers_left_out:
     "Its metadata names no program, and the program does not attribute known customers' payments.",
-  setting_on: 'The program attributes such payments now. It is applied within half an hour.',
-  customer_known: 'Its customer is known now. It is applied within half an hour.',
-  newer_metadata: 'What is known of its customer is newer.',
+  setting_on: 'The program attributes such payments now. It will be applied within half an hour.',
+  customer_known: 'Its customer is known now. It will be applied within half an hour.',
+  newer_metadata: 'Newer metadata of its customer is known.',
   no_program_named: 'Its metadata names no program.',
-  customer_metadata: 'It says whose the payments of its customer are that say nothing themselves.',
-  buyer_known: 'Attributed when its buyer became known.',
-  unknown_code: "Its code was used, ran out, or was never given. Ask for a new one at the program's settings.",
-  code_of_connected_account:
-    'A connected account told it. The endpoint must be one for the events of your own account.',
-  code_of_test_mode: 'It is of test mode, and the service has a live key. Write the code into a product in live mode.',
-  code_of_former_owner: 'Who asked for the code is no owner any more. An owner must ask for a new one.',
+  customer_metadata: 'It attributes this customer’s payments that have no metadata of their own.',
+  buyer_known: 'It was attributed when its buyer became known.',
+  unknown_code: "Its code was used, has expired or never existed. Create a new one in the program's settings.",
+  code_of_connected_account: 'It came from a connected account. Use an endpoint for the events of your own account.',
+  code_of_test_mode: 'It is in test mode, and the service has a live key. Put the code into a product in live mode.',
+  code_of_former_owner: 'The person who created the code is no longer an owner. An owner must create a new one.',
   account_taken: 'Another program is connected to this account. Disconnect it there first.',
-  unexplained: 'For a day nothing said whose it is. It is applied within half an hour.',
-  account_disconnected:
-    'Its account is disconnected. It is applied when the account is connected again within 90 days.',
+  unexplained: 'Nothing attributed it for a day. It will be applied within half an hour.',
+  account_disconnected: 'Its account is disconnected. It will be applied if the account is reconnected within 90 days.',
   may_be_explained:
-    "For an hour a session may say who bought, or by which code; then it is attributed as its own or its customer's metadata, earlier payments or its code say.",
+    'It waits up to an hour for a session that names the buyer or a code. Then its metadata, its customer, earlier payments or its code attribute it.',
   unpaid_and_unattributed: 'Nothing was paid, and no partner brought this customer.',
-  payment_under_way: 'Its payment is under way.',
-  lead_settled: 'Nothing was paid; a lead is settled.',
-  customer_known_unpaid: 'Nothing was paid; who its customer is, is known now.',
-  session_known: 'Applied when its session became known.',
-  sale_known: 'Applied when its sale became known.',
+  payment_under_way: 'Its payment is still processing.',
+  lead_settled: 'Nothing was paid. It settled a lead.',
+  customer_known_unpaid: 'Nothing was paid. Its customer is known now.',
+  session_known: 'It was applied when its session became known.',
+  sale_known: 'It was applied when its sale became known.',
   nothing_paid: 'Nothing was paid.',
   no_partner: 'No partner brought this customer.',
   no_refund: 'The charge has no refund that took money.',
-  known_reversal: 'Another event told it already.',
+  known_reversal: 'Another event already reported it.',
   unknown_sale: 'No sale of this payment is known yet.',
   program_not_connected: 'Program $1, which its metadata names, is not connected to this account.',
-  sale_corrected: 'What it says was paid is what $1 is worth now.',
-  known_payment: 'Its payment is recorded already, as $1.',
-  other_currency: 'It is in $1, its sale in $2. Refund the sale by hand.',
+  sale_corrected: 'It corrected the amount of $1.',
+  known_payment: 'Its payment is already recorded as $1.',
+  other_currency: 'It is in $1, but its sale is in $2. Refund the sale by hand.',
 }
 
-/** Returns the sentence of a reason. A reason without a code is a sentence already: that of a payload which nothing uses or no schema reads. */
+/**
+ * Returns the sentence of a reason. A reason without a code is already a sentence: it belongs to a payload that
+ * nothing uses or that no schema accepts.
+ */
 export function reasonText(reason: string): string
 export function reasonText(reason: string | null): string | null
 export function reasonText(reason: string | null): string | null {

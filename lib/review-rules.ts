@@ -1,14 +1,14 @@
-/** What a commission can be held for. `flags_of` in migrations/functions/3_commissions/flags.sql finds each. */
+/** The rules that hold a commission. `flags_of` in migrations/functions/3_commissions/flags.sql applies each. */
 export const reviewRules = ['self_referral', 'one_address', 'no_page_view', 'bot', 'paid_ads'] as const
 export type ReviewRule = (typeof reviewRules)[number]
 
-/** What each says, to the program and to its partner. */
+/** The sentence of each rule, for the program and its partner. */
 const ruleWords: Record<ReviewRule, string> = {
-  self_referral: 'The buyer has the e-mail address of the partner.',
+  self_referral: 'The buyer has the partner’s e-mail address.',
   one_address: 'Many signups came from one address within a day.',
-  no_page_view: 'The click was made without a page, although the program has the tag on its pages.',
-  bot: 'The click was a bot’s.',
-  paid_ads: 'The click came by a paid ad, which the program forbids.',
+  no_page_view: 'The click names no page, although the program’s pages have the tag.',
+  bot: 'A bot made the click.',
+  paid_ads: 'The click came from a paid ad, which the program forbids.',
 }
 
 const isRule = (name: string): name is ReviewRule => Object.hasOwn(ruleWords, name)

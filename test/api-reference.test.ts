@@ -54,7 +54,7 @@ const documented = ({ path, method }: Operation): Documented => {
 const typeOf = (operation: Operation, status: number) =>
   Object.keys(documented(operation).responses[status]?.content ?? {})
 
-test('the document is served as JSON to any site, with the address of the API', () => {
+test('serves the document as JSON to any site, with the address of the API', () => {
   expect(answer.status).toBe(200)
   expect(answer.headers.get('content-type')).toMatch(/^application\/json/)
   expect(answer.headers.get('access-control-allow-origin')).toBe('*')
@@ -62,31 +62,31 @@ test('the document is served as JSON to any site, with the address of the API', 
   expect(document.servers).toEqual([{ url: stack.baseUrl }])
 })
 
-test('it is valid by the OpenAPI 3.1 schema', async () => {
+test('the document is valid by the OpenAPI 3.1 schema', async () => {
   const validator = new Validator()
   expect(await validator.validate({ ...structuredClone(document) })).toMatchObject({ valid: true })
   expect(validator.version).toBe('3.1')
 })
 
-test('it describes every public route of wrangler.toml, and nothing else', () => {
+test('the document describes every public route of wrangler.toml, and nothing else', () => {
   const own = ['api-reference', 'auth', 'dashboard']
   const routes = readFunctions()
     .filter(({ name }) => !own.includes(name))
     .flatMap(({ paths }) => paths)
-    // What the deployment's own mail API calls is the runbook's.
+    // The runbook describes the route that the deployment's own mail API calls.
     .filter((path) => path.startsWith('/api/') && path !== '/api/v1/webhooks/mail*')
     .map((path) => path.replace(/\/?\*$/, ''))
   expect(Object.keys(document.paths).map((path) => path.replace(/\/\{.*/, ''))).toEqual(expect.arrayContaining(routes))
 })
 
-test('an answer with a field that the document does not name would be noticed', () => {
+test('an undocumented field of an answer is an error', () => {
   const place = ['paths', '/api/v1/track/sale', 'post', 'responses', 200, 'content', 'application/json', 'schema']
   const [sale] = operations.flatMap(({ id, examples }) => (id === 'trackSale' ? examples : []))
   expect(violations(place, sale?.response)).toBeNull()
   expect(violations(place, { ...Object(sale?.response), more: 1 })).not.toBeNull()
 })
 
-test('it describes every webhook with its example, and each field of it', () => {
+test('the document describes every webhook with an example and all fields', () => {
   expect(Object.keys(document.webhooks)).toEqual(payloadTypes)
   for (const [type, { post }] of Object.entries(document.webhooks)) {
     const { schema, examples } = post.requestBody.content['application/json']
@@ -97,7 +97,7 @@ test('it describes every webhook with its example, and each field of it', () => 
   }
 })
 
-describe('every example is what its own schema says', () => {
+describe('every example fits its schema', () => {
   test.for(
     operations.flatMap((operation) =>
       operation.examples.map(
@@ -203,7 +203,7 @@ describe('the service answers the examples as the document says', async () => {
   })
 })
 
-/** What an example says of the outcome: lists, figures, ids and times differ from one call to the next. */
+/** Reduces an example to its outcome: lists, figures, ids and times differ between calls. */
 function comparable(response: unknown): object {
   const fixed = `
     success status reason deductionAmount error customer_status provisional duplicate attributed
@@ -218,7 +218,7 @@ describe('the reference page', async () => {
   const page = await fetch(`${stack.baseUrl}/api/v1/reference`)
   const html = await page.text()
 
-  test('is HTML that loads nothing from elsewhere and follows the light or dark setting', () => {
+  test('is HTML that loads nothing external and follows the light or dark setting', () => {
     expect(page.status).toBe(200)
     expect(page.headers.get('content-type')).toMatch(/^text\/html/)
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")

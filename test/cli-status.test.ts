@@ -14,7 +14,7 @@ const statusOf = async (key: string) => {
 const okOf = (body: { checks: { name: string; ok: boolean }[] }) =>
   Object.fromEntries(body.checks.map(({ name, ok }) => [name, ok]))
 
-test('a new program: its settings, no activity, and what is still to do', async () => {
+test('a new program: its settings, no activity, and the remaining steps', async () => {
   const program = await api.program({ name: 'Fresh', commission_bp: 1250, lead_auth_policy: 'browser_allowed' })
   await api.stack.sql.query(`delete from referral_links where program_id = $1`, [program.programId])
   await api.stack.sql.query(`update programs set processor_account_id = null where id = $1`, [program.programId])
@@ -43,13 +43,13 @@ test('a new program: its settings, no activity, and what is still to do', async 
   })
 })
 
-test('a key that may only read is not told the key by which visitors are vouched for', async () => {
+test('a read-only key does not get the proxy key', async () => {
   const { programId } = await api.program()
   const key = await createApiKey(api.stack.db, programId, 'reader', { scopes: ['read'] })
   expect(await statusOf(key)).toMatchObject({ program: { id: programId }, proxy_key: null })
 })
 
-test('what was seen, live and in test mode', async () => {
+test('received events, live and in test mode', async () => {
   const program = await api.program()
   const key = { key: program.apiKey }
   const additional_data = { test_mode: true, program_id: program.programId }
@@ -86,7 +86,7 @@ test('what was seen, live and in test mode', async () => {
   })
 })
 
-test('what was refused, with what to do about it', async () => {
+test('refusals, each with advice', async () => {
   const program = await api.program()
   await api.call(salePath, { transaction_id: 't', customer_key: 'u', amount_cents: '1' }, { key: program.apiKey })
   expect((await statusOf(program.apiKey)).refusals).toEqual([

@@ -21,13 +21,13 @@ const names: [what: string, name: string, taken: boolean][] = [
   ['an isolate', 'Ada\u2066', false],
 ]
 
-test.each(names)('a name of %s is taken or not, by the rule and by the tables alike', async (_what, name, taken) => {
+test.each(names)('the rule and the tables agree on a name of %s', async (_what, name, taken) => {
   expect(isName(name)).toBe(taken)
   const kept = sql.query('select $1::name_text', [name])
   await (taken ? kept : expect(kept).rejects.toMatchObject({ code: '23514' }))
 })
 
-test('every table keeps names of workspaces, programs, people and partners by it', async () => {
+test('every table with names of workspaces, programs, people or partners uses the domain', async () => {
   const { rows } = await sql.query(
     `select table_name, domain_name from information_schema.columns
     where table_schema = 'public' and column_name = 'name' and table_name in ('users', 'workspaces', 'programs', 'partners') order by 1`,

@@ -86,7 +86,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
       requests: 1,
     })
     expect(await send(shop, 'charge.refunded', total)).toMatchObject({
-      body: { outcome: 'duplicate', reason: 'Another event told it already.' },
+      body: { outcome: 'duplicate', reason: 'Another event already reported it.' },
     })
     expect(await salesOf(shop)).toMatchObject([{ refunded: 5000, reversed: 1000 }])
     stripe.refunds.delete('ch_1')

@@ -39,7 +39,7 @@ const statement = z.object({ query: z.string() })
 const sentBody = z.union([z.object({ queries: z.array(statement) }), statement])
 const sent: string[] = []
 
-/** Keeps the text of what it is sent and answers no rows. */
+/** Records the text of each statement and answers no rows. */
 const db = new Database({
   DATABASE_URL: 'postgres://user:password@database.example.com/none',
   NEON: {
@@ -57,7 +57,7 @@ const clauses =
   'with|select|from|where|insert into|values|update|set|delete from|using|returning|union all|inner join|left join|cross join|group by|order by|limit|for update|on conflict'
 const words = new RegExp(String.raw`("[^"]*"|'[^']*'|[()]|(?<!\w)(?:${clauses})(?!\w))`)
 
-/** A statement with a line for each clause, set in as deep as its parentheses. */
+/** Formats a statement with a line for each clause, indented by its parentheses. */
 function inLines(sql: string): string {
   let depth = 0
   let text = ''
@@ -70,7 +70,10 @@ function inLines(sql: string): string {
   return `${text};`
 }
 
-/** Replaces six or more lines that a file has already shown by one that names the place. Numbers of parameters may differ. */
+/**
+ * Replaces six or more lines that a file already contains by a line that names the place. Parameter numbers can
+ * differ.
+ */
 function withoutRepeats(parts: [title: string, lines: string[]][]): string {
   const shown: { title: string; line: string }[] = []
   const written: string[] = []
@@ -106,14 +109,14 @@ const invitation = {
   byOwner: false,
 }
 
-/** What is asked by each file, as a call of it. */
+/** The calls of each file. */
 const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   programs: {
     createProgram: () => createProgram(db, 'workspace', program),
     readProgram: () => readProgram(db, 1),
     readOverview: () =>
       readOverview(db, { id: 1, currency: 'usd', createdAt: range.from }, { currency: 'usd', filters: {} }),
-    // It answers no rows, so that there is no program.
+    // It answers no rows, so the program is unknown.
     readTestFigures: () => readTestFigures(db, 1).catch(() => undefined),
   },
   partners: {
@@ -198,7 +201,7 @@ describe('the SQL of built queries', () => {
     const parts: [title: string, lines: string[]][] = []
     for (const [title, ask] of Object.entries(asks)) {
       sent.length = 0
-      // Without rows some say that there is none.
+      // Without rows some calls throw.
       await ask().catch(() => undefined)
       parts.push([title, sent.flatMap((sql) => inLines(sql).split('\n'))])
     }
@@ -206,7 +209,7 @@ describe('the SQL of built queries', () => {
   })
 })
 
-// TypeScript finds no wrong name in an object that a callback returns, as it does in an object that is given.
+// TypeScript finds a wrong name in an object literal, but not in an object that a callback returns.
 test('what a query writes is given as an object, not by a callback that returns one', () => {
   const files = ['lib', 'functions'].flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name}`),

@@ -8,7 +8,7 @@ import { withRateLimits } from '../lib/commands/rate-limits.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
 import { type Answer, clickPath, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
-// The window begins with the minute of the clock, which can fall between two calls; a limit is met within twice its count anyway.
+// The window starts with the minute of the clock, which can fall between two calls. Twice the limit always meets it.
 const rateLimit = 3
 const api = await startTrackingApi({ on: 'workers', rateLimit })
 const [one, other] = [await api.program(), await api.program()]
@@ -18,7 +18,7 @@ const clickOn = (code: string) => ({ affiliate_url: `https://shop.example.com/?a
 
 const clickFrom = (address: string, code: string) => api.call(clickPath, clickOn(code), { headers: from(address) })
 
-/** Calls until the limit is met, and returns the answer that says so. */
+/** Calls until the limit is met and returns that answer. */
 async function exhaust(call: (index: number) => Promise<Answer>, limit = rateLimit): Promise<Answer> {
   for (let calls = 1; calls <= 2 * limit + 1; calls++) {
     const answer = await call(calls)
@@ -82,7 +82,7 @@ describe('public calls are counted per address and program', () => {
     },
   )
 
-  test.for([clickPath, leadPath])('%s: a bad body counts too, and the limit goes before its refusal', async (path) => {
+  test.for([clickPath, leadPath])('%s: a bad body counts too, and the limit comes before its refusal', async (path) => {
     const limited = await exhaust(() => api.call(path, '{', { headers: from(`198.51.100.${path.length}`) }))
     expectLimited(limited)
   })
@@ -94,7 +94,7 @@ describe('public calls are counted per address and program', () => {
   })
 })
 
-/** Sends a call as a page behind the proxy does. The proxy itself is on this machine, whose address is not counted. */
+/** Sends a call as a page behind the proxy does. The proxy is on this machine, whose address does not count. */
 async function throughProxy(key: string | undefined, address: string, body: object, path = clickPath) {
   const request = new Request(`https://shop.example.com/svc${path}`, {
     method: 'POST',
@@ -117,7 +117,7 @@ describe("visitors behind a proxy on an integrator's own domain", () => {
     expect((await throughProxy(key, '203.0.113.51', body, path)).status).toBe(200)
   })
 
-  test('nobody is counted as the visitor of the same address of another program', async () => {
+  test('visitors with the same address count apart in each program', async () => {
     const [first, second] = [await api.program(), await api.program()]
     const keys = [await keyOf(first), await keyOf(second)] as const
     await exhaust(() => throughProxy(keys[0], '203.0.113.52', clickOn('unknown')))
@@ -132,7 +132,7 @@ describe("visitors behind a proxy on an integrator's own domain", () => {
     expect((await exhaust(call, 20 * rateLimit)).body).toMatchObject({ error: { code: 'rate_limited' } })
   })
 
-  test('the key of one program brings no click and no lead to another', async () => {
+  test('the proxy key of one program records no click and no lead of another', async () => {
     const [mine, theirs] = [await api.program(), await api.program()]
     const key = await keyOf(mine)
     const click_id = await api.click(theirs)
@@ -156,7 +156,7 @@ describe("visitors behind a proxy on an integrator's own domain", () => {
     expect(clicks).toBe(1)
   })
 
-  test('who signs nothing counts by the address that they come from, whatever they say, and has no place', async () => {
+  test('an unsigned caller counts by their own address and gets no location, whatever the headers say', async () => {
     const { partnerCode, programId } = await api.program()
     const call = (index: number) => {
       const time = Math.floor(Date.now() / 1000)
@@ -210,7 +210,7 @@ describe('keyed calls are counted per key', () => {
     expectLimited(await exhaust(invented))
   })
 
-  test('a key that is known goes on at an address that invents others', async () => {
+  test('a known key keeps working from an address that invents keys', async () => {
     const { apiKey } = await api.program()
     const call = (key: string) => api.call(statusPath, undefined, { method: 'GET', key, headers: from('203.0.113.25') })
     expect((await api.call(statusPath, undefined, { method: 'GET', key: apiKey })).status).toBe(200)
@@ -218,7 +218,7 @@ describe('keyed calls are counted per key', () => {
     expect((await call(apiKey)).status).toBe(200)
   })
 
-  test('a header that holds no key counts for its address, and the limit goes before the 401', async () => {
+  test('a malformed header counts for its address, and the limit comes before the 401', async () => {
     expectLimited(await exhaust(() => api.call(salePath, {}, { key: 'nonsense', headers: from('203.0.113.9') })))
   })
 })

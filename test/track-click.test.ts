@@ -104,7 +104,7 @@ describe('processing of a click', () => {
     ])
   })
 
-  test('a user agent longer than what is kept, cut inside a character, is stored', async () => {
+  test('stores a user agent that exceeds its limit and is cut inside a character', async () => {
     const long = `${'x'.repeat(2047)}🛒`
     const header = Buffer.from(long).toString('latin1')
     expect((await api.call(clickPath, { affiliate_url: url }, { headers: { 'user-agent': header } })).status).toBe(200)
@@ -157,7 +157,7 @@ describe('processing of a click', () => {
   })
 })
 
-describe('existing_click_id that is no customer of the program is ignored', async () => {
+describe('ignores an existing_click_id of no customer of the program', async () => {
   const tenant = await api.program()
   const foreign = await api.click(tenant)
   test.for([
@@ -205,7 +205,7 @@ describe('attribution model', () => {
   })
 })
 
-describe('what the link names of its campaign is kept', () => {
+describe('keeps the campaign parameters of the link', () => {
   test.for([
     [
       'fully',
@@ -321,7 +321,7 @@ describe('a bot, by its user agent,', () => {
     expect(await visitorDevice(agent)).toMatchObject({ device_type: device })
   })
 
-  test('is not any browser of a desktop, which is read as the parser reads it', async () => {
+  test('no desktop browser is a bot, and each is parsed as by the full parser', async () => {
     const systems = [
       'Windows NT 6.1',
       'Windows NT 10.0; Win64; x64',
@@ -350,7 +350,7 @@ describe('a bot, by its user agent,', () => {
     }
   })
 
-  test('is answered as anybody, marked, and counted apart', async () => {
+  test('gets a normal answer, is marked, and counts separately', async () => {
     const { partnerCode, programId } = await api.program()
     const click = async (user_agent: string) =>
       (await api.call(clickPath, { affiliate_url: `https://shop.example.com/?aff=${partnerCode}`, user_agent })).body
@@ -529,7 +529,7 @@ describe('test click', async () => {
     expect(answer).toMatchObject({ status: 400, body: { error: { code } } })
   })
 
-  test('a program takes a thousand a day from the public, clicks and leads together, whatever aff says', async () => {
+  test('a program accepts a thousand a day from the public, clicks and leads together, whatever aff says', async () => {
     const full = await api.program()
     const additional_data = { test_mode, program_id: full.programId }
     const send = {
@@ -610,7 +610,7 @@ describe('any site may call it from the browser', () => {
   })
 })
 
-/** Clicks as in the isolate of a Worker that may ask for counting, and what it asked. */
+/** Sends clicks as one isolate of a Worker does, and records its requests for counting. */
 async function clicking(fetch: () => Promise<Response>) {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: Date.now() + 3_600_000 })
   const waited: Promise<unknown>[] = []
@@ -634,7 +634,7 @@ async function clicking(fetch: () => Promise<Response>) {
 describe('counting', () => {
   afterEach(() => vi.useRealTimers())
 
-  test('is asked for 25 seconds after a click, once for all clicks until then, and by no answer waited for', async () => {
+  test('is requested 25 seconds after a click, once for all clicks until then, and no answer waits for it', async () => {
     const fetch = vi.fn(() => Promise.resolve(new Response()))
     const { click, waited } = await clicking(fetch)
     await click()
@@ -649,7 +649,7 @@ describe('counting', () => {
     expect(fetch).toHaveBeenCalledTimes(2)
   })
 
-  test('that fails is no failure of a click, and is asked for again', async () => {
+  test('fails without failing a click, and is requested again', async () => {
     const fetch = vi.fn(() => Promise.reject(new Error('unreachable')))
     const { click, waited } = await clicking(fetch)
     await vi.advanceTimersByTimeAsync(60_000)

@@ -16,7 +16,7 @@ const key = { key: program.apiKey }
 const { goodBody, keyOf } = goodCalls(api, program)
 const postPaths = [clickPath, ...keyedPaths]
 
-describe('500 internal_error tells nothing of the cause but the request id, and leaves nothing behind', () => {
+describe('500 internal_error shows only the request id and leaves nothing behind', () => {
   const broken = [
     [clickPath, 'uncounted_clicks'],
     [leadPath, 'affiliate_lead_events'],
@@ -44,7 +44,7 @@ describe('500 internal_error tells nothing of the cause but the request id, and 
   })
 })
 
-describe('a database that breaks once is answered as if nothing had happened, and recorded once', () => {
+describe('a database that breaks once changes no answer, and the event is recorded once', () => {
   const effect: Record<string, string> = {
     [clickPath]: `select (select count(*)::int from affiliate_click_events) + (select sum(clicks)::int from link_click_counts) +
       (select count(*)::int from customers) as n`,
@@ -64,7 +64,7 @@ describe('a database that breaks once is answered as if nothing had happened, an
       const expected = await api.call(path, plain, keyOf(path))
       const once = (await effectOf(path)) - start
       api.stack.neon.inject({ action })
-      // A click that was recorded is refused by its own key and then asked for.
+      // A recorded click is refused by its own key and then read.
       const wasRecorded = action === 'drop-after' || action === 'cut'
       const databaseRequests = path === clickPath && wasRecorded ? 3 : 2
       const answer = await api.call(path, faulty, { ...keyOf(path), databaseRequests })
@@ -134,7 +134,7 @@ describe('a database that breaks once is answered as if nothing had happened, an
     },
   )
 
-  test('a refund of a sale whose commission was rejected is answered as skipped, also where the first answer was lost', async () => {
+  test('a refund of a sale with a rejected commission is skipped, even if the first answer was lost', async () => {
     const { transaction_id } = await goodBody(refundPath)
     await api.rows(
       `update commissions c set rejected_at = now(), reversal = 'full', reversed_cents = c.amount_cents from sales s
@@ -160,7 +160,7 @@ describe('a database that breaks once is answered as if nothing had happened, an
   })
 })
 
-/** The names of an answer's fields, and the values that do not depend on which thing it was. */
+/** Returns the names of an answer's fields, and the values that do not depend on its ids. */
 function shapeOf(body: Record<string, unknown>) {
   return Object.fromEntries(
     Object.entries(body).map(([name, value]) => [name, name.endsWith('id') ? typeof value : value]),

@@ -23,7 +23,7 @@ const eventsOf = (clickId: string) =>
      join affiliate_lead_events e on e.program_id = c.program_id and e.customer_id = c.id where c.click_id = $1 order by e.lead_timestamp`,
     [clickId],
   )
-/** Everything that a lead of the program can move. */
+/** Reads everything that a lead of the program can change. */
 const state = async ({ programId }: Sandbox) =>
   (
     await api.rows(
@@ -35,7 +35,7 @@ const state = async ({ programId }: Sandbox) =>
       [programId],
     )
   )[0]
-/** Moves a customer's latest click to so many seconds inside or outside the program's window of 30 days. */
+/** Moves a customer's latest click to some seconds inside or outside the program's window of 30 days. */
 const age = (clickId: string, seconds: number) =>
   api.stack.sql.query(
     `update customers set last_click_at = now() - interval '30 days' + make_interval(secs => $2) where click_id = $1`,
@@ -298,7 +298,7 @@ describe('browser lead', () => {
     expect(await state(allowed)).toEqual(before)
   })
 
-  describe('what only a browser said', async () => {
+  describe('claims of browsers', async () => {
     const { code: squatterCode } = await addPartner(api.stack.db, {
       programId: allowed.programId,
       name: 'Squatter',
@@ -306,7 +306,7 @@ describe('browser lead', () => {
       code: null,
     })
     const allowedKey = { key: allowed.apiKey }
-    /** What a stranger does with a guessed key: a click on a link of theirs, and a signup. */
+    /** Acts as a stranger with a guessed key: a click on their own link, and a signup. */
     const squat = async (customer_key: string) => {
       const click_id = await api.click({ ...allowed, partnerCode: squatterCode })
       return await api.call(leadPath, { customer_key, click_id, email: email(customer_key) })
@@ -417,7 +417,7 @@ describe('browser lead', () => {
       expect(await paid(user)).toEqual([['honest', null]])
     })
 
-    test('a signup paid for by a browser alone is marked', async () => {
+    test('a commission on a signup that only a browser reported is marked', async () => {
       const { body } = await squat(newUser())
       const [commission] = await api.rows(
         `select m.review_reason from commissions m join customers c on c.program_id = m.program_id and c.id = m.customer_id where c.click_id = $1`,
@@ -426,7 +426,7 @@ describe('browser lead', () => {
       expect(commission).toEqual({ review_reason: flagged })
     })
 
-    test('the answer is of the own click alone, whether the key is known or not, and nothing of the other moves', async () => {
+    test('the answer shows only its own click, whether the key is known or not, and the other customer stays as it is', async () => {
       const victim = { user: newUser(), click: await api.click(allowed) }
       await api.call(
         leadPath,
@@ -440,7 +440,7 @@ describe('browser lead', () => {
       expect([guessed.body, unknown.body]).toEqual([form, form])
       expect(guessed.body.click_id).not.toBe(victim.click)
       expect(await customerOf(victim.click)).toEqual(before)
-      // Neither the key nor the address is left there a second time.
+      // Neither the key nor the address is stored a second time.
       expect(await customerOf(guessed.body.click_id)).toMatchObject({ customer_key: null, email_hash: null })
       await sell(victim.user)
       expect(await paid(victim.user)).toEqual([
@@ -461,7 +461,7 @@ describe('browser lead', () => {
       expect(await state(allowed)).toMatchObject({ keys: before.keys + 1, counted: before.counted + 20 })
     })
 
-    test('sales that take two keys from each other at once are all recorded', async () => {
+    test('simultaneous sales that exchange two keys are all recorded', async () => {
       for (let round = 0; round < 5; round++) {
         const keys = [newUser(), newUser()]
         const clicks: string[] = []
@@ -567,7 +567,7 @@ describe('test lead', () => {
   })
 })
 
-describe('leads at once', () => {
+describe('simultaneous leads', () => {
   test('twenty of one key on one click are one lead', async () => {
     const clickId = await api.click(verified)
     const before = await state(verified)

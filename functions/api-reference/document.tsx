@@ -2,7 +2,10 @@ import type { Child } from 'hono/jsx'
 import { raw } from 'hono/html'
 import { style } from './style.ts'
 
-/** A whole page of the reference or of the documentation: it follows the reader's light or dark setting and loads nothing. */
+/**
+ * Renders a page of the reference or the documentation. It follows the reader's light or dark setting and loads
+ * nothing.
+ */
 export function Document({ title, children }: { title: string; children: Child }) {
   return (
     <>

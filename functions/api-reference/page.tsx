@@ -12,7 +12,7 @@ import {
 } from '../../lib/api/webhook-payloads.ts'
 import { Document } from './document.tsx'
 
-/** A JSON Schema, as far as the page reads it. */
+/** The parts of a JSON Schema that the page shows. */
 interface Schema {
   type?: string | string[]
   enum?: unknown[]
@@ -33,7 +33,7 @@ const callers: Record<Operation['auth'], string> = {
   signature: 'Signed by the payment processor: Stripe-Signature.',
 }
 
-/** The API for people: each endpoint with its fields, answers and examples, and the table of error codes. */
+/** Renders the API reference: each endpoint with its fields, answers and examples, and the table of error codes. */
 export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; documentPath: string }) {
   return (
     <Document title="API reference">
@@ -66,11 +66,10 @@ export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; docu
           Base address: <code>{baseUrl}</code>. The same for programs: <a href={documentPath}>OpenAPI 3.1 document</a>.
         </p>
         <p>
-          Bodies are JSON of at most 64 KiB and eight levels; numbers go up to 2<sup>53</sup> − 1, and text holds no
-          NUL. Amounts in fields that end in <code>_cents</code> are integers in the minor unit of their currency.
-          Fields that are not known are ignored by the calls of tracking and refused by those of the program. Every
-          answer carries <code>X-Request-Id</code>; a 429 or 503 says in <code>Retry-After</code> how many seconds to
-          wait before the same request may be sent again.
+          Bodies are JSON of at most 64 KiB and eight levels. Numbers go up to 2<sup>53</sup> − 1, and text has no NUL.
+          Amounts in fields that end in <code>_cents</code> are integers in the minor unit of their currency. Tracking
+          calls ignore unknown fields; program calls refuse them. Every answer has <code>X-Request-Id</code>. The{' '}
+          <code>Retry-After</code> of a 429 or 503 says how many seconds to wait before you send the same request again.
         </p>
         {operations.map((operation) => (
           <Endpoint operation={operation} baseUrl={baseUrl} />
@@ -171,14 +170,14 @@ function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: strin
 const namedRows = (rows: [name: string, text: string][]) =>
   rows.map(([name, text]) => [<code>{name}</code>, <Prose text={text} />])
 
-/** What is sent to the program's own servers, each type with what it holds. */
+/** Lists the webhooks with their fields. */
 function Webhooks() {
   return (
     <section id="webhooks">
       <h2>Webhooks</h2>
       <p>
-        A POST to each endpoint of the program that wants the type, signed by Standard Webhooks. Any 2xx within ten
-        seconds takes it; else it is sent again. <a href="/docs/webhooks">How to receive them</a>
+        A POST to each endpoint that subscribes to the type, signed as Standard Webhooks describes. Any 2xx within ten
+        seconds accepts it; otherwise it is sent again. <a href="/docs/webhooks">How to receive them</a>
       </p>
       <Table
         caption="Headers"
@@ -229,7 +228,7 @@ function ErrorCodes() {
       <h2>Error codes</h2>
       <p>
         An error is <code>{'{"success": false, "error": {"code", "message", "details"?}}'}</code>. The code is stable;
-        the message says what was wrong and what to do.{' '}
+        the message says what went wrong and what to do.{' '}
         {[...problemCodes].map((code) => (
           <code>{code} </code>
         ))}
@@ -249,7 +248,10 @@ function ErrorCodes() {
   )
 }
 
-/** A table that scrolls on narrow screens. `caption` stands above it, `of` tells it from its like. */
+/**
+ * Renders a table that scrolls on narrow screens. `caption` is its visible title; `of` makes its accessible name
+ * unique.
+ */
 function Table({ caption, of, head, rows }: { caption: string; of: string; head: string[]; rows: unknown[][] }) {
   return (
     <div class="table" tabindex={0} role="region" aria-label={`${caption}: ${of}`}>
@@ -276,7 +278,7 @@ function Table({ caption, of, head, rows }: { caption: string; of: string; head:
   )
 }
 
-/** Text in which `code` stands between backticks. */
+/** Renders text with `code` between backticks. */
 function Prose({ text }: { text: string }) {
   return <>{text.split('`').map((part, index) => (index % 2 === 1 ? <code>{part}</code> : part))}</>
 }
@@ -289,7 +291,7 @@ function fieldsOf(schema: Schema): { name: string; type: string; required: boole
   }))
 }
 
-/** The type in words. That a field may also be null goes without saying where it is not required. */
+/** Returns the type in words, without null: fields that are not required can always be null. */
 function typeText({ type, enum: values, anyOf, maxLength, maximum }: Schema): string {
   if (anyOf) return anyOf.flatMap((one) => typeText(one) || []).join(' or ')
   if (values) return values.map(String).join(' or ')
@@ -300,7 +302,7 @@ function typeText({ type, enum: values, anyOf, maxLength, maximum }: Schema): st
   return names.join(' or ')
 }
 
-/** The example as a request to copy. */
+/** Renders the example as a curl command. */
 function requestText({ method, path, auth, parameters = [] }: Operation, { body, unsigned }: Example, baseUrl: string) {
   const example = (place: 'path' | 'query') =>
     parameters

@@ -1,6 +1,5 @@
 const css = String.raw
 
-/** The page follows the reader's light or dark setting and loads nothing. */
 export const style = css`
   :root {
     color-scheme: light dark;

@@ -30,7 +30,6 @@ export const newAdjustment = z.strictObject({
   external_id: z.optional(z.string().check(z.minLength(1), z.maxLength(255))),
 })
 
-/** What an accepted body asks for. */
 export const asNewAdjustment = (sent: z.output<typeof newAdjustment>) => ({
   partnerId: sent.partner_id,
   amountCents: sent.amount_cents,
@@ -40,7 +39,7 @@ export const asNewAdjustment = (sent: z.output<typeof newAdjustment>) => ({
   externalId: sent.external_id,
 })
 
-/** An adjustment as the API answers it, read just now or as it was made. */
+/** Renders an adjustment, read just now or stored for a repeat of its request. */
 export function asAdjustment(adjustment: Adjustment | Made<Adjustment>) {
   const {
     program_id: _,
@@ -79,13 +78,13 @@ const example = {
   created_at: '2026-01-01T12:05:00.000Z',
 }
 const fields = {
-  amount_cents: 'What was added to the balance; below zero it was deducted.',
-  note: 'Why. Null once the customer of its sale was erased.',
-  paid_at: 'When it was paid, with what is older than it.',
+  amount_cents: 'The amount added to the balance; negative for a deduction.',
+  note: 'The reason. Null after the customer of its sale was erased.',
+  paid_at: 'When it was paid out, together with all older entries.',
 }
 const path = '/api/v1/adjustments'
 
-/** Manual commissions and deductions as the reference shows them. */
+/** Describes manual commissions and deductions for the reference. */
 export const adjustmentOperations = (): Operation[] => [
   {
     id: 'createAdjustment',
@@ -93,21 +92,21 @@ export const adjustmentOperations = (): Operation[] => [
     path,
     summary: 'Add a manual commission or a deduction',
     description:
-      'Adds to a partner’s balance without a sale, or deducts from it, at once; the partner is notified with the note. It cannot be changed: add another one to correct it. A deduction may leave the balance below zero: later commissions are set off against it, and open payouts are reduced to what is left. It counts in balances and payouts and in no figure of sales or commissions. `not_found` where the program has no such partner or sale, `conflict` where the `external_id` is taken.',
+      'Adds an amount to a partner’s balance without a sale, or deducts it, at once. The partner is notified and reads the note. You cannot change it: add another one to correct it. A deduction can make the balance negative. Then it is set off against later commissions, and open payouts are reduced. It counts in balances and payouts, but not in figures of sales or commissions. `not_found` if the program has no such partner or sale, `conflict` if the `external_id` is taken.',
     auth: 'key',
     scope: 'manage',
     idempotent: true,
     body: body(newAdjustment, {
-      partner_id: 'Whose balance.',
-      amount_cents: 'How much, in the smallest unit of the currency; below zero it is deducted.',
-      currency: 'The program’s own where it is not given.',
-      note: 'Why. The partner reads it.',
-      transaction_id: 'The sale that it is about, where it is about one.',
-      external_id: 'An id of yours, unique in the program for ever: one sent twice is refused.',
+      partner_id: 'The partner whose balance changes.',
+      amount_cents: 'The amount in the minor unit of the currency; negative for a deduction.',
+      currency: 'Default: the program’s currency.',
+      note: 'The reason. The partner reads it.',
+      transaction_id: 'The related sale, if there is one.',
+      external_id: 'Your own id, unique in the program for ever: a second use is refused.',
     }),
     success: {
       schemas: [z.object({ success: success(), adjustment: adjustment() })],
-      description: 'What was added or deducted.',
+      description: 'The manual commission or deduction.',
       fields,
     },
     errors: ['not_found', 'conflict', 'idempotency_mismatch'],
@@ -140,13 +139,13 @@ export const adjustmentOperations = (): Operation[] => [
     method: 'get',
     path,
     summary: 'List manual commissions and deductions',
-    description: 'What was added to balances or deducted from them by hand, the newest first.',
+    description: 'Amounts that somebody added to or deducted from balances, newest first.',
     auth: 'key',
     scope: 'read',
     parameters: [
       listParameters(adjustmentsQuery, {
-        partner_id: { description: 'Only those of this partner.', values: { type: 'integer', minimum: 1 } },
-        external_id: { description: 'Only the one with this id of yours.' },
+        partner_id: { description: 'Only entries of this partner.', values: { type: 'integer', minimum: 1 } },
+        external_id: { description: 'Only the entry with this id of yours.' },
       }),
     ],
     success: { schemas: [listResponse(adjustment())], description: 'A page of them.', fields },

@@ -9,6 +9,6 @@ const atMost = `must be at most ${maxAmountCents}`
 export const amount = () =>
   z.int(aPositiveInteger).check(z.positive(aPositiveInteger), z.maximum(maxAmountCents, atMost))
 
-/** The same where 0 has a meaning of its own. */
+/** An amount that can also be 0. */
 export const amountOrZero = () =>
   z.int(anIntegerFromZero).check(z.nonnegative(anIntegerFromZero), z.maximum(maxAmountCents, atMost))

@@ -4,7 +4,7 @@ import { apiKeyHash, checkKeyOfRefused, type Refusal } from '../access/api-keys.
 import { type DatabaseEnv, openDatabase } from '../database.ts'
 import { clientAddress, enforceRateLimit, type RateLimit } from './rate-limits.ts'
 
-/** The variables of a function that takes the program API key. */
+/** The variables of a function that accepts the program API key. */
 export type KeyedEnv = DatabaseEnv & { RATE_LIMIT?: RateLimit }
 
 interface Keyed {
@@ -12,13 +12,13 @@ interface Keyed {
   Variables: { keyHash: string }
 }
 
-/** Hashes of the keys that a call of this isolate succeeded with. */
+/** Hashes of keys with which a call of this isolate succeeded. */
 const knownKeys = new Set<string>()
 
 /**
- * Puts the hash of the request's API key into `keyHash`. The call is counted for that key, and for its address too until a call
- * with the key has succeeded here, since keys can be invented. A header that holds no key counts for its address alone. Whether
- * the key is known and active is for the call's one statement to say.
+ * Puts the hash of the request's API key into `keyHash` and counts the call for that key. Until a call with the key
+ * has succeeded in this isolate, the call also counts for its address, because anybody can invent keys. A malformed
+ * header only counts for the address. The call's own statement checks whether the key is known and active.
  */
 export async function readApiKey(c: Context, limiter: RateLimit | undefined, next: Next): Promise<void> {
   const keyHash = await apiKeyHash(c.req.header('authorization')).catch(async (error: unknown) => {
@@ -32,10 +32,10 @@ export async function readApiKey(c: Context, limiter: RateLimit | undefined, nex
   if (c.res.ok) knownKeys.add(keyHash)
 }
 
-/** The same for a function that nobody calls without a key. */
+/** Does the same for a function that only accepts calls with a key. */
 export const readKey = createMiddleware<Keyed>((c, next) => readApiKey(c, c.env.RATE_LIMIT, next))
 
-/** Refuses a key that is unknown or retired. For a request whose input is refused: the call's own statement is not sent then. */
+/** Refuses an unknown or revoked key. For requests with invalid input, which never reach the call's own statement. */
 export function checkKey(call: Refusal['call']) {
   return async (c: Context<Keyed>, reason: unknown): Promise<void> => {
     await checkKeyOfRefused(openDatabase(c.env), c.get('keyHash'), { call, reason })

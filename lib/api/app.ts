@@ -6,22 +6,23 @@ import { ApiError, errorResponse, isTransient } from '../errors.ts'
 
 const maxBodyBytes = 64 * 1024
 
-/** The types of a function's app, by the variables and bindings of its entry in wrangler.toml. */
+/** The types of a function's app. `Bindings` are those of its entry in wrangler.toml. */
 interface AppTypes<Bindings extends object> {
   Bindings: Bindings & {
-    /** Between 0 and 1, in place of the usual part; 1 on the local stack. */
+    /** Overrides `loggedPart`, between 0 and 1; 1 on the local stack. */
     LOGGED_PART?: string
   }
-  /** `failure` is what the log tells of an unexpected error. */
+  /** `failure` describes an unexpected error for the log. */
   Variables: { requestId: string; failure?: Record<string, unknown> }
 }
 
-/** The part of the requests answered as they should be that is logged. All others are. */
+/** The share of successful requests that is logged. Refused and failed ones are always logged. */
 export const loggedPart = 0.01
 
 /**
- * A function's app: request id, at most one log line a request (what was answered below 400 is sampled, since each line is paid for), and the error envelopes, the same for all. `Bindings` names the variables
- * and bindings that the function's own entry in wrangler.toml gives it.
+ * Creates a function's app with a request id, error envelopes and at most one log line a request. Successful requests
+ * are sampled, because each line costs money. `Bindings` names the variables and bindings of the function's entry in
+ * wrangler.toml.
  */
 export function createApp<Bindings extends object>() {
   const app = new Hono<AppTypes<Bindings>>()
@@ -50,7 +51,7 @@ export function createApp<Bindings extends object>() {
   return app
 }
 
-/** Turns whatever was thrown into an answer that tells the caller nothing of the cause but the request's id. */
+/** Turns a thrown error into an answer. An unexpected error shows only the request's id, not its cause. */
 export function asApiError(error: unknown, c: Context): ApiError {
   if (error instanceof ApiError) return error
   const requestId = String(c.get('requestId'))
@@ -64,10 +65,10 @@ export function asApiError(error: unknown, c: Context): ApiError {
       },
     )
   }
-  return new ApiError('internal_error', `Something went wrong on our side. Tell support this request id: ${requestId}.`)
+  return new ApiError('internal_error', `Something went wrong on our side. Send support this request id: ${requestId}.`)
 }
 
-/** What goes to the log: the name, code and constraint of an error, never its message, which can quote a row. */
+/** Describes an error for the log: its name, code and constraint. Its message can quote a row, so it is not logged. */
 function describe(error: unknown): Record<string, unknown> {
   if (!(error instanceof Error)) return { name: typeof error }
   const { name, stack } = error
@@ -76,7 +77,7 @@ function describe(error: unknown): Record<string, unknown> {
   return { name, code, constraint, table, frames }
 }
 
-/** Answers 405 for every method that `path` does not take. Registered after the path's own handlers. */
+/** Answers 405 to every method that a path does not accept. Register it after the path's own handlers. */
 export function onlyMethods(...methods: string[]) {
   return (c: Context): Response => {
     throw new ApiError('method_not_allowed', `${c.req.path} takes ${methods.join(', ')}, not ${c.req.method}.`, {
@@ -91,23 +92,23 @@ function refuseBody(): never {
 
 const countBody = bodyLimit({ maxSize: maxBodyBytes, onError: refuseBody })
 
-/** Refuses a body over 64 KiB, by the length that it says it has, else counted while it streams in. */
+/** Refuses a body over 64 KiB: by its Content-Length if it has one, else by counting the stream. */
 export const limitBody: MiddlewareHandler = async (c, next) => {
   const { headers } = c.req.raw
-  const said = headers.get('content-length')
-  // To ask for the body makes a stream of it, which most requests do without.
-  if (said === null || headers.has('transfer-encoding')) return await countBody(c, next)
-  if (Number(said) > maxBodyBytes) refuseBody()
+  const declaredBytes = headers.get('content-length')
+  // Reading the body here would create a stream, which most requests avoid.
+  if (declaredBytes === null || headers.has('transfer-encoding')) return await countBody(c, next)
+  if (Number(declaredBytes) > maxBodyBytes) refuseBody()
   return await next()
 }
 
 const exposeHeaders = ['Retry-After', 'X-Request-Id']
 const preflight = cors({ allowMethods: ['POST'], allowHeaders: ['Content-Type'], exposeHeaders, maxAge: 86400 })
 
-/** Answers a preflight and lets any origin read the answer; no cookie goes along. For what a visitor's browser calls. */
+/** Answers preflights and lets any origin read the answer, without cookies. For routes that a visitor's browser calls. */
 export const publicCors: MiddlewareHandler = async (c, next) => {
   if (c.req.method === 'OPTIONS') return await preflight(c, next)
-  // On the answer and not before it: for headers set before, Hono makes an answer that it then copies.
+  // Set on the answer: if headers are set earlier, Hono creates an answer and then copies it.
   await next()
   c.res.headers.set('Access-Control-Allow-Origin', '*')
   c.res.headers.set('Access-Control-Expose-Headers', exposeHeaders.join(','))

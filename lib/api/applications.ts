@@ -51,21 +51,21 @@ export const applicationDecision = z
   .check(
     z.refine(({ status, group_id: group }) => status === 'approved' || group === undefined, {
       path: ['group_id'],
-      error: 'must be given to approve alone',
+      error: 'must only be given to approve',
     }),
     z.refine(({ status, note }) => status === 'rejected' || note === undefined, {
       path: ['note'],
-      error: 'must be given to reject alone',
+      error: 'must only be given to reject',
     }),
     z.refine(({ status, notify }) => status === 'rejected' || notify === undefined, {
       path: ['notify'],
-      error: 'must be given to reject alone: who is approved is always told',
+      error: 'must only be given to reject: an approved applicant is always notified',
     }),
   )
 
 const timeOf = (at: Date | string | null) => at && new Date(at).toISOString()
 
-/** An application as the API answers it, read just now or as it was made. */
+/** Renders an application, read just now or stored for a repeat of its request. */
 export const asApplication = (application: Application | Made<Application>) => ({
   id: application.id,
   status: application.status,
@@ -82,7 +82,7 @@ export const asApplication = (application: Application | Made<Application>) => (
   decided_by: application.decided_by,
 })
 
-/** A join page as the API answers it. */
+/** Renders a join page. */
 export function asJoinPage(page: JoinPage, baseUrl: string) {
   const { slug, is_open, approves_at_once, intro, logo_url, questions, terms, terms_version, terms_since } = page
   return {
@@ -141,7 +141,7 @@ const pageExample = {
   intro: 'Recommend us and earn 20 %.',
   logo_url: null,
   questions: [{ label: 'Where do you publish?', type: 'short', required: true }],
-  terms: 'Tell the truth.',
+  terms: 'Be honest.',
   terms_version: 1,
   terms_since: '2026-01-01T12:00:00.000Z',
 }
@@ -164,29 +164,29 @@ const example = {
 
 const fields = {
   status:
-    '`unverified` until the applicant opened the mailed link, then `waiting`, until it is `approved` or `rejected`. Unconfirmed ones are deleted after 7 days, rejected ones after a year.',
-  source: 'The public page, or your own form by `POST /api/v1/applications`.',
-  email: 'Null once the partner erased their account.',
-  answers: 'What was asked then, in its words.',
-  terms_version: 'The terms that they accepted; null where there were none.',
-  partner_id: 'The partner that it became.',
-  note: 'Why it was rejected; the applicant does not see it.',
-  decided_by: 'The member or the API key that decided; null where the program approves at once.',
+    '`unverified` until the applicant opens the mailed link, then `waiting` until somebody decides, then `approved` or `rejected`. Unverified applications are deleted after 7 days, rejected ones after a year.',
+  source: '`page`: the public page. `api`: your own form, by `POST /api/v1/applications`.',
+  email: 'Null after the partner erased their account.',
+  answers: 'The questions as they were asked, with the answers.',
+  terms_version: 'The version of the accepted terms; null if there were none.',
+  partner_id: 'The partner, after approval.',
+  note: 'The reason for rejection; the applicant does not see it.',
+  decided_by: 'The member or the API key that decided; null if the program approves at once.',
 }
 
 const pageFields = {
-  slug: 'Its address is `/join/` and this. A former one leads to the present one, and no other program gets it; five at most. Null before the first change.',
-  url: 'The whole address.',
-  is_open: 'Whether the page is there. Your own form works without it.',
+  slug: 'The page’s address is `/join/<slug>`. Up to five former slugs redirect to the current one, and no other program can take them. Null before the first change.',
+  url: 'The full address.',
+  is_open: 'Whether the page is public. Your own form works without it.',
   approves_at_once:
-    'Whether who confirmed their address is a partner at once. Somebody whom the program rejected or ended before waits for a person all the same.',
-  intro: 'Plain text: an empty line begins a paragraph, a line that begins with `- ` is of a list.',
-  logo_url: 'The `https://` address of an image, which visitors load from there.',
+    'Whether applicants become partners as soon as they confirm their address. People whom the program rejected or ended before still wait for a decision.',
+  intro: 'Plain text. An empty line starts a paragraph, and `- ` at the start of a line makes a list item.',
+  logo_url: 'The `https://` address of an image. Visitors load it from there.',
   questions:
-    'What is asked beside name and address, ten at most. `short` answers have 300 characters at most, `long` ones 3,000.',
+    'Questions beside name and address, ten at most. `short` answers have up to 300 characters, `long` ones up to 3,000.',
   terms:
-    'What applicants accept. Another text is the next `terms_version`, and applications keep the one that was accepted.',
-  terms_version: 'Null where there are no terms.',
+    'The terms that applicants accept. A changed text gets the next `terms_version`. Applications keep the version that was accepted.',
+  terms_version: 'Null if there are no terms.',
   terms_since: 'When this version of the terms was set.',
 }
 
@@ -210,7 +210,7 @@ const commonPage = {
   },
 }
 
-/** Joining as the reference shows it. */
+/** Describes joining for the reference. */
 export const applicationOperations = (): Operation[] => [
   {
     ...commonPage,
@@ -219,7 +219,7 @@ export const applicationOperations = (): Operation[] => [
     path: pagePath,
     summary: 'Change the join page',
     description:
-      'Changes the fields that are sent, as JSON Merge Patch does, and leaves the others: the address of the public page, whether it is there, what it says and asks, and the terms. `conflict` where another program has the address.',
+      'Changes the fields that you send (JSON Merge Patch). They set the address of the public page, whether it is public, its text, its questions and the terms. `conflict` if another program has the address.',
     scope: 'manage',
     body: body(joinPageChanges, {
       slug: '3 to 60 lower-case letters, digits and hyphens.',
@@ -252,7 +252,8 @@ export const applicationOperations = (): Operation[] => [
     method: 'get',
     path: pagePath,
     summary: 'Read the join page',
-    description: 'What the page says and asks, for your own form too: its questions, and the terms with their version.',
+    description:
+      'The content of the page, also for your own form: its text, its questions, and the terms with their version.',
     scope: 'read',
     examples: [answered('page', 'The page', { join_page: pageExample })],
   },
@@ -261,22 +262,22 @@ export const applicationOperations = (): Operation[] => [
     id: 'createApplication',
     method: 'post',
     path,
-    summary: 'Apply by your own form',
+    summary: 'Apply through your own form',
     description:
-      'Sends an application from a form on your own site. The applicant is mailed a link, and the application waits for your review once they open it. `conflict` where they are a partner, wait already or were rejected in the last thirty days: tell your visitor the same as after a success, or strangers learn who your partners are. `rate_limited` from the fourth mail to an address on a day on, and after 300 in all.',
+      'Sends an application from a form on your own site. The applicant gets a link by mail. When they open it, the application waits for your review. `conflict` if they are a partner, already wait or were rejected in the last thirty days. Show your visitor the same page as after a success, or strangers learn who your partners are. `rate_limited` after three mails a day to one address, and after 300 mails a day in all.',
     scope: 'manage',
     idempotent: true,
     body: body(newApplication, {
       name: '1 to 80 characters.',
-      email: 'Where the link is mailed.',
-      answers: 'An answer to each required question, and to no others, each by its label.',
-      terms_version: 'The version of the terms that the applicant accepted, which has to be the present one.',
+      email: 'The link is mailed to this address.',
+      answers: 'Answers by the question’s label. Required questions need one; unknown questions are refused.',
+      terms_version: 'The version of the terms that the applicant accepted. It must be the current one.',
     }),
     errors: ['conflict', 'idempotency_mismatch'],
     examples: [
       answered(
         'applied',
-        'Waits for its confirmation',
+        'Waits for confirmation',
         { application: example },
         {
           name: 'Grace Hopper',
@@ -287,7 +288,7 @@ export const applicationOperations = (): Operation[] => [
       ),
       refused(
         'terms',
-        'Terms that are not the present ones',
+        'Outdated terms',
         {
           code: 'conflict',
           message: 'The terms are of another version. Read the join page, show them and send their version.',
@@ -306,12 +307,12 @@ export const applicationOperations = (): Operation[] => [
     path,
     summary: 'List applications',
     description:
-      'The applications to the program, the newest first. Without a `status`, unconfirmed ones are left out.',
+      'The applications to the program, newest first. Unverified ones are only listed with `status=unverified`.',
     scope: 'read',
     parameters: [
       listParameters(applicationsQuery, {
-        status: { description: 'Only those in this state.' },
-        email: { description: 'Only those with this address.', example: 'grace@example.com' },
+        status: { description: 'Only applications in this state.' },
+        email: { description: 'Only applications with this address.', example: 'grace@example.com' },
       }),
     ],
     success: { schemas: [listResponse(application())], description: 'A page of applications.', fields },
@@ -336,14 +337,14 @@ export const applicationOperations = (): Operation[] => [
     path: `${path}/{application_id}`,
     summary: 'Approve or reject an application',
     description:
-      'Approving adds the partner with a link, into a group if one is given, and mails them: with an invitation to accept, unless they applied with their account. One that was decided so before is answered as it is; `conflict` where it was decided otherwise or is not confirmed. Somebody rejected may apply again after thirty days.',
+      'Approving adds the partner with a link, in `group_id` if given. The partner gets a mail, with an invitation unless they applied with their account. Repeating a decision changes nothing. `conflict` if it was decided otherwise or is not confirmed. A rejected person can apply again after thirty days.',
     scope: 'manage',
     parameters: [pathParameter(7)],
     body: body(applicationDecision, {
       status: '`approved` or `rejected`.',
-      group_id: 'The group that the partner comes into.',
-      note: 'Why it is rejected, for yourself.',
-      notify: 'Whether who is rejected is told by mail. Not unless it is true.',
+      group_id: 'The partner’s group.',
+      note: 'The reason for rejection, for your team.',
+      notify: 'Whether to mail the rejected applicant. Default `false`.',
     }),
     errors: ['not_found', 'conflict'],
     examples: [
@@ -365,7 +366,7 @@ export const applicationOperations = (): Operation[] => [
       ),
       refused(
         'otherwise',
-        'One that was approved before',
+        'An application that was approved before',
         { code: 'conflict', message: 'This application was approved already.' },
         { status: 'rejected' },
       ),
@@ -378,18 +379,21 @@ export const applicationOperations = (): Operation[] => [
     path: `${path}/{application_id}`,
     summary: 'Delete an application',
     description:
-      'Deletes one that was rejected or is not confirmed, with the name, the address and the answers that were sent; the person may apply again at once. `conflict` where it waits, or became a partner.',
+      'Deletes a rejected or unconfirmed application with its name, address and answers. The person can apply again at once. `conflict` if it waits for a decision or became a partner.',
     scope: 'manage',
     parameters: [pathParameter(8)],
     success: {
       schemas: [z.object({ success: success(), deleted_id: id() })],
-      description: 'It is gone.',
+      description: 'It was deleted.',
       fields: { deleted_id: 'Id of the application.' },
     },
     errors: ['not_found', 'conflict'],
     examples: [
-      answered('deleted', 'It is gone', { deleted_id: 8 }),
-      refused('gone', 'One that is not there', { code: 'not_found', message: 'This program has no such application.' }),
+      answered('deleted', 'It was deleted', { deleted_id: 8 }),
+      refused('gone', 'An unknown application', {
+        code: 'not_found',
+        message: 'This program has no such application.',
+      }),
     ],
   },
 ]

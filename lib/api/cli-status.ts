@@ -31,14 +31,14 @@ const statusResponse = () =>
 
 const seen = { live: '2026-01-01T12:00:00.000Z', test: null }
 
-/** GET /api/v1/cli/status as the reference shows it. */
+/** Describes GET /api/v1/cli/status for the reference. */
 export const cliStatus = (): Operation => ({
   id: 'status',
   method: 'get',
   path: '/api/v1/cli/status',
   summary: 'Check the health of a program',
   description:
-    'How the program of the key is set up, what it has received, what was refused since, and what is still to do. `proxy_key` is for the proxy on your own domain; it is null for a key without the scope `track`.',
+    'The setup of the key’s program, its latest events, recent refusals, and the remaining steps. `proxy_key` is for the proxy on your own domain; it is null for a key without the scope `track`.',
   auth: 'key',
   success: { schemas: [statusResponse()], description: 'The program and its checks.' },
   examples: [

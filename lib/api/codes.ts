@@ -36,12 +36,12 @@ const stripe = z.union([
       ({ percent_off: percent, amount_off_cents: amount }) => (percent === undefined) !== (amount === undefined),
       {
         path: ['percent_off'],
-        error: 'or amount_off_cents must be given, and not both',
+        error: 'or amount_off_cents must be given, but not both',
       },
     ),
     z.refine(({ duration, duration_in_months: months }) => (duration === 'repeating') === (months !== undefined), {
       path: ['duration_in_months'],
-      error: 'goes with the duration `repeating`, and that with it',
+      error: 'must be given with the duration `repeating`, and only then',
     }),
   ),
 ])
@@ -56,15 +56,15 @@ export const newCode = z
   .check(
     z.refine(({ code, stripe: of }) => (code === undefined) === (of !== undefined && 'promotion_code_id' in of), {
       path: ['code'],
-      error: 'must be given, unless a promotion_code_id names it',
+      error: 'must be given, unless promotion_code_id is',
     }),
     z.refine(({ code, stripe: of }) => code === undefined || of === undefined || /^[A-Za-z0-9-]+$/.test(code), {
       path: ['code'],
-      error: 'must be letters, digits and - only, as Stripe takes no others',
+      error: 'must only have letters, digits and -, because Stripe accepts no others',
     }),
   )
 
-/** A code as the API answers it, read just now or as it was made. */
+/** Renders a code, read just now or stored for a repeat of its request. */
 export function asCode(code: PartnerCode | Made<PartnerCode>) {
   return {
     id: code.id,
@@ -99,14 +99,14 @@ const example = {
   revoked_at: null,
 }
 const fields = {
-  promotion_code_id: "Stripe's promotion code that it is; null for a code of your own.",
-  status: 'A `revoked` code attributes nothing that is bought later.',
+  promotion_code_id: 'Its promotion code at Stripe; null for a code of your own.',
+  status: 'A `revoked` code attributes no later sales.',
 }
 const path = '/api/v1/codes'
 const pathParameter = () => idParameter('code_id', 'Id of the code.')
 const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The code.', fields } }
 
-/** The codes of a program's partners as the reference shows them. */
+/** Describes partners' codes for the reference. */
 export const codeOperations = (): Operation[] => [
   {
     ...common,
@@ -115,14 +115,14 @@ export const codeOperations = (): Operation[] => [
     path,
     summary: 'Add a code',
     description:
-      'Gives a partner a code: a sale that names it as `coupon`, or a Stripe payment that was discounted by its promotion code, is theirs. A code stays its partner’s for ever: `conflict` where another has or had it, `not_found` where the program has no partner with this id, and one of theirs that was revoked is active again. With `stripe` it is created at Stripe as well, which needs a connection that allows it; else `conflict`, with what Stripe said.',
+      'Gives a partner a code. The partner gets a sale that names it as `coupon`, or a Stripe payment with its promotion code. A code stays with its partner for ever: `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code at Stripe, if the connection allows it; else `conflict`, with Stripe’s answer.',
     scope: 'manage',
     idempotent: true,
     body: body(newCode, {
-      partner_id: 'Whose it is.',
-      code: '1 to 64 characters without spaces, in letters of either case. Absent where `promotion_code_id` names it.',
+      partner_id: 'The partner.',
+      code: '1 to 64 characters without spaces; case does not matter. Absent if `promotion_code_id` names it.',
       stripe:
-        "Absent: a code of your own. Else `promotion_code_id` of an existing promotion code of the connected account, or `coupon_id` of an existing coupon, or what a new coupon takes off: `percent_off` or `amount_off_cents` in the program's currency, and of which payments of a subscription, as its `duration`: `once` of the first, `repeating` of those of `duration_in_months`, `forever` of all.",
+        "Absent for a code of your own. Else one of: `promotion_code_id` of an existing promotion code of the connected account; `coupon_id` of an existing coupon; or a new coupon, by `percent_off` or `amount_off_cents` in the program's currency. For subscriptions its `duration` says which payments get the discount: `once` the first, `repeating` those within `duration_in_months`, `forever` all.",
     }),
     errors: ['not_found', 'conflict', 'idempotency_mismatch'],
     examples: [answered('created', 'A code of your own', { code: example }, { partner_id: 1, code: 'JANE20' })],
@@ -133,12 +133,12 @@ export const codeOperations = (): Operation[] => [
     method: 'get',
     path,
     summary: 'List codes',
-    description: 'The codes of the program’s partners, the newest first.',
+    description: 'The codes of the program’s partners, newest first.',
     scope: 'read',
     parameters: [
       listParameters(codesQuery, {
         partner_id: { description: 'Only codes of this partner.', values: { type: 'integer', minimum: 1 } },
-        code: { description: 'Only this one, in letters of either case.' },
+        code: { description: 'Only this code; case does not matter.' },
         status: { description: 'Only codes in this state.' },
       }),
     ],
@@ -164,12 +164,12 @@ export const codeOperations = (): Operation[] => [
     path: `${path}/{code_id}`,
     summary: 'Revoke a code',
     description:
-      'Ends a code, and switches its promotion code off at Stripe. What it attributed stays its partner’s, and so do the later sales of customers it brought. Revoked again it stays as it is.',
+      'Ends a code and deactivates its promotion code at Stripe. Its earlier sales stay with the partner, and so do later sales to the customers of those sales. Repeating the call changes nothing.',
     scope: 'manage',
     parameters: [pathParameter()],
     errors: ['not_found', 'conflict'],
     examples: [
-      answered('revoked', 'It is revoked', {
+      answered('revoked', 'It was revoked', {
         code: { ...example, status: 'revoked', revoked_at: '2026-02-01T12:00:00.000Z' },
       }),
     ],

@@ -36,7 +36,7 @@ export const commissionDecisions = z
   })
   .check(reasonToReject())
 
-/** A commission as the API answers it. */
+/** Renders a commission. */
 export function asCommission(commission: ListedCommission) {
   const { program_id: _, partner_name: _name, customer_id: _customer, refunds: _refunds, ...shown } = commission
   return { ...shown, reason: commissionReason(shown.reason) }
@@ -86,22 +86,22 @@ const example = {
 }
 const fields = {
   status:
-    '`pending` until its hold ends or it is approved; then `approved`, in the balance, and `paid`. `refunded` where a part of it was reversed, `reversed` where all was.',
-  amount_cents: 'What it was; `reversed_cents` of it were reversed.',
-  reason: 'Why it was reversed or rejected.',
-  held_at: 'Since when it is held for a person to decide; it is not credited before. Its status stays `pending`.',
-  flags: 'What it is or was held for; [the evidence](#listReviews) says more. Null where nothing was found.',
-  review_reason: '`unverified_customer` where only a browser said who the customer is.',
+    '`pending` until its hold ends or somebody approves it; then `approved`, which credits it to the balance, then `paid`. `refunded` if a part was reversed, `reversed` if all was.',
+  amount_cents: 'The original amount; `reversed_cents` is the reversed part.',
+  reason: 'The reason for a reversal or rejection.',
+  held_at: 'When it was put on hold for review. It is not credited until somebody decides. Its status stays `pending`.',
+  flags: 'The review rules that flagged it; [the evidence](#listReviews) says more. Null if none did.',
+  review_reason: '`unverified_customer` if only a browser identified the customer.',
 }
 
-/** The commissions of a program as the reference shows them. */
+/** Describes commissions for the reference. */
 export const commissionOperations = (): Operation[] => [
   {
     id: 'listCommissions',
     method: 'get',
     path: '/api/v1/commissions',
     summary: 'List commissions',
-    description: 'What partners earned, the newest first.',
+    description: 'The commissions of the program, newest first.',
     auth: 'key',
     scope: 'read',
     parameters: [
@@ -110,8 +110,7 @@ export const commissionOperations = (): Operation[] => [
         partner_id: { description: 'Only commissions of this partner.', values: { type: 'integer', minimum: 1 } },
         transaction_id: { description: 'Only the commission of this sale.' },
         sort: {
-          description:
-            '`newest` first, where it is not given; the largest `amount` first; whose `hold` ends next first.',
+          description: '`newest` first (default), largest `amount` first, or next end of `hold` first.',
         },
       }),
     ],
@@ -124,13 +123,13 @@ export const commissionOperations = (): Operation[] => [
     path: '/api/v1/commissions',
     summary: 'Approve or reject several commissions',
     description:
-      'The same for up to 100 commissions in one transaction, all with one reason where they are rejected. Those that were approved, rejected or reversed already, and ids that the program does not have, change nothing; `changed` is how many did change.',
+      'Decides up to 100 commissions in one transaction, with one reason for all rejections. It skips commissions that were already approved, rejected or reversed, and unknown ids. `changed` is the number of changed commissions.',
     auth: 'key',
     scope: 'manage',
     body: body(commissionDecisions, {
       ids: 'Ids of commissions, 1 to 100.',
-      status: 'What becomes of them.',
-      reason: 'Why they are rejected. The partners see it.',
+      status: 'The decision: `approved` or `rejected`.',
+      reason: 'The reason for rejection. The partners see it.',
     }),
     success: {
       schemas: [z.object({ success: success(), changed: count(), data: z.array(commission()) })],
@@ -152,13 +151,13 @@ export const commissionOperations = (): Operation[] => [
     path: '/api/v1/commissions/{commission_id}',
     summary: 'Approve or reject a commission',
     description:
-      'Approving credits it to the partner’s balance before its hold ends. Rejecting reverses what is left of it, permanently, at any time, and notifies the partner with the reason. Doing either again changes nothing. `conflict` where it was rejected or fully reversed already.',
+      'Approving credits it to the partner’s balance before its hold ends. Rejecting reverses the rest of it at any time, permanently, and notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was already rejected or fully reversed.',
     auth: 'key',
     scope: 'manage',
     parameters: [idParameter('commission_id', 'Id of the commission.', 2)],
     body: body(commissionDecision, {
-      status: 'What becomes of it.',
-      reason: 'Why it is rejected. The partner sees it.',
+      status: 'The decision: `approved` or `rejected`.',
+      reason: 'The reason for rejection. The partner sees it.',
     }),
     success: {
       schemas: [z.object({ success: success(), commission: commission() })],
@@ -169,7 +168,7 @@ export const commissionOperations = (): Operation[] => [
     examples: [
       answered(
         'approved',
-        'Credit it before its hold ends',
+        'Credited before its hold ends',
         {
           commission: {
             ...example,

@@ -13,7 +13,7 @@ export const customersQuery = listQuery({
 /** A click id, or the integrator's own id. */
 export const customerPath = z.object({ customer: z.string().check(z.maxLength(255)) })
 
-/** A customer as the API answers them. */
+/** Renders a customer. */
 export function asCustomer({ provisional_lead_at: provisional, ...customer }: ListedCustomer) {
   return { ...customer, is_provisional_lead: provisional !== null && customer.signup_date === null }
 }
@@ -47,14 +47,14 @@ const example = {
   created_at: '2026-01-01T12:00:00.000Z',
 }
 const fields = {
-  status: 'How far they came: `click`, `lead` or `conversion`.',
-  customer_key: 'Your id of them; null until a lead or a sale names it.',
-  link_id: 'Null where the code of a partner brought them.',
-  last_click_at: 'Null where they never clicked.',
-  is_provisional_lead: 'A browser reported a signup that no server has confirmed.',
+  status: 'The furthest step: `click`, `lead` or `conversion`.',
+  customer_key: 'Your id of the customer; null until a lead or a sale names it.',
+  link_id: 'Null if a partner’s code brought them.',
+  last_click_at: 'Null if they never clicked.',
+  is_provisional_lead: 'Whether a browser reported a signup that no server has confirmed.',
 }
 
-/** The customers of a program as the reference shows them. */
+/** Describes customers for the reference. */
 export const customerOperations = (): Operation[] => [
   {
     id: 'listCustomers',
@@ -62,7 +62,7 @@ export const customerOperations = (): Operation[] => [
     path: '/api/v1/customers',
     summary: 'List customers',
     description:
-      'Who came by a referral link, the newest first. Who was only a click goes once their window is over. No e-mail address is kept.',
+      'People who came through a referral link or a code, newest first. A customer with only clicks is deleted when the attribution window ends. No e-mail address is kept.',
     auth: 'key',
     scope: 'read',
     parameters: [
@@ -70,8 +70,7 @@ export const customerOperations = (): Operation[] => [
         status: { description: 'Only customers in this state.' },
         customer_key: { description: 'Only the customer with this id of yours.' },
         partner_id: {
-          description:
-            'Only leads and buyers whom this partner brought; their other visitors are figures of performance.',
+          description: 'Only leads and buyers of this partner; their other visitors count in the performance figures.',
           values: { type: 'integer', minimum: 1 },
         },
       }),
@@ -84,7 +83,7 @@ export const customerOperations = (): Operation[] => [
     method: 'get',
     path: '/api/v1/customers/{customer}',
     summary: 'Read a customer',
-    description: 'One customer, by the click id or by your id of them.',
+    description: 'One customer, by click id or by your own id.',
     auth: 'key',
     scope: 'read',
     parameters: [
@@ -93,7 +92,7 @@ export const customerOperations = (): Operation[] => [
         schema: customerPath,
         fields: {
           customer: {
-            description: 'A click id, `cust_…`, or a customer key, encoded as a part of an address.',
+            description: 'A click id, `cust_…`, or a customer key, percent-encoded.',
             example: exampleClickId,
           },
         },

@@ -1,8 +1,8 @@
 import * as z from 'zod/mini'
 
 /**
- * An ISO 8601 date, or a date with a time; UTC where no offset is given. A date alone as an upper bound stands for its last
- * millisecond, so that the day belongs to the range.
+ * An ISO 8601 date or date and time, in UTC unless it has an offset. A date as an upper bound means its last
+ * millisecond, so the range includes that day.
  */
 function isoBound(timeOfDay: 'T00:00:00.000Z' | 'T23:59:59.999Z') {
   const minutes = z.iso.datetime({ offset: true, precision: -1 })
@@ -32,7 +32,7 @@ export const notBackwards = z.refine<DateRange>(({ dateFrom, dateTo }) => !dateF
   error: 'must not be before dateFrom',
 })
 
-/** How long a range of the performance read may be. */
+/** The longest range of the performance read. */
 export const maxRangeDays = 1100
 
 export const notTooLong = z.refine<DateRange>(
@@ -41,5 +41,5 @@ export const notTooLong = z.refine<DateRange>(
   { path: ['dateTo'], error: `must be at most ${maxRangeDays} days after dateFrom` },
 )
 
-/** What the reference says of a bound, whose schema is text to be parsed. */
+/** The reference's schema of a bound, which the query sends as text. */
 export const dateParameter = { values: { type: 'string', format: 'date-time' } }

@@ -14,7 +14,7 @@ const error = z.object({
 /** The platform envelope. */
 export const errorEnvelope = z.object({ success: z.literal(false), error })
 
-/** The typed envelope, RFC 9457: a retired API key and rate limiting. */
+/** The typed envelope (RFC 9457) of revoked API keys and rate limits. */
 export const problemEnvelope = z.object({
   type: z.string(),
   title: z.string(),

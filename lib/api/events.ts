@@ -7,7 +7,7 @@ import { exampleEvent, trackingEvent } from './tracking-events.ts'
 
 const { dateFrom, dateTo } = dateRange
 
-/** The place in a cursor of the events. */
+/** The position in a cursor of the event list. */
 const eventCursor = () =>
   cursorIn(([at = '', type, id = '', ...more]): EventPosition | undefined => {
     const event_type = eventTypes.find((one) => one === type)
@@ -24,7 +24,7 @@ export const eventListQuery = z
   })
   .check(notBackwards)
 
-/** The events of a program as the reference shows them. */
+/** Describes events for the reference. */
 export const eventOperations = (): Operation[] => [
   {
     id: 'listEvents',
@@ -32,14 +32,14 @@ export const eventOperations = (): Operation[] => [
     path: '/api/v1/events',
     summary: 'List clicks, leads and sales',
     description:
-      'Clicks, leads and sales of the program, the newest first, at any depth. Test events and sales without a partner are not among them.',
+      'Clicks, leads and sales of the program, newest first. Test events and unattributed sales are not included.',
     auth: 'key',
     scope: 'read',
     parameters: [
       listParameters(eventListQuery, {
         event_type: { description: 'Only events of this type.' },
-        dateFrom: { description: 'ISO 8601 date or time: the earliest, itself included.', ...dateParameter },
-        dateTo: { description: 'ISO 8601 date or time: the latest, itself included.', ...dateParameter },
+        dateFrom: { description: 'The earliest date or time (ISO 8601), inclusive.', ...dateParameter },
+        dateTo: { description: 'The latest date or time (ISO 8601), inclusive.', ...dateParameter },
       }),
     ],
     success: { schemas: [listResponse(trackingEvent())], description: 'A page of events.' },

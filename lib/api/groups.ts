@@ -38,22 +38,22 @@ export const rulesPreview = z
   .check(
     z.refine(({ group_id: group, partner_id: partner }) => group === undefined || partner === undefined, {
       path: ['partner_id'],
-      error: 'goes without a group_id: the rules are of one of them',
+      error: 'must not be given with group_id: rules belong to one of them',
     }),
     z.refine(
       ({ group_id: group, partner_id: partner, rules }) =>
         (group ?? partner) !== undefined || everybodysRules.safeParse(rules).success,
-      { path: ['rules'], error: 'must each name a product_id or a sale_type where they are everybody’s' },
+      { path: ['rules'], error: 'must each name a product_id or a sale_type if they are for all partners' },
     ),
   )
 
-/** A rule as the API answers it. */
+/** Renders a rule. */
 export const asRule = ({ created_at: since, ...rule }: StoredRule | Made<StoredRule>) => ({
   ...rule,
   since: new Date(since).toISOString(),
 })
 
-/** A group as the API answers it, read just now or as it was made. */
+/** Renders a group, read just now or stored for a repeat of its request. */
 export const asGroup = ({ rules, created_at: made, ...group }: PartnerGroup | Made<PartnerGroup>) => ({
   ...group,
   rules: rules.map(asRule),
@@ -93,21 +93,21 @@ const ruleExample = {
 const example = { id: 1, name: 'Gold', partners: 0, rules: [ruleExample], created_at: '2026-01-01T12:00:00.000Z' }
 
 export const ruleFields = {
-  product_id: "For sales of this product or price of Stripe's alone, as their invoice names it.",
-  sale_type: 'For sales of this `sale_type` alone.',
-  commission_bp: 'Hundredths of a percent of what is paid without tax: 3000 is 30 %.',
-  currency: "The program's: of the amounts of the rule.",
+  product_id: "Only for sales of this Stripe product or price, by the invoice's lines.",
+  sale_type: 'Only for sales of this `sale_type`.',
+  commission_bp: 'Hundredths of a percent of the amount without tax: 3000 is 30%.',
+  currency: "The program's currency, which the rule's amounts are in.",
   commission_fixed_cents:
-    "For each sale, beside the percentage, in the program's currency. A sale in another currency earns the percentage alone.",
+    "A fixed amount for each sale, added to the percentage, in the program's currency. A sale in another currency only earns the percentage.",
   lifetime_cap_cents:
-    "What all sales of one customer may bring, before reversals, in the program's currency. Null: no end.",
-  commission_duration_months: 'For so many months after a customer’s first purchase. Null: for ever.',
-  lead_commission_cents: 'For each lead. Null: as it is without this rule.',
-  since: 'Since when it holds. Sales before it keep the terms they had.',
+    "The most that all sales of one customer can earn, before reversals, in the program's currency. Null: no limit.",
+  commission_duration_months: 'The months after a customer’s first purchase in which sales earn. Null: for ever.',
+  lead_commission_cents: 'The amount for each lead. Null: the next rule or the program’s terms decide.',
+  since: 'When the rule took effect. Earlier sales keep their terms.',
 }
-const fields = { partners: 'Who have not ended.', ...ruleFields }
+const fields = { partners: 'The number of partners that have not ended.', ...ruleFields }
 export const rulesText =
-  'All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms.'
+  'All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms.'
 const path = '/api/v1/groups'
 const pathParameter = () => idParameter('group_id', 'Id of the group.')
 const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The group.', fields } }
@@ -129,19 +129,19 @@ const preview = () =>
     partners: z.array(z.object({ partner_id: id(), name: z.string(), ...amounts() })),
   })
 const previewFields = {
-  month: 'The month of the calendar that is looked at, in UTC.',
-  totals: 'One for each currency that was sold in.',
-  partners: 'Whose amounts differ, the largest differences first, a hundred at most.',
-  brought_cents: 'What the month brought by the rules of its time, before refunds.',
-  now_cents: 'What it would have brought by the rules that hold now, with partners in the groups they are in now.',
-  then_cents: 'The same with the change.',
+  month: 'The calendar month of the preview, in UTC.',
+  totals: 'One entry per currency of the month’s sales.',
+  partners: 'Partners with different amounts, largest difference first, a hundred at most.',
+  brought_cents: 'Commissions of the month by the rules of that time, before refunds.',
+  now_cents: 'Commissions by the current rules and the partners’ current groups.',
+  then_cents: 'Commissions by the changed rules.',
 }
 const everybodys = '/api/v1/rules'
 const everybodysExample = { ...ruleExample, product_id: 'prod_NWjs8kKbJWmuuc', commission_bp: 1000 }
 
 const rulesSent = [{ commission_bp: 3000, lifetime_cap_cents: 50000, commission_duration_months: 12 }]
 
-/** The groups of a program as the reference shows them. */
+/** Describes groups and rules for the reference. */
 export const groupOperations = (): Operation[] => [
   {
     ...common,
@@ -150,7 +150,7 @@ export const groupOperations = (): Operation[] => [
     path,
     summary: 'Add a group',
     description:
-      "Adds a group of partners with the rules of what they earn. A partner's own rules come before those of their group, rules for the product before those for every sale; where none is for it, a sale earns by the terms of the program. `conflict` where another group has the name.",
+      "Adds a group of partners with its commission rules. A partner's own rules come before the group's, and rules for a product come before rules for every sale. A sale without a matching rule earns by the program's terms. `conflict` if another group has the name.",
     scope: 'manage',
     idempotent: true,
     body: body(newGroup, { name: '1 to 80 characters, unique in the program.', rules: rulesText, ...ruleFields }),
@@ -158,7 +158,7 @@ export const groupOperations = (): Operation[] => [
     examples: [
       answered(
         'created',
-        '30 % for a year, 500 dollars for a customer at most',
+        '30% for a year, up to 500 dollars per customer',
         { group: example },
         { name: 'Gold', rules: rulesSent },
       ),
@@ -171,7 +171,7 @@ export const groupOperations = (): Operation[] => [
     method: 'get',
     path,
     summary: 'List groups',
-    description: 'The groups of the program with the rules that hold now, the newest first.',
+    description: 'The groups of the program with their current rules, newest first.',
     scope: 'read',
     parameters: [listParameters(groupsQuery, {})],
     success: { schemas: [listResponse(group())], description: 'A page of groups.', fields },
@@ -183,7 +183,7 @@ export const groupOperations = (): Operation[] => [
     method: 'get',
     path: `${path}/{group_id}`,
     summary: 'Read a group',
-    description: 'One group with the rules that hold now.',
+    description: 'One group with its current rules.',
     scope: 'read',
     parameters: [pathParameter()],
     errors: ['not_found'],
@@ -196,7 +196,7 @@ export const groupOperations = (): Operation[] => [
     path: `${path}/{group_id}`,
     summary: 'Change a group',
     description:
-      'Changes the fields that are sent, as JSON Merge Patch does, and leaves the others. New rules hold for sales from now on. `conflict` where another group has the name.',
+      'Changes the fields that you send (JSON Merge Patch). New rules apply to sales from now on. `conflict` if another group has the name.',
     scope: 'manage',
     parameters: [pathParameter()],
     body: body(groupChanges, { name: 'A new name.', rules: rulesText, ...ruleFields }),
@@ -204,7 +204,7 @@ export const groupOperations = (): Operation[] => [
     examples: [
       answered(
         'changed',
-        'No rules any more: the terms of the program',
+        'Without rules the program’s terms apply',
         { group: { ...example, rules: [] } },
         { rules: [] },
       ),
@@ -217,14 +217,14 @@ export const groupOperations = (): Operation[] => [
     path: `${path}/{group_id}/partners`,
     summary: 'Move partners to a group',
     description:
-      'Up to 100 partners at once, from whatever group they were in; one who is there stays. They earn by its rules from now on. A single partner is moved by `group_id`, and out of every group by null.',
+      'Moves up to 100 partners from any group. They earn by its rules from now on. To move a single partner, change their `group_id`; null removes them from their group.',
     scope: 'manage',
     parameters: [pathParameter()],
-    body: body(movedPartners, { partner_ids: 'Ids of partners of the program. Others are left out.' }),
+    body: body(movedPartners, { partner_ids: 'Ids of partners of the program. Unknown ids are skipped.' }),
     success: {
       schemas: [z.object({ success: success(), partners: count() })],
-      description: 'How many of them the program has; they are in the group.',
-      fields: { partners: 'How many of them the program has.' },
+      description: 'They are in the group now.',
+      fields: { partners: 'The number of these partners that the program has.' },
     },
     errors: ['not_found'],
     examples: [answered('moved', 'Two partners', { partners: 2 }, { partner_ids: [1, 2] })],
@@ -234,13 +234,13 @@ export const groupOperations = (): Operation[] => [
     id: 'listRules',
     method: 'get',
     path: everybodys,
-    summary: 'Read the rules for everybody',
+    summary: 'Read the rules for all partners',
     description:
-      'What every partner earns for a product or a `sale_type`, where no rule of their own or of their group says otherwise. Rules of groups and partners are read with them.',
+      'The rules for a product or a `sale_type` that apply if neither the partner nor their group has a rule for it. Read rules of groups and partners with the group or partner.',
     scope: 'read',
     success: {
       schemas: [z.object({ success: success(), rules: z.array(rule()) })],
-      description: 'The rules that hold now.',
+      description: 'The current rules.',
       fields: ruleFields,
     },
     examples: [answered('rules', 'One rule', { rules: [everybodysExample] })],
@@ -250,19 +250,19 @@ export const groupOperations = (): Operation[] => [
     id: 'updateRules',
     method: 'patch',
     path: everybodys,
-    summary: 'Change the rules for everybody',
-    description: 'Each names a product or a `sale_type`; for all others the terms of the program hold.',
+    summary: 'Change the rules for all partners',
+    description: 'Each rule names a product or a `sale_type`; the program’s terms apply to all others.',
     scope: 'manage',
     body: body(rulesChange, { rules: rulesText }),
     success: {
       schemas: [z.object({ success: success(), rules: z.array(rule()) })],
-      description: 'The rules that hold from now on.',
+      description: 'The rules from now on.',
       fields: ruleFields,
     },
     examples: [
       answered(
         'changed',
-        '10 % of upgrades',
+        '10% of upgrades',
         {
           rules: [{ ...everybodysExample, product_id: null, sale_type: 'upgrade', lifetime_cap_cents: null }],
         },
@@ -277,24 +277,24 @@ export const groupOperations = (): Operation[] => [
     path: `${everybodys}/preview`,
     summary: 'Preview a change of rules',
     description:
-      'What the sales and leads of a month would have brought with these rules of a group, of a partner or, where neither is named, of everybody. Computed by what computes commissions. It changes nothing.',
+      'Computes the commissions of a month’s sales and leads with these rules for a group, for a partner or, if neither is named, for all partners. It uses the same code as real commissions and changes nothing.',
     scope: 'manage',
     body: body(rulesPreview, {
-      group_id: 'Whose rules they would be.',
-      partner_id: 'Whose rules they would be.',
-      rules: 'All rules that would hold instead of those that do.',
-      month: 'Such as 2026-01, in UTC. The month before this one where it is not given.',
+      group_id: 'The group of these rules.',
+      partner_id: 'The partner of these rules.',
+      rules: 'All rules that would replace the current ones.',
+      month: 'Such as 2026-01, in UTC. Default: the previous month.',
     }),
     success: {
       schemas: [z.object({ success: success(), preview: preview() })],
-      description: 'What would have been.',
+      description: 'The preview.',
       fields: previewFields,
     },
     errors: ['not_found'],
     examples: [
       answered(
         'preview',
-        'Upgrades at 40 %',
+        'Upgrades at 40%',
         {
           preview: {
             month: '2026-01',
@@ -322,15 +322,15 @@ export const groupOperations = (): Operation[] => [
     path: `${path}/{group_id}`,
     summary: 'Remove a group',
     description:
-      'Its rules end, and its partners are in no group: they earn by the terms of the program from now on. Sales before keep their terms.',
+      'Ends its rules and leaves its partners without a group. They earn by the program’s terms from now on. Earlier sales keep their terms.',
     scope: 'manage',
     parameters: [pathParameter()],
     success: {
       schemas: [z.object({ success: success(), deleted_id: id() })],
-      description: 'It is gone.',
+      description: 'It was deleted.',
       fields: { deleted_id: 'Id of the group.' },
     },
     errors: ['not_found'],
-    examples: [answered('deleted', 'It is gone', { deleted_id: 1 })],
+    examples: [answered('deleted', 'It was deleted', { deleted_id: 1 })],
   },
 ]

@@ -14,10 +14,10 @@ interface Accepted<T extends Target, Schema extends z.ZodMiniType> {
 }
 
 /**
- * Takes a request's body, query or path as `schema` does and gives it to the handler as `c.req.valid(target)`. Refuses a body that is
- * not declared as JSON or is none, and what the schema does not accept, naming each field. `refuse` runs before that is said. It
- * may refuse the caller instead, since who calls is checked before what they send, or answer in its own way. With `textFromBrowsers`
- * JSON is also taken as `text/plain`, from callers without a key.
+ * Validates a request's body, query or path with `schema`. The handler reads the result as `c.req.valid(target)`.
+ * Refuses a body that is not declared as JSON or does not parse, and names each invalid field. `refuse` runs before
+ * that answer. It can refuse the caller first, because the caller is checked before the input, or answer in its own
+ * way. `textFromBrowsers` also accepts JSON as `text/plain` from callers without a key.
  */
 export function accept<T extends Target, Schema extends z.ZodMiniType, E extends Env>(
   target: T,
@@ -42,7 +42,7 @@ export function accept<T extends Target, Schema extends z.ZodMiniType, E extends
         await validate(c, nothing)
       }
     } catch (error) {
-      // Whatever else fails here is the body's reader: as HTTPException, or as its own error where somebody read it before.
+      // Any other error comes from reading the body: an HTTPException, or an error because something already read it.
       const refusal = error instanceof ApiError ? error : unreadable(target)
       const answer = await refuse(c, refusal)
       if (answer) return answer
@@ -52,10 +52,10 @@ export function accept<T extends Target, Schema extends z.ZodMiniType, E extends
   }
 }
 
-/** What a handler throws is not the input's fault, so the handler runs after the validator and not in it. */
+/** A handler's error is not an input error, so the handler runs after the validator, not inside it. */
 const nothing = () => Promise.resolve()
 
-/** The validator leaves a body of another type unread, and takes one that breaks off for one that is not JSON. */
+/** Reads the body first: the validator ignores a body of another type and takes a broken-off body for invalid JSON. */
 async function readText(c: Context): Promise<void> {
   if (!/^application\/json\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
     throw new ApiError('unsupported_media_type', 'Send the body with the header Content-Type: application/json.')
@@ -64,8 +64,8 @@ async function readText(c: Context): Promise<void> {
 }
 
 /**
- * Whether the body is JSON sent as text and without a key. A browser sends such a call to another site at once, and asks by another request
- * first where it says `application/json`, so a script on a visitor's page costs half of the requests.
+ * Returns whether the body is JSON sent as text without a key. A browser sends such a call to another site at once,
+ * but sends a preflight first for `application/json`. So text halves the requests of a script on a visitor's page.
  */
 function isText(c: Context): boolean {
   return /^text\/plain\s*(;|$)/i.test(c.req.header('content-type') ?? '') && !c.req.header('authorization')
@@ -109,7 +109,7 @@ const typeNames: Record<string, string> = {
   array: 'a list',
 }
 
-/** The rule that a value breaks, said of its field, where the schema has no words of its own for it. */
+/** Returns the rule that a value breaks, if the schema has no own message for it. */
 function ruleOf(issue: z.core.$ZodRawIssue): string {
   if (issue.input === undefined || (issue.input === null && issue.code === 'invalid_type')) return 'is missing'
   if (issue.code === 'invalid_type') return `must be ${typeNames[issue.expected] ?? issue.expected}`
@@ -126,7 +126,7 @@ function ruleOf(issue: z.core.$ZodRawIssue): string {
 
 const unitOf = (origin: string) => (origin === 'string' ? ' characters long' : '')
 
-/** The text fields of a form post, the last of those with one name. Files are left out. */
+/** Reads the text fields of a form post, the last of each name. Ignores files. */
 export function textsOf(sent: unknown): Record<string, string> {
   const texts = Object.entries(sent ?? {}).flatMap(([name, value]: [string, unknown]) => {
     const text: unknown = Array.isArray(value) ? value.at(-1) : value
@@ -135,15 +135,15 @@ export function textsOf(sent: unknown): Record<string, string> {
   return Object.fromEntries(texts)
 }
 
-/** A text without what Postgres does not store: NUL and lone surrogates. */
+/** Removes characters that Postgres cannot store: NUL and lone surrogates. */
 const storable = (text: string) => text.replaceAll(/\0|\p{Surrogate}/gu, '')
 
-/** Whether a text is without them. */
+/** Returns whether Postgres can store a text: it has no NUL and no lone surrogates. */
 export const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
 
 /**
- * Details for what no schema field sees, anywhere in the value: text that Postgres cannot hold (NUL, lone surrogates; in keys too),
- * numbers that JSON's reader has already rounded, and nesting deeper than eight levels.
+ * Finds values anywhere in the input that no schema checks: text with NUL or lone surrogates (also in keys), numbers
+ * that the JSON parser rounded, and nesting deeper than eight levels.
  */
 function unstorable(value: unknown, field = '', depth = 0): ErrorDetail[] {
   if (typeof value === 'string') {

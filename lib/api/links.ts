@@ -37,7 +37,7 @@ export const linkChanges = z.strictObject({
   metadata: metadataChanges(),
 })
 
-/** Refuses a page that is none of the program's site. */
+/** Refuses a page outside the program's site. */
 export function requireOwnPage(pageUrl: string | null | undefined, domain: string): void {
   if (pageUrl === null || pageUrl === undefined || isPageOf(pageUrl, domain)) return
   throw new ApiError('invalid_request', `page_url must be a page of ${domain}, the program's domain.`, {
@@ -45,7 +45,7 @@ export function requireOwnPage(pageUrl: string | null | undefined, domain: strin
   })
 }
 
-/** A link as the API answers it, read just now or as it was made. */
+/** Renders a link, read just now or stored for a repeat of its request. */
 export function asLink(link: ListedLink | Made<ListedLink>) {
   const { domain, is_active, last_clicked_at: lastClick, created_at: created, ...rest } = link
   return {
@@ -88,19 +88,19 @@ const example = {
   created_at: '2026-01-01T12:00:00.000Z',
 }
 const fields = {
-  url: 'What the partner puts on their pages: `page_url`, or the program’s site, with the code.',
-  clicks: 'Counted within a minute. Test clicks do not count.',
-  bot_clicks: 'Clicks of bots, which `clicks` leaves out.',
+  url: 'The address for the partner to share: `page_url` or the program’s site, with the code.',
+  clicks: 'Updated within a minute, without test clicks.',
+  bot_clicks: 'Clicks of bots, which `clicks` does not include.',
 }
 const path = '/api/v1/links'
 const pathParameter = () => idParameter('link_id', 'Id of the link.', 4)
-const pageText = 'The page that the link opens, on the program’s domain; null for its start page.'
+const pageText = 'The page that the link opens, on the program’s domain; null for the start page.'
 const common = {
   auth: 'key' as const,
   success: { schemas: [z.object({ success: success(), link: link() })], description: 'The link.', fields },
 }
 
-/** The links of a program as the reference shows them. */
+/** Describes links for the reference. */
 export const linkOperations = (): Operation[] => [
   {
     ...common,
@@ -109,12 +109,12 @@ export const linkOperations = (): Operation[] => [
     path,
     summary: 'Add a link',
     description:
-      'Adds another referral link to an active partner. `conflict` where the code or the `external_id` is taken, or where the partner is not active; `not_found` where the program has no partner with this id.',
+      'Adds another referral link to an active partner. `conflict` if the code or the `external_id` is taken or the partner is not active; `not_found` if the program has no such partner.',
     scope: 'manage',
     idempotent: true,
     body: body(newLink, {
-      partner_id: 'Whose link it is.',
-      code: 'Stands in the link as `aff`: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Absent: one is made up.',
+      partner_id: 'The partner.',
+      code: 'The `aff` value of the link: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Generated if absent.',
       page_url: pageText,
       external_id: externalIdText,
       metadata: metadataText,
@@ -144,14 +144,14 @@ export const linkOperations = (): Operation[] => [
     method: 'get',
     path,
     summary: 'List links',
-    description: 'The referral links of the program, the newest first.',
+    description: 'The referral links of the program, newest first.',
     scope: 'read',
     parameters: [
       listParameters(linksQuery, {
         status: { description: 'Only links in this state.' },
         partner_id: { description: 'Only links of this partner.', values: { type: 'integer', minimum: 1 } },
         external_id: { description: 'Only the link with this id of yours.' },
-        code: { description: 'Only the link with this code, in letters of either case.' },
+        code: { description: 'Only the link with this code; case does not matter.' },
         search: { description: 'Only links with this text in their code or page.' },
       }),
     ],
@@ -177,13 +177,13 @@ export const linkOperations = (): Operation[] => [
     path: `${path}/{link_id}`,
     summary: 'Change a link',
     description:
-      'Changes the fields that are sent, as JSON Merge Patch does, and leaves the others. Clicks on an inactive link answer 410. `conflict` where it would be active while its partner is not.',
+      'Changes the fields that you send (JSON Merge Patch). Clicks on an inactive link are answered with 410. `conflict` if it would be active while its partner is not.',
     scope: 'manage',
     parameters: [pathParameter()],
     body: body(linkChanges, {
-      status: 'Switches the link on or off.',
+      status: 'Enables or disables the link.',
       page_url: pageText,
-      external_id: `${externalIdText} Null takes it away.`,
+      external_id: `${externalIdText} Null removes it.`,
       metadata: metadataChangesText,
     }),
     errors: ['not_found', 'conflict'],

@@ -5,7 +5,7 @@ import { text } from '../response-fields.ts'
 const defaultLimit = 25
 const maxLimit = 100
 
-/** A whole number in a query. */
+/** An integer in a query. */
 export function numberIn(minimum: number, maximum: number) {
   const message = `must be an integer from ${minimum} to ${maximum}`
   return z.pipe(
@@ -22,12 +22,12 @@ export const oneOf = <const Words extends readonly [string, ...string[]]>(words:
 
 const noCursor = 'must be the next_cursor of an answer to the same list'
 
-/** Where a page ended, as text that says nothing: `parts` are what its last row is ordered by. */
+/** Encodes the position after a page as opaque text. `parts` are the values by which its last row is ordered. */
 export function cursorOf(...parts: (string | number)[]): string {
   return btoa(parts.join(' ')).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 }
 
-/** The same as it comes back, read by `read`, which gives undefined for what is none. */
+/** A cursor in a query. `read` decodes it and returns undefined if it is invalid. */
 export function cursorIn<Position>(read: (parts: string[]) => Position | undefined) {
   return z.pipe(
     z.string(),
@@ -48,11 +48,11 @@ function partsOf(cursor: string): string[] {
   }
 }
 
-/** The id in a cursor of a list that is ordered by it. */
+/** The cursor of a list that is ordered by id. */
 const idCursor = () =>
   cursorIn(([id = '', ...more]) => (/^[1-9]\d{0,14}$/.test(id) && more.length === 0 ? Number(id) : undefined))
 
-/** The query of a list, newest first: how much of it, from where on, and `filters`. A field that is not known is refused. */
+/** The query of a list: `limit`, `cursor` and `filters`. Unknown fields are refused. */
 export function listQuery<Filters extends z.core.$ZodLooseShape>(filters: Filters) {
   return z.strictObject({
     limit: z.prefault(numberIn(1, maxLimit), String(defaultLimit)),
@@ -61,7 +61,10 @@ export function listQuery<Filters extends z.core.$ZodLooseShape>(filters: Filter
   })
 }
 
-/** What the list verbs of lib/ take of such a query: one more row than is shown says whether there are more. */
+/**
+ * Turns such a query into the options of the list functions. They read one row more than the page shows, which says
+ * whether there is another page.
+ */
 export function pageOf<Query extends { limit: number; cursor?: number | undefined }>({
   limit,
   cursor,
@@ -70,7 +73,7 @@ export function pageOf<Query extends { limit: number; cursor?: number | undefine
   return { ...filters, limit: limit + 1, before: cursor }
 }
 
-/** The answer of a list, of rows that were read by `pageOf`. */
+/** Renders a page of rows that were read with `pageOf`. */
 export function listed<Row, Item>(
   rows: Row[],
   limit: number,
@@ -84,24 +87,24 @@ export function listed<Row, Item>(
 
 export const idCursorOf = ({ id }: { id: number }) => cursorOf(id)
 
-/** The answer of a list, for the reference. */
+/** The schema of a page, for the reference. */
 export const listResponse = (item: z.ZodMiniType) =>
   z.object({ success: z.literal(true), data: z.array(item), next_cursor: text() })
 
 type Parameters = NonNullable<Operation['parameters']>[number]
 
-/** What the reference says of a list's query. */
+/** Describes a list's query for the reference. */
 export function listParameters(schema: z.ZodMiniType, filters: Parameters['fields']): Parameters {
   return {
     in: 'query',
     schema,
     fields: {
       limit: {
-        description: `How many, ${defaultLimit} where it is not given.`,
+        description: `Items per page, ${defaultLimit} by default.`,
         values: { type: 'integer', minimum: 1, maximum: maxLimit, default: defaultLimit },
       },
       cursor: {
-        description: '`next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none.',
+        description: '`next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile.',
         values: { type: 'string' },
       },
       ...filters,
@@ -109,7 +112,7 @@ export function listParameters(schema: z.ZodMiniType, filters: Parameters['field
   }
 }
 
-/** What the reference says of the id of one thing in a path. */
+/** Describes an id in a path for the reference. */
 export function idParameter(name: string, description: string, example = 1): Parameters {
   return {
     in: 'path',

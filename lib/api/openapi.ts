@@ -29,11 +29,11 @@ const bodyErrors: ErrorCode[] = ['invalid_request', 'invalid_json', 'payload_too
 const keyErrors: ErrorCode[] = ['unauthorized', 'api_key_retired', 'api_key_expired']
 
 const anyRequestId = {
-  'X-Request-Id': { description: 'Names this request in our logs.', schema: { type: 'string', format: 'uuid' } },
+  'X-Request-Id': { description: 'The id of this request in our logs.', schema: { type: 'string', format: 'uuid' } },
 }
 const retryAfter = { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } }
 
-/** A zod schema as the JSON Schema of what is sent, or of what is answered. */
+/** Converts a zod schema to the JSON Schema of a request (`input`) or an answer (`output`). */
 export function jsonSchema(schema: z.ZodMiniType, io: 'input' | 'output' = 'input'): Json {
   return schemaOf(schema, io)
 }
@@ -43,7 +43,7 @@ function schemaOf(schema: z.ZodMiniType, io: 'input' | 'output'): Schema {
   return rest
 }
 
-/** The properties of an object schema, each with what is said of it. */
+/** Adds a description to each property of an object schema. */
 function described(schema: Schema, texts: Record<string, string>): Json {
   const properties = Object.entries(schema.properties ?? {}).map(([name, property]): [string, Json] => [
     name,
@@ -61,7 +61,7 @@ export const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'Names the request for a day: sent again with the same key it makes nothing twice and answers what it answered first. With another body it is refused. A request that was refused leaves the key free.',
+    'Identifies the request for a day. A repeat with the same key creates nothing and gets the first answer. The same key with another body is refused. A refused request leaves the key free.',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 }
 
@@ -80,7 +80,7 @@ function parametersOf({ parameters = [], idempotent }: Operation): Json[] {
   return idempotent ? [...sent, idempotencyKey] : sent
 }
 
-/** What the reference shows of an error code: the example that a call answers, or else one made of the table. */
+/** Builds the example of an error code from the table. */
 function errorExample(code: ErrorCode): Json {
   const { status, title } = errorCodes[code]
   const envelope = { success: false, error: { code, message: `${title}.` } }
@@ -88,7 +88,10 @@ function errorExample(code: ErrorCode): Json {
   return { type: `urn:svc:error:${code}`, title, status, detail: `${title}.`, ...envelope }
 }
 
-/** The codes of one status, by the type of the envelope that they come in. */
+/**
+ * Groups the codes of one status by the content type of their envelope, with the operation's own examples first
+ * choice.
+ */
 function errorContent(codes: ErrorCode[], operation: Operation): Json {
   const contentOf = (ofThese: ErrorCode[], schema: string) => {
     const replayed = operation.examples.filter(({ name }) => ofThese.some((code) => code === name))
@@ -109,12 +112,12 @@ function errorContent(codes: ErrorCode[], operation: Operation): Json {
   }
 }
 
-/** All codes of an operation: those of its input, its own, those of its key and those of the service. */
+/** Returns all error codes of an operation: of its input, its own, of its key and of the service. */
 export function errorsOf(operation: Operation): ErrorCode[] {
   const { method, auth, parameters, errors = [] } = operation
   if (auth === 'signature') return errors
   const input: ErrorCode[] = parameters ? ['invalid_request'] : []
-  // The status takes a key of any scope.
+  // The status call accepts a key of any scope.
   const scope: ErrorCode[] = tagOf(operation) === 'Service' ? [] : ['insufficient_scope']
   return [
     ...(method === 'post' || method === 'patch' ? bodyErrors : input),
@@ -180,7 +183,7 @@ function requestBodyOf({ auth, body, examples }: Operation): Json {
   return { requestBody: { required: true, content: { 'application/json': content } } }
 }
 
-/** What is sent to programs' own servers, by its type. */
+/** Describes the webhooks by type. */
 function webhooks(): Json {
   const parameters = Object.entries(webhookHeaderFields).map(([name, field]) => ({
     name,
@@ -205,10 +208,10 @@ function webhooks(): Json {
         parameters,
         requestBody: { required: true, content: { 'application/json': content } },
         responses: {
-          '2XX': { description: 'It was taken. What the answer holds is kept with the delivery, up to 4 KB.' },
+          '2XX': { description: 'It was accepted. Up to 4 KB of the answer are kept with the delivery.' },
           default: {
             description:
-              'Any other answer, a redirect, or none within ten seconds: it is sent again under the same `webhook-id`.',
+              'Any other answer, a redirect, or none within ten seconds: it is sent again with the same `webhook-id`.',
           },
         },
       }
@@ -217,7 +220,10 @@ function webhooks(): Json {
   )
 }
 
-/** The OpenAPI 3.1 document of the public API: from the schemas that validate requests and the one table of error codes. */
+/**
+ * Builds the OpenAPI 3.1 document of the public API from the schemas that validate requests and the table of error
+ * codes.
+ */
 export function openApiDocument(baseUrl: string): Json {
   const paths = operations.map((operation) => {
     const parameters = parametersOf(operation)
@@ -242,9 +248,9 @@ export function openApiDocument(baseUrl: string): Json {
     info: {
       title: 'Affiliate Tracking Service',
       version: '1',
-      summary: 'Clicks, leads, sales and refunds, and the commissions that follow from them.',
+      summary: 'Clicks, leads, sales and refunds, and their commissions.',
       description:
-        'Amounts in fields that end in `_cents` are integers in the minor unit of their currency. Fields that are not known are ignored by the calls of tracking and refused by those of the program.',
+        'Amounts in fields that end in `_cents` are integers in the minor unit of their currency. Tracking calls ignore unknown fields; program calls refuse them.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: baseUrl }],

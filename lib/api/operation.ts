@@ -2,45 +2,51 @@ import type * as z from 'zod/mini'
 import type { KeyScope } from '../access/api-keys.ts'
 import { type ErrorCode, errorCodes } from '../errors.ts'
 
-/** A call that the reference shows. Tests send it to the service in the order of operations.ts and hold the answer to `response`. */
+/**
+ * A call in the reference. Tests send it to the service in the order of operations.ts and compare the answer with
+ * `response`.
+ */
 export interface Example {
   name: string
   summary: string
   body?: Record<string, unknown>
-  /** Sent without the key or signature, as from a visitor's browser. */
+  /** Sent without a key or signature, as from a visitor's browser. */
   unsigned?: true
   status: number
   response: unknown
 }
 
-/** One endpoint as the OpenAPI document and the reference page describe it. */
+/** Describes one endpoint for the OpenAPI document and the reference page. */
 export interface Operation {
   id: string
   method: 'get' | 'post' | 'patch' | 'delete'
   path: string
   summary: string
   description: string
-  /** Who may call: anybody, the API key, the key or a browser without it, a dashboard session, the payment processor. */
+  /**
+   * The allowed callers: anybody, the API key, the key or a browser without it, a dashboard session, the payment
+   * processor.
+   */
   auth: 'none' | 'key' | 'key or browser' | 'session' | 'signature'
-  /** What the key has to be for, in the program API. */
+  /** The scope that the key needs, in the program API. */
   scope?: KeyScope
-  /** Whether it takes an Idempotency-Key. */
+  /** Whether it accepts an Idempotency-Key. */
   idempotent?: true
   body?: { schema: z.ZodMiniType; fields: Record<string, string> }
   parameters?: {
     in: 'path' | 'query'
     schema: z.ZodMiniType
-    /** `values` replaces what the schema says where that is text to be parsed. */
+    /** `values` replaces the schema if that parses text. */
     fields: Record<string, { description: string; example?: string | number; values?: Record<string, unknown> }>
   }[]
-  /** `fields` says what figures of the answer mean. */
+  /** `fields` describes fields of the answer. */
   success: { schemas: z.ZodMiniType[]; description: string; fields?: Record<string, string> }
-  /** Its own codes. `openapi.ts` adds those that follow from what it takes and who may call it. */
+  /** Its own error codes. `openapi.ts` adds those that follow from its input and its callers. */
   errors?: ErrorCode[]
   examples: Example[]
 }
 
-/** Says what each field of a body means; the compiler sees to it that none is forgotten. */
+/** Describes each field of a body. The compiler refuses a missing one. */
 export function body<Schema extends z.ZodMiniType<object>>(
   schema: Schema,
   fields: Record<keyof z.input<Schema>, string>,
@@ -50,7 +56,7 @@ export function body<Schema extends z.ZodMiniType<object>>(
 
 type Fields = Record<string, unknown>
 
-/** An example of a call that succeeds: `fields` are its answer beside `success`. */
+/** An example of a successful call. `fields` are its answer beside `success`. */
 export const answered = (name: string, summary: string, fields: Fields, sent?: Fields): Example => ({
   name,
   summary,
@@ -59,7 +65,7 @@ export const answered = (name: string, summary: string, fields: Fields, sent?: F
   response: { success: true, ...fields },
 })
 
-/** An example of a call that is refused. */
+/** An example of a refused call. */
 export const refused = (
   name: string,
   summary: string,
@@ -76,4 +82,4 @@ export const refused = (
 export const exampleClickId = 'cust_1767225600000_123456789012345678901'
 
 export const additionalDataText =
-  'Data of your own. `test_mode: true` makes a test event, which counts for nothing; `program_id` names its program.'
+  'Your own data. `test_mode: true` makes it a test event, which counts nowhere; `program_id` names its program.'

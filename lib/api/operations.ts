@@ -23,7 +23,6 @@ import { trackingEvents } from './tracking-events.ts'
 import { trackingPerformance } from './tracking-performance.ts'
 import { webhookEndpointOperations } from './webhook-endpoints.ts'
 
-/** The public API, in the order of the reference. */
 export const operations = [
   trackClick(),
   trackLead(),

@@ -49,7 +49,7 @@ export const partnerChanges = z.strictObject({
   metadata: metadataChanges(),
 })
 
-/** A partner as the API answers them, read just now or as they were made. */
+/** Renders a partner, read just now or stored for a repeat of the request. */
 export function asPartner(partner: PartnerOfProgram | Made<PartnerOfProgram>) {
   const { id: partnerId, ended_at: endedAt, links, balances, sales } = partner
   return {
@@ -121,22 +121,21 @@ const example = {
   created_at: '2026-01-01T12:00:00.000Z',
 }
 const fields = {
-  status: '`ended` where the program or the partner ended it; it goes on when they accept a new invitation.',
-  has_account: 'Whether somebody signs in as the partner. Their name and e-mail address are their own then.',
-  rules: 'Their own, which come before those of their group.',
+  status: '`ended` if the program or the partner ended the partnership; accepting a new invitation resumes it.',
+  has_account: 'Whether the partner has an account. Then only they can change their name and e-mail address.',
+  rules: 'The partner’s own rules, which come before the group’s.',
   ...ruleFields,
-  links: `Their ${linksListed} oldest links. Where \`has_more_links\` is true, \`GET /api/v1/links?partner_id=\` has all of them.`,
-  clicks: 'Counted within a minute. Test clicks do not count.',
-  sales: 'Paid sales with this partner, in any currency, whether or not they earned a commission.',
-  balance_cents: 'What was credited and not paid; below zero after reversals of what was paid.',
+  links: `The ${linksListed} oldest links. If \`has_more_links\` is true, \`GET /api/v1/links?partner_id=\` lists all of them.`,
+  clicks: 'Updated within a minute, without test clicks.',
+  sales: 'Paid sales of this partner in any currency, with or without a commission.',
+  balance_cents: 'Credited and not yet paid; negative after reversals of paid commissions.',
 }
-const groupText =
-  'The group by whose rules they are paid; null for none. `not_found` where the program has none of this id.'
+const groupText = 'The group whose rules apply to them; null for none. `not_found` if the program has no such group.'
 const path = '/api/v1/partners'
 const pathParameter = () => idParameter('partner_id', 'Id of the partner.', 2)
 const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The partner.', fields } }
 
-/** The partners of a program as the reference shows them. */
+/** Describes partners for the reference. */
 export const partnerOperations = (): Operation[] => [
   {
     ...common,
@@ -145,13 +144,13 @@ export const partnerOperations = (): Operation[] => [
     path,
     summary: 'Add a partner',
     description:
-      'Adds a partner with a referral link. Nobody is mailed: invite them from the dashboard. `conflict` where another partner of the program has the address or the `external_id`, or where the code is taken.',
+      'Adds a partner with a referral link. It sends no mail: invite them from the dashboard. `conflict` if another partner of the program has the address or the `external_id`, or if the code is taken.',
     scope: 'manage',
     idempotent: true,
     body: body(newPartner, {
-      name: 'What the program calls them: 1 to 80 characters.',
-      email: 'Where an invitation goes, and the money where they name no other address.',
-      code: 'Stands in their link as `aff`: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Absent: one is made up.',
+      name: 'The program’s name for the partner, 1 to 80 characters.',
+      email: 'The address for an invitation, and for payouts unless they set another one.',
+      code: 'The `aff` value of their link: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Generated if absent.',
       external_id: externalIdText,
       group_id: groupText,
       metadata: metadataText,
@@ -188,19 +187,19 @@ export const partnerOperations = (): Operation[] => [
     method: 'get',
     path,
     summary: 'List partners',
-    description: 'The partners of the program, the newest first.',
+    description: 'The partners of the program, newest first.',
     scope: 'read',
     parameters: [
       listParameters(partnersQuery, {
         status: { description: 'Only partners in this state.' },
-        email: { description: 'Only the partner with this address, in letters of either case.' },
+        email: { description: 'Only the partner with this address; case does not matter.' },
         external_id: { description: 'Only the partner with this id of yours.' },
         group_id: { description: 'Only partners of this group.' },
-        code: { description: 'Only the partner whose link has this code, in letters of either case.' },
+        code: { description: 'Only the partner with a link of this code; case does not matter.' },
         search: { description: 'Only partners with this text in their name, address or a code.' },
         sort: {
           description:
-            '`newest` first, where it is not given; by `name`; most `clicks`, `sales` or `balance` in the program’s currency first.',
+            '`newest` first (default); by `name`; most `clicks`, `sales` or `balance` in the program’s currency first.',
         },
       }),
     ],
@@ -226,16 +225,16 @@ export const partnerOperations = (): Operation[] => [
     path: `${path}/{partner_id}`,
     summary: 'Change a partner',
     description:
-      'Changes the fields that are sent, as JSON Merge Patch does, and leaves the others. `inactive` switches all their links off: clicks on them answer 410. `conflict` where the name or address is of somebody who signs in, or where the partnership ended and they have to be invited again.',
+      'Changes the fields that you send (JSON Merge Patch). `inactive` disables all their links: clicks on them are answered with 410. `conflict` if you change the name or address of a partner with an account, or if the partnership ended; then invite them again.',
     scope: 'manage',
     parameters: [pathParameter()],
     body: body(partnerChanges, {
-      name: 'A new name, where nobody signs in as the partner.',
+      name: 'A new name, if the partner has no account.',
       email:
-        'A new address, or null for none, where nobody signs in as the partner. An open invitation to the previous address is revoked.',
-      status: 'Switches the partner with all their links on or off.',
-      external_id: `${externalIdText} Null takes it away.`,
-      group_id: `${groupText} What they earn from now on.`,
+        'A new address, or null for none, if the partner has no account. It revokes an open invitation to the previous address.',
+      status: 'Enables or disables the partner with all their links.',
+      external_id: `${externalIdText} Null removes it.`,
+      group_id: `${groupText} It applies to sales from now on.`,
       rules: rulesText,
       ...ruleFields,
       metadata: metadataChangesText,
@@ -244,7 +243,7 @@ export const partnerOperations = (): Operation[] => [
     examples: [
       answered(
         'changed',
-        'Another tier, and a note less',
+        'Another tier, without the note',
         { partner: { ...example, metadata: { tier: 'silver' } } },
         { metadata: { tier: 'silver', note: null } },
       ),

@@ -8,9 +8,9 @@ import { cents, count, currency, day, id, success, text, time } from '../respons
 export const payoutRunsQuery = listQuery({ sort: z.optional(oneOf(payoutRunSorts)) })
 export const payoutRunPath = z.object({ payout_run_id: idIn() })
 
-export const nobodyDue = 'Nobody is due: no partner has as much payable as the program pays at a time.'
+export const nobodyDue = 'Nobody is due: no partner’s payable amount reaches the program’s minimum payout.'
 
-/** A payout run as the API answers it, read just now or as it was made. */
+/** Renders a payout run, read just now or stored for a repeat of its request. */
 export function asPayoutRun({
   id: runId,
   reference,
@@ -34,7 +34,7 @@ function unnamed<Row extends { partner_name: string }>(row: Row): Omit<Row, 'par
   return rest
 }
 
-/** The same with what is in it and who was left out. */
+/** Renders a payout run with its payouts and the excluded partners. */
 export function asWholePayoutRun({ payouts, excluded, ...run }: Awaited<ReturnType<typeof readPayoutRun>>) {
   return {
     ...asPayoutRun({ ...run, payment_count: payouts.length }),
@@ -84,12 +84,12 @@ const example = {
   created_at: '2026-01-31T12:00:00.000Z',
 }
 const fields = {
-  payouts: 'How many payouts are in it.',
-  excluded: 'Who had something payable and is not in it, and why.',
+  payouts: 'The number of payouts in the run.',
+  excluded: 'Partners with a payable amount who are not in the run, with the reason.',
 }
 const path = '/api/v1/payout-runs'
 
-/** The payout runs of a program as the reference shows them. */
+/** Describes payout runs for the reference. */
 export const payoutRunOperations = (): Operation[] => [
   {
     id: 'createPayoutRun',
@@ -97,7 +97,7 @@ export const payoutRunOperations = (): Operation[] => [
     path,
     summary: 'Create a payout run',
     description:
-      'Makes one payout for each partner and currency whose payable amount reaches the program’s minimum: who is due is the program’s rules’ to say, so the call has no fields. `conflict` where nobody is due; then nothing is made.',
+      'Creates one payout for each partner and currency with a payable amount of at least the program’s minimum. The program’s settings decide who is due, so the call has no fields. `conflict` if nobody is due; then it creates nothing.',
     auth: 'key',
     scope: 'manage',
     idempotent: true,
@@ -108,7 +108,7 @@ export const payoutRunOperations = (): Operation[] => [
     },
     errors: ['conflict', 'idempotency_mismatch'],
     examples: [
-      answered('created', 'A run of whoever is due', { payout_run: example }),
+      answered('created', 'A run for all due partners', { payout_run: example }),
       refused('conflict', 'Nobody is due', { code: 'conflict', message: nobodyDue }),
     ],
   },
@@ -117,12 +117,12 @@ export const payoutRunOperations = (): Operation[] => [
     method: 'get',
     path,
     summary: 'List payout runs',
-    description: 'The payout runs of the program, the newest first.',
+    description: 'The payout runs of the program, newest first.',
     auth: 'key',
     scope: 'read',
     parameters: [
       listParameters(payoutRunsQuery, {
-        sort: { description: '`newest` first, where it is not given; those with the most `payments` first.' },
+        sort: { description: '`newest` first (default), or most `payments` first.' },
       }),
     ],
     success: { schemas: [listResponse(z.object(run()))], description: 'A page of payout runs.', fields },
@@ -133,7 +133,7 @@ export const payoutRunOperations = (): Operation[] => [
     method: 'get',
     path: `${path}/{payout_run_id}`,
     summary: 'Read a payout run',
-    description: 'One payout run with its payouts and whom it left out. Each payout is recorded as paid by itself.',
+    description: 'One payout run with its payouts and the excluded partners. You record each payout as paid by itself.',
     auth: 'key',
     scope: 'read',
     parameters: [idParameter('payout_run_id', 'Id of the payout run.')],

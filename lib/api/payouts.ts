@@ -47,14 +47,14 @@ export const payoutDecision = z
     }
   })
 
-/** What a payout is paid or refused with, of a body that was accepted. */
+/** Reads the transfer or the reason from an accepted body. */
 export function asDecision({ amount_cents, reference, paid_on, reason }: z.output<typeof payoutDecision>) {
   if (reason !== undefined) return { reason }
   if (amount_cents === undefined || reference === undefined || paid_on === undefined) throw new Error(needed)
   return { amount_cents, transfer: { reference, paid_on: new Date(`${paid_on}T00:00:00Z`) } }
 }
 
-/** A payout as the API answers it. */
+/** Renders a payout. */
 export function asPayout(payout: Payout) {
   const { program_id: _, program_name: _program, partner_name: _partner, payout_email: address, ...rest } = payout
   const { payout_address, paid_on, ...shown } = rest
@@ -96,22 +96,22 @@ const example = {
   decided_at: null,
 }
 const fields = {
-  amount_cents: 'What it stands at, after reversals reduced it from `requested_cents`.',
-  payout_run_id: 'The run that it is part of; null where the partner asked for it.',
-  payout_waits_until: 'The partner changed where they are paid; until then no run pays there.',
+  amount_cents: 'The current amount, after reversals reduced it from `requested_cents`.',
+  payout_run_id: 'The run of the payout; null if the partner requested it.',
+  payout_waits_until: 'The partner changed the payout address; no run pays there before this time.',
 }
 const path = '/api/v1/payouts'
 const one = () => z.object({ success: success(), payout: payout() })
 const pathParameter = () => idParameter('payout_id', 'Id of the payout.')
 
-/** The payouts of a program as the reference shows them. */
+/** Describes payouts for the reference. */
 export const payoutOperations = (): Operation[] => [
   {
     id: 'listPayouts',
     method: 'get',
     path,
     summary: 'List payouts',
-    description: 'What partners asked to be paid, and what payout runs pay them, the newest first.',
+    description: 'Payouts that partners requested or payout runs created, newest first.',
     auth: 'key',
     scope: 'read',
     parameters: [
@@ -119,7 +119,7 @@ export const payoutOperations = (): Operation[] => [
         status: { description: 'Only payouts in this state.' },
         partner_id: { description: 'Only payouts to this partner.', values: { type: 'integer', minimum: 1 } },
         payout_run_id: { description: 'Only payouts of this run.', values: { type: 'integer', minimum: 1 } },
-        sort: { description: '`newest` first, where it is not given; the largest `amount` first.' },
+        sort: { description: '`newest` first (default), or largest `amount` first.' },
       }),
     ],
     success: { schemas: [listResponse(payout())], description: 'A page of payouts.', fields },
@@ -144,23 +144,23 @@ export const payoutOperations = (): Operation[] => [
     path: `${path}/{payout_id}`,
     summary: 'Record a payout as paid, or refuse it',
     description:
-      'Paid: deducts it from the partner’s balance and tells them. Refused: its amount is payable again, and the partner is told the reason. Doing either again changes nothing. `conflict` where it was decided otherwise, or where a reversal has reduced it to less than was transferred.',
+      '`paid` deducts it from the partner’s balance and notifies them. `refused` makes its amount payable again and notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if a reversal reduced it below the transferred amount.',
     auth: 'key',
     scope: 'manage',
     parameters: [pathParameter()],
     body: body(payoutDecision, {
-      status: 'What becomes of it.',
-      amount_cents: 'With `paid`: what was transferred, which has to be what it stands at.',
-      reference: 'With `paid`: what the transfer is called at the bank or PayPal.',
+      status: 'The decision: `paid` or `refused`.',
+      amount_cents: 'With `paid`: the transferred amount, which must equal the payout’s amount.',
+      reference: 'With `paid`: the reference of the transfer at the bank or PayPal.',
       paid_on: 'With `paid`: the day of the transfer.',
-      reason: 'With `refused`: why. The partner is told.',
+      reason: 'With `refused`: the reason. The partner reads it.',
     }),
     success: { schemas: [one()], description: 'The payout as it is now.', fields },
     errors: ['not_found', 'conflict'],
     examples: [
       answered(
         'paid',
-        'A transfer that was made',
+        'A completed transfer',
         {
           payout: {
             ...example,

@@ -23,15 +23,15 @@ const defaultMetrics: readonly Metric[] = [
 ]
 const defaultLimit = 25
 const defaultDays = 30
-/** How many days may be cut into these. */
+/** The longest range for each interval, in days. */
 const maxDaysOf = { hour: 31, day: 366, week: maxRangeDays, month: maxRangeDays }
-/** How many hours of groups an answer has at most: those of 25 groups and 31 days, or of 100 and a week. */
+/** The most group-hours of an answer: 25 groups over 31 days, or 100 over a week. */
 const maxGroupHours = 20_000
 
-/** The time zone's own name, by which the database knows it; undefined for what is none. */
+/** Returns the canonical name of a time zone, as the database knows it, or undefined for anything else. */
 function zoneOf(name: string): string | undefined {
   try {
-    // An offset is no time zone: it has no summer.
+    // An offset is no time zone: it has no daylight saving.
     if (!/^[A-Za-z]/.test(name)) return undefined
     return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
   } catch {
@@ -62,9 +62,7 @@ export const groupedQuery = z
     time_zone: z.optional(
       z
         .string()
-        .check(
-          z.refine((name) => zoneOf(name) !== undefined, 'must be a time zone of the IANA, for example Europe/Berlin'),
-        ),
+        .check(z.refine((name) => zoneOf(name) !== undefined, 'must be an IANA time zone, for example Europe/Berlin')),
     ),
     interval: z.optional(oneOf(intervals)),
     metrics: z.optional(metricsIn),
@@ -89,17 +87,17 @@ export const groupedQuery = z
       },
       {
         path: ['limit'],
-        error: `times the hours of the range must be at most ${maxGroupHours}: ask for fewer groups, fewer days or a longer interval`,
+        error: `times the hours of the range must be at most ${maxGroupHours}: use fewer groups, fewer days or a longer interval`,
       },
     ),
     z.refine(({ sort, metrics = defaultMetrics }) => !sort || metrics.includes(sort), {
       path: ['sort'],
-      error: 'must be one of the metrics asked for',
+      error: 'must be one of the requested metrics',
     }),
   )
 type Query = z.output<typeof groupedQuery>
 
-/** The days of a query, or the thirty with the one that it is now in its time zone. */
+/** Returns the days of a query, by default the thirty up to today in its time zone. */
 function rangeOf({ from, to, time_zone: zone = 'UTC' }: Pick<Query, 'from' | 'to' | 'time_zone'>, now = Date.now()) {
   const last = to ?? new Intl.DateTimeFormat('sv-SE', { timeZone: zoneOf(zone) ?? 'UTC' }).format(now)
   return { from: from ?? new Date(Date.parse(last) - (defaultDays - 1) * dayMs).toISOString().slice(0, 10), to: last }
@@ -110,7 +108,7 @@ function daysOf(query: Pick<Query, 'from' | 'to' | 'time_zone'>): number {
   return (Date.parse(to) - Date.parse(from)) / dayMs + 1
 }
 
-/** What the verb in lib/tracking takes of it. */
+/** Turns the query into the options of lib/tracking/groupings.ts. */
 export function asGroupsQuery(query: Query): GroupsQuery {
   const metrics = query.metrics ?? defaultMetrics
   return {
@@ -126,7 +124,7 @@ export function asGroupsQuery(query: Query): GroupsQuery {
   }
 }
 
-/** The answer: what was asked for, the whole, and the values of the grouping. */
+/** Renders the answer: the query, the total, and the groups. */
 export function asGrouped(query: Query, asked: GroupsQuery, { currency: ofMoney, total, groups }: Groups) {
   return {
     success: true,
@@ -188,14 +186,13 @@ const exampleFigures = {
   commission_cents: 2940,
 }
 
-/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
 export const groupedPerformance = (): Operation => ({
   id: 'performanceByGroup',
   method: 'get',
   path: '/api/v1/performance',
   summary: 'Read performance by group',
   description:
-    'The figures of a program by partner, link, code, country, device, browser, referrer, page, campaign or sub-id, and by hour, day, week or month of a time zone. A lead or sale counts for the click that its customer had when they were first counted. All of it is counted half a minute after the click, lead, sale or refund, and at the latest with the run of every half hour: `total` and `data` always agree. The daily performance read of the dashboard is exact at once. Bots count in `bot_clicks` alone.',
+    'The figures of a program by partner, link, code, country, device, browser, referrer, page, campaign or sub-id, and by hour, day, week or month of a time zone. A lead or sale counts for the click that its customer had when they were first counted. Clicks, leads, sales and refunds are counted after half a minute, at the latest after half an hour. `total` and `data` always agree. The daily performance read of the dashboard is exact at once. Bots only count in `bot_clicks`.',
   auth: 'key',
   scope: 'read',
   parameters: [
@@ -205,46 +202,46 @@ export const groupedPerformance = (): Operation => ({
       fields: {
         group_by: {
           description:
-            'By what; absent: the whole alone. Of a referrer it is the host, of a page its address without the query. Of each day the 200 values that come first are kept apart for a browser and all that follows it here.',
+            'The grouping; if absent, only the total. A referrer means its host, a page its address without the query. For `browser` and everything after it in this list, the first 200 values of each day are kept apart.',
           example: 'partner',
           values: { type: 'string', enum: groupings },
         },
         from: {
-          description: `First day in the time zone, YYYY-MM-DD; ${defaultDays} days up to \`to\` where it is absent.`,
+          description: `First day in the time zone, YYYY-MM-DD; ${defaultDays} days up to \`to\` by default.`,
           values: { type: 'string', format: 'date' },
         },
         to: {
-          description: `Last day, included; today where it is absent. At most ${maxRangeDays} days.`,
+          description: `Last day, inclusive; default today. At most ${maxRangeDays} days.`,
           values: { type: 'string', format: 'date' },
         },
         time_zone: {
-          description: 'Name of the IANA’s list. Default `UTC`.',
+          description: 'IANA time zone name. Default `UTC`.',
           example: 'Europe/Berlin',
           values: { type: 'string', default: 'UTC' },
         },
         interval: {
-          description: `Cuts every group, and the whole: up to ${maxDaysOf.hour} days into hours, ${maxDaysOf.day} into days. Groups in hours are at most ${maxGroupHours}, \`limit\` times the hours of the range. Weeks begin on Mondays.`,
+          description: `Splits each group and the total: up to ${maxDaysOf.hour} days into hours, up to ${maxDaysOf.day} into days. For hours, \`limit\` times the hours of the range is at most ${maxGroupHours}. Weeks start on Monday.`,
           example: 'month',
           values: { type: 'string', enum: intervals },
         },
         metrics: {
-          description: `With commas: ${listed(allMetrics)}. Default ${listed(defaultMetrics)}.`,
+          description: `Comma-separated: ${listed(allMetrics)}. Default ${listed(defaultMetrics)}.`,
           values: { type: 'string' },
         },
         sort: {
-          description: 'The metric by which groups are ordered. Default: the first one.',
+          description: 'The metric that orders the groups. Default: the first one.',
           values: { type: 'string', enum: allMetrics },
         },
         order: {
-          description: 'The most or the least first.',
+          description: 'Largest or smallest first.',
           values: { type: 'string', enum: ['desc', 'asc'], default: 'desc' },
         },
         limit: {
-          description: 'How many groups at most.',
+          description: 'The most groups to return.',
           values: { type: 'integer', minimum: 1, maximum: 100, default: defaultLimit },
         },
         currency: {
-          description: 'Of the money and of `sales`; the program’s own where it is absent. Nothing is converted.',
+          description: 'The currency of amounts and of `sales`. Default: the program’s. Nothing is converted.',
           values: { type: 'string' },
         },
       },
@@ -252,20 +249,20 @@ export const groupedPerformance = (): Operation => ({
   ],
   success: {
     schemas: [response()],
-    description: 'The figures asked for: of the whole, and of each value.',
+    description: 'The requested figures: in total, and for each value.',
     fields: {
       value:
-        'The id of a partner, link or code as text, a country of two letters, a device type, a name; null for what had none.',
+        'The id of a partner, link or code as text, a two-letter country, a device type or a name; null for events without one.',
       label: 'The name of the partner, the code of the link, or the code.',
-      is_rest: 'On the group of all values that are not kept apart.',
-      start: 'The day on which the interval begins, for hours the time with its offset.',
-      bot_clicks: 'Clicks of bots, which say so in their user agent. No other figure has them.',
-      conversion_rate: 'Conversions of a hundred clicks, with two decimals.',
-      average_order_cents: 'Revenue by conversions, rounded.',
-      refunded_cents: 'How much of this revenue was refunded or charged back until now.',
-      commission_cents: 'Commissions made in the range, less what was reversed of them since.',
+      is_rest: 'Marks the group of all other values.',
+      start: 'The first day of the interval; for hours the time with its offset.',
+      bot_clicks: 'Clicks of bots that identify themselves in their user agent. No other figure includes them.',
+      conversion_rate: 'Conversions per hundred clicks, with two decimals.',
+      average_order_cents: 'Revenue divided by conversions, rounded.',
+      refunded_cents: 'The part of this revenue that was refunded or charged back until now.',
+      commission_cents: 'Commissions created in the range, minus later reversals.',
       revenue_cents: 'Sales before refunds.',
-      sales: 'Attributed sales in this currency, renewals included.',
+      sales: 'Attributed sales in this currency, including renewals.',
     },
   },
   examples: [

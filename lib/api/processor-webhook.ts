@@ -19,7 +19,7 @@ const balanceAvailable = {
   data: { object: { object: 'balance', available: [], pending: [] } },
 }
 
-/** POST /api/v1/webhooks/stripe as the reference shows it. What an event holds is read in lib/stripe. */
+/** Describes POST /api/v1/webhooks/stripe for the reference. lib/stripe reads the events. */
 export const processorWebhook = (): Operation => ({
   id: 'stripeWebhook',
   method: 'post',
@@ -30,7 +30,7 @@ export const processorWebhook = (): Operation => ({
   auth: 'signature',
   success: {
     schemas: [webhookResponse()],
-    description: 'What became of the event. Each outcome is final; Stripe need not deliver it again.',
+    description: 'The outcome of the event. Each is final: Stripe does not need to deliver it again.',
   },
   errors: [
     'invalid_request',
@@ -43,7 +43,7 @@ export const processorWebhook = (): Operation => ({
   examples: [
     answered(
       'ignored',
-      'An event that means nothing to a program',
+      'An event that no program uses',
       { outcome: 'ignored', reason: 'Events of this type are not used.' },
       balanceAvailable,
     ),

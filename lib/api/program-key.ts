@@ -11,7 +11,7 @@ import { limitText } from './rate-limits.ts'
 
 interface Keyed {
   Bindings: KeyedEnv
-  /** `db` puts what is done by it down to the key. */
+  /** The audit log records the key as the actor of everything that `db` does. */
   Variables: {
     keyHash: string
     key: { keyId: number; programId: number; domain: string }
@@ -20,7 +20,7 @@ interface Keyed {
   }
 }
 
-/** The app of a resource of the program API. Its answers say how many calls a minute a key has, and no cache keeps them. */
+/** Creates the app of a program API resource. Its answers name the key's rate limit and are never cached. */
 export function createProgramApi<Bindings extends object = object>() {
   const app = createApp<KeyedEnv & Bindings>()
   app.use(async (c, next) => {
@@ -31,7 +31,7 @@ export function createProgramApi<Bindings extends object = object>() {
   return app
 }
 
-/** Lets a call through whose API key is active and has `scope`, as its program's. It is one request to the database. */
+/** Accepts calls with an active API key that has `scope`. Sends one request to the database. */
 export const withKey = (scope: KeyScope) =>
   createMiddleware<Keyed>(async (c, next) => {
     await readApiKey(c, c.env.RATE_LIMIT, async () => {
@@ -46,15 +46,19 @@ export const withKey = (scope: KeyScope) =>
 const idempotencyKey = /^[\x21-\x7e]{1,255}$/
 
 /**
- * Has what a call makes made once for each `Idempotency-Key` within a day, and without that header once for this request, so that a try
- * whose answer was lost can be repeated: `makeOnce` does. Comes after the input was accepted.
+ * Makes a creating call run once a day per `Idempotency-Key`. Without the header it runs once per request, so that
+ * `makeOnce` can repeat an attempt whose answer was lost. Register it after the input's validation.
  */
 export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId: string } }>(async (c, next) => {
   const sent = c.req.header('idempotency-key')
   if (sent !== undefined && !idempotencyKey.test(sent)) {
-    throw new ApiError('invalid_request', 'Idempotency-Key takes 1 to 255 letters, digits and signs, and no spaces.', {
-      details: [{ field: 'Idempotency-Key', message: 'must be 1 to 255 printable ASCII characters without spaces' }],
-    })
+    throw new ApiError(
+      'invalid_request',
+      'Idempotency-Key must be 1 to 255 letters, digits and symbols without spaces.',
+      {
+        details: [{ field: 'Idempotency-Key', message: 'must be 1 to 255 printable ASCII characters without spaces' }],
+      },
+    )
   }
   const asked = new TextEncoder().encode(`${c.req.method} ${c.req.path}\n${await c.req.text()}`)
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', asked))
@@ -63,12 +67,12 @@ export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId
   await next()
 })
 
-/** The key was read before the input is, so a refused input needs no other word. */
+/** The key was checked before the input, so refused input needs no other check. */
 export const known = () => Promise.resolve()
 
 const emptyObject = accept('json', z.strictObject({}), known)
 
-/** Takes a call that has no fields: without a body, or with `{}`. What else is sent is refused, since nothing would come of it. */
+/** Accepts a call without fields: no body, or `{}`. Refuses anything else, because it would have no effect. */
 export const withoutFields: MiddlewareHandler = async (c, next) => {
   const sent = await c.req.text().catch(() => undefined)
   return sent === '' ? await next() : await emptyObject(c, next)

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import type { Operation } from './operation.ts'
 
-/** Path of the dashboard's reads. No program has an id above the largest integer that a number holds exactly. */
+/** The path of the dashboard's reads. No program id exceeds the largest exact integer. */
 export const programPath = z.object({
   programId: z.pipe(
     z.string().check(z.regex(/^0*[1-9]\d*$/, 'must be a positive integer')),
@@ -9,7 +9,7 @@ export const programPath = z.object({
   ),
 })
 
-/** What the reference says of it. */
+/** Describes the path for the reference. */
 export const programParameter = () =>
   ({
     in: 'path',

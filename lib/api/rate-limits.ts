@@ -10,22 +10,22 @@ export interface RateLimit {
   limit(options: { key: string }): Promise<{ success: boolean }>
 }
 
-/** Calls a minute of the program API for each key, and for each address with keys that were not seen before. */
+/** The calls per minute to the program API for each key, and for each address with new keys. */
 export const callsPerMinute = 600
 
 /**
- * Calls a minute that each limiter of a function lets through. `id` is the limiter's number at Cloudflare, which no two share.
- * `npm run rate-limits` writes this table into wrangler.toml, from which the service reads it on the edge, on one box and locally.
+ * The calls per minute of each limiter of a function. `id` is the limiter's unique number at Cloudflare. `npm run
+ * rate-limits` writes this table into wrangler.toml; the edge, one box and the local stack read it from there.
  */
 export const rateLimits: Record<string, Record<string, { id: number; perMinute: number }>> = {
   'track-click': {
-    // An address in one program, an address in all programs, and everything that one program's proxies bring.
+    // By address and program, by address, and by the program of a proxy.
     RATE_LIMIT: { id: 1001, perMinute: 1200 },
     ADDRESS_RATE_LIMIT: { id: 1009, perMinute: 12_000 },
     PROXY_RATE_LIMIT: { id: 1011, perMinute: 60_000 },
   },
   'track-lead': {
-    // A key; the others count calls from browsers, as those of track-click.
+    // By key. The others count calls from browsers, as for track-click.
     RATE_LIMIT: { id: 1002, perMinute: 60_000 },
     BROWSER_RATE_LIMIT: { id: 1003, perMinute: 300 },
     ADDRESS_RATE_LIMIT: { id: 1010, perMinute: 3000 },
@@ -55,10 +55,10 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
   'webhook-endpoints': { RATE_LIMIT: { id: 1031, perMinute: callsPerMinute } },
 }
 
-/** The same as RateLimit-Policy says it (draft-ietf-httpapi-ratelimit-headers). */
+/** The value of RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
 export const limitText = `"default";q=${callsPerMinute};w=60`
 
-/** Refuses with 429 once `limiter` says so. `key` names who is counted; a caller without one is not. */
+/** Refuses with 429 if `limiter` is used up for `key`. Calls without a key do not count. */
 export async function enforceRateLimit(limiter: RateLimit | undefined, key: string | undefined): Promise<void> {
   if (!limiter || key === undefined || (await limiter.limit({ key })).success) return
   throw new ApiError('rate_limited', 'Too many requests. Wait a minute, then send this one again.', {
@@ -66,12 +66,12 @@ export async function enforceRateLimit(limiter: RateLimit | undefined, key: stri
   })
 }
 
-/** What a request's address is counted as; undefined where it is not counted. */
+/** Returns the counted form of a request's address, or undefined if it does not count. */
 export function clientAddress(c: Context): string | undefined {
   return countedAddress(c.req.raw.headers.get('cf-connecting-ip'))
 }
 
-/** What counts callers without a key. */
+/** The limiters of callers without a key. */
 export interface VisitorEnv extends ProxyEnv {
   ADDRESS_RATE_LIMIT?: RateLimit
   PROXY_RATE_LIMIT?: RateLimit
@@ -83,8 +83,8 @@ export interface Visited {
 }
 
 /**
- * What a visitor is counted as: their address, and behind a proxy the address that it signed, in its own program, since whoever has a
- * proxy key can sign what they like.
+ * Returns the counted form of a visitor's address. Behind a proxy it is the signed address within the proxy's program,
+ * because the owner of a proxy key can sign any address.
  */
 export function visitorAddress(c: Context): string | undefined {
   const visitor: ProxiedVisitor | undefined = c.get('visitor')
@@ -94,9 +94,9 @@ export function visitorAddress(c: Context): string | undefined {
 }
 
 /**
- * Counts a call without a key for the visitor's address in a program: one address can stand for many people, so a program that it
- * floods takes nothing from the others. What names the program is the caller's to choose, so `countCaller` counts the address
- * by itself too. A body that is refused names none and counts for the address alone.
+ * Counts a call without a key for the visitor's address in a program. One address can be many people, so an address
+ * that floods one program does not block it in others. Callers choose the program freely, so `countCaller` also counts
+ * the address by itself. A refused body names no program and only counts for the address.
  */
 export async function countVisitor(c: Context, limiter: RateLimit | undefined, program?: string): Promise<void> {
   const address = visitorAddress(c)
@@ -104,8 +104,9 @@ export async function countVisitor(c: Context, limiter: RateLimit | undefined, p
 }
 
 /**
- * Counts every call for the address that it comes from, and reads which visitor a proxy brings. All that one program's proxies bring counts
- * together too, and so does all that comes signed from one address: made-up addresses and programs take nobody past that.
+ * Counts every call for its address, and reads the visitor that a proxy names. All calls through a program's proxies
+ * also count together, and so do all signed calls from one address. So made-up addresses and programs do not evade the
+ * limits.
  */
 export async function countCaller(c: Context, env: VisitorEnv): Promise<void> {
   const visitor = await readProxiedVisitor(c.req.raw.headers.get(visitorHeader), env)
@@ -117,7 +118,7 @@ export async function countCaller(c: Context, env: VisitorEnv): Promise<void> {
   await enforceRateLimit(env.ADDRESS_RATE_LIMIT, visitorAddress(c))
 }
 
-/** The same for a function that nobody calls with a key. */
+/** Counts callers of a function that never accepts a key. */
 export const countAddress = createMiddleware<Visited>(async (c, next) => {
   await countCaller(c, c.env)
   await next()

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 
-/** Text of at most `length` characters, or null, or nothing. */
+/** Optional text of at most `length` characters. */
 export function text(length: number) {
   return z.nullish(z.string().check(z.maxLength(length)))
 }
@@ -13,10 +13,10 @@ export const positiveInteger = (error = aPositiveInteger) => z.int(error).check(
 
 export const programId = () => z.nullish(positiveInteger())
 
-/** Ids of up to a hundred things to decide on together. */
+/** Ids of 1 to 100 items to decide together. */
 export const someIds = () => z.array(positiveInteger()).check(z.minLength(1), z.maxLength(100))
 
-/** What a person is to read: a note or a reason. */
+/** A note or a reason that a person reads. */
 export const noteField = () => z.string().check(z.trim(), z.minLength(1), z.maxLength(1000))
 
 export const key = () => z.string().check(z.minLength(1), z.maxLength(255))
@@ -25,12 +25,12 @@ const maxAdditionalDataBytes = 2048
 const encoder = new TextEncoder()
 const isSmall = (data: object) => encoder.encode(JSON.stringify(data)).length <= maxAdditionalDataBytes
 
-/** `additionalData` of a call that anybody may make. */
+/** The `additional_data` of a public call. */
 export const publicAdditionalData = () =>
   additionalData().check(
     z.refine((data) => !data || isSmall(data), `must be ${maxAdditionalDataBytes} bytes of JSON at most`),
   )
 
-/** Free data of the integrator. `test_mode: true` makes the event a test event; `program_id` names its program. */
+/** The integrator's own data. `test_mode: true` makes it a test event; `program_id` names its program. */
 export const additionalData = () =>
   z.nullish(z.looseObject({ test_mode: z.nullish(z.boolean()), program_id: programId() }))

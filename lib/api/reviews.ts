@@ -20,7 +20,7 @@ export const reviewDecision = z.strictObject({
   note: noteField(),
 })
 
-/** A held commission as the API answers it. */
+/** Renders a held commission. */
 export function asReview(review: CommissionReview) {
   const { partner_name: _, customer_id: _customer, ...shown } = review
   return shown
@@ -50,16 +50,16 @@ const shownReview = () =>
     ),
   })
 const fields = {
-  status: 'Of the commission: `pending` while it is held.',
+  status: 'The commission’s status: `pending` while it is held.',
   flags:
-    'What was found: `self_referral`, the customer has an e-mail address of the partner, but for a tag after `+` and the dots of Gmail’s; `one_address`, five or more signups of the partner from one address within a day; `no_page_view`, the click names no page while the program’s others do; `bot`, the click was a bot’s; `paid_ads`, a paid ad brought it (only of a click whose `affiliate_url` is the whole address: the tag sends nothing of ads). `evidence` says what matched, how often and when; it goes with a customer who is erased.',
-  decision: 'Null until a person decides.',
-  note: 'Why.',
-  decided_by: 'The person’s address, or the name of the key.',
+    'The matching rules. `self_referral`: the customer has the partner’s e-mail address, ignoring a tag after `+` and Gmail’s dots. `one_address`: five or more signups of the partner came from one address within a day. `no_page_view`: the click names no page, but the program’s other clicks do. `bot`: a bot made the click. `paid_ads`: the click came from a paid ad (only if `affiliate_url` is the full address; the tag sends no ad parameters). `evidence` says what matched, how often and when; it is deleted when the customer is erased.',
+  decision: 'Null until somebody decides.',
+  note: 'The reason.',
+  decided_by: 'The member’s address, or the name of the key.',
 }
 const path = '/api/v1/reviews'
 
-/** Commissions that are held, as the reference shows them. */
+/** Describes held commissions for the reference. */
 export const reviewOperations = (): Operation[] => [
   {
     id: 'listReviews',
@@ -67,16 +67,16 @@ export const reviewOperations = (): Operation[] => [
     path,
     summary: 'List held commissions',
     description:
-      'Commissions that look as if they were not earned, the newest first. Each is held with what was found: it is not credited, whatever its hold, until somebody decides.',
+      'Suspicious commissions, newest first. Each is held with the rules that matched. It is not credited until somebody decides, even if its hold period ends.',
     auth: 'key',
     scope: 'read',
     parameters: [
       listParameters(reviewsQuery, {
-        state: { description: 'Only those that wait for a decision, or that were decided on.' },
-        partner_id: { description: 'Only those of this partner.', values: { type: 'integer', minimum: 1 } },
+        state: { description: 'Only waiting or decided reviews.' },
+        partner_id: { description: 'Only commissions of this partner.', values: { type: 'integer', minimum: 1 } },
       }),
     ],
-    success: { schemas: [listResponse(shownReview())], description: 'A page of them.', fields },
+    success: { schemas: [listResponse(shownReview())], description: 'A page of held commissions.', fields },
     examples: [answered('none', 'None is held', { data: [], next_cursor: null })],
   },
   {
@@ -85,17 +85,17 @@ export const reviewOperations = (): Operation[] => [
     path,
     summary: 'Decide on held commissions',
     description:
-      'Releases held commissions, which are then credited when their hold ends, or rejects them permanently, up to 100 in one transaction. The note is kept with who decided, and partners read that of a rejection. `changed` is how many were decided on: those that somebody else decided on before stay as they are. What a person released of a customer is not held for the same again.',
+      'Releases or permanently rejects up to 100 held commissions in one transaction. Released ones are credited when their hold period ends. The note is stored with the name of the decider; partners read the note of a rejection. `changed` is the number of decided commissions; earlier decisions stay. After a release, the same rule does not hold the same customer’s commissions again.',
     auth: 'key',
     scope: 'manage',
     body: body(reviewDecision, {
       commission_ids: 'Ids of held commissions, 1 to 100.',
-      decision: 'What becomes of them.',
-      note: 'Why.',
+      decision: 'The decision: `released` or `rejected`.',
+      note: 'The reason.',
     }),
     success: {
       schemas: [z.object({ success: success(), changed: count(), data: z.array(shownReview()) })],
-      description: 'Those that were named and ever held, as they are now.',
+      description: 'The named commissions that were ever held, as they are now.',
       fields,
     },
     examples: [

@@ -77,14 +77,14 @@ const example: Explanation = {
   deliveries: [],
 }
 
-/** Why a sale has its partner, as the reference shows it. */
+/** Describes the explanation of a sale for the reference. */
 export const saleExplanation = (): Operation => ({
   id: 'explainSale',
   method: 'get',
   path: '/api/v1/sales/{transaction_id}/explanation',
   summary: 'Explain a sale',
   description:
-    'Why a sale has its partner and its commission, or why it has none: each step that was tried, the click and its age, the rule and the calculation, and each refund, dispute, correction and payout after it. All is as it was decided, and nothing is computed again. Of a payment that Stripe reported and that is no sale, it says why not.',
+    'Explains the partner and the commission of a sale, or why it has none. It lists each attempted step, the click and its age, the rule, the calculation, and later refunds, disputes, corrections and payouts. It shows the original decisions and computes nothing again. For a payment from Stripe that is no sale, it says why.',
   auth: 'key',
   scope: 'read',
   parameters: [
@@ -94,7 +94,7 @@ export const saleExplanation = (): Operation => ({
       fields: {
         transaction_id: {
           description:
-            'The `transaction_id` of the sale, or any id that Stripe has for the payment or one of its events (`in_`, `pi_`, `ch_`, `cs_`, `evt_`), encoded as a part of an address.',
+            'The `transaction_id` of the sale, or any id that Stripe has for the payment or one of its events (`in_`, `pi_`, `ch_`, `cs_`, `evt_`), percent-encoded.',
           example: 'order-1001',
         },
       },
@@ -103,18 +103,19 @@ export const saleExplanation = (): Operation => ({
   ],
   success: {
     schemas: [z.object({ success: success(), explanation: explanation() })],
-    description: 'Why it is so.',
+    description: 'The explanation.',
     fields: {
-      customer: 'Null where nobody is known. The key of an erased customer is null.',
-      code: 'The code of the partner that the sale is theirs by, or that was named beside their link.',
-      steps: 'Steps, in this order, up to what named the customer. Empty where nothing came as far.',
-      click: 'What decided; of a payment of nobody the click that it names, where its window was over.',
-      payout: 'By which the commission was paid.',
-      exact: 'Base times rate in minor units, before it is rounded half up.',
-      commission: 'Of a sale without a customer null; its `id` is null where it earned nothing.',
+      customer: 'Null if the buyer is unknown. The key of an erased customer is null.',
+      code: 'The partner’s code that attributed the sale, or that was named beside their link.',
+      steps: 'The attempted steps in order, up to the one that found the customer. Can be empty.',
+      click:
+        'The deciding click. For an unattributed payment, the click that it names after its attribution window ended.',
+      payout: 'The payout that paid the commission.',
+      exact: 'Base times rate in minor units, before rounding half up.',
+      commission: 'Null for a sale without a customer. Its `id` is null if the sale earned nothing.',
       history:
-        'The oldest first. The `change_cents` together are what is left of the commission, and the amounts of the entries what it is in the balance.',
-      deliveries: 'What Stripe told of the payment in the last 90 days, 20 events at most.',
+        'Oldest first. The sum of `change_cents` is the rest of the commission; the sum of the entries is its part of the balance.',
+      deliveries: 'Stripe’s events about the payment in the last 90 days, 20 at most.',
     },
   },
   errors: ['not_found'],

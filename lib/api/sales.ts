@@ -65,32 +65,32 @@ const example = {
   commission: { id: 1, status: 'pending', amount_cents: 980, reversed_cents: 0 },
 }
 const fields = {
-  partner_id: 'Null where no partner brought the buyer; the sale earns nothing then.',
-  coupon: 'What was named as its code, whether or not a partner has it.',
-  code_id: 'The code of the partner that the sale is theirs by, or that was named beside their link.',
-  refunded_cents: 'How much of it was refunded or charged back.',
-  commission: 'What it earned the partner, and how much of that was reversed.',
+  partner_id: 'Null for an unattributed sale, which earns nothing.',
+  coupon: 'The coupon of the sale call, whether or not a partner has this code.',
+  code_id: 'The partner’s code that attributed the sale, or that was named beside their link.',
+  refunded_cents: 'The amount that was refunded or charged back.',
+  commission: 'The partner’s commission and its reversed part.',
 }
 export const testParameter = {
-  description: '`true` for test sales in place of the others.',
+  description: '`true` for test sales instead of live ones.',
   values: { type: 'boolean' },
 }
 
-/** The sales of a program as the reference shows them. */
+/** Describes sales for the reference. */
 export const saleOperations = (): Operation[] => [
   {
     id: 'listSales',
     method: 'get',
     path: '/api/v1/sales',
     summary: 'List sales',
-    description: 'The sales of the program as they stand, the last recorded first, those without a partner included.',
+    description: 'The sales of the program in their current state, newest record first, including unattributed sales.',
     auth: 'key',
     scope: 'read',
     parameters: [
       listParameters(salesQuery, {
         customer_key: { description: 'Only sales to the customer with this id of yours.' },
         click_id: { description: 'Only sales to the customer with this click id.' },
-        partner_id: { description: 'Only sales that this partner brought.', values: { type: 'integer', minimum: 1 } },
+        partner_id: { description: 'Only sales of this partner.', values: { type: 'integer', minimum: 1 } },
         test: testParameter,
       }),
     ],
@@ -111,7 +111,7 @@ export const saleOperations = (): Operation[] => [
         schema: salePath,
         fields: {
           transaction_id: {
-            description: 'The `transaction_id` of the sale, encoded as a part of an address.',
+            description: 'The `transaction_id` of the sale, percent-encoded.',
             example: 'order-1001',
           },
         },

@@ -5,21 +5,21 @@ import type { SessionEnv } from '../access/sessions.ts'
 import { type DatabaseEnv, openDatabase } from '../database.ts'
 import { clientAddress, enforceRateLimit, type RateLimit } from './rate-limits.ts'
 
-/** The variables of a function that answers people who are signed in. */
+/** The variables of a function for signed-in people. */
 export interface ReadEnv extends DatabaseEnv, SessionEnv {
   RATE_LIMIT?: RateLimit
 }
 
-/** Counts a read for the address that it comes from. */
+/** Counts a read for its address. */
 export const countReader = createMiddleware<{ Bindings: ReadEnv }>(async (c, next) => {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
   await next()
 })
 
-/** Refuses who is not signed in. For a request whose input is refused: what an address takes is nobody else's business. */
+/** Refuses callers without a session, for requests with invalid input: strangers do not learn which input is valid. */
 export async function checkSession(c: Context<{ Bindings: ReadEnv }>): Promise<void> {
   await findAccess(openDatabase(c.env), c.env, c.req.raw.headers, undefined)
 }
 
-/** What a read answers is somebody's own: no cache keeps it. */
+/** Answers of reads are private, so no cache keeps them. */
 export const privateHeaders = { 'Cache-Control': 'private, no-store' }

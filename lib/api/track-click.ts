@@ -34,35 +34,34 @@ const testClickResponse = () =>
     cookie_window_days: z.optional(z.number()),
   })
 
-/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
 export const trackClick = (): Operation => ({
   id: 'trackClick',
   method: 'post',
   path: '/api/v1/track/click',
   summary: 'Record a click',
   description:
-    'Records that a visitor came through a referral link. Public: the link in `affiliate_url` is the credential. Keep the `click_id` in the first-party cookie `svc_click_id` and send it as `existing_click_id` with the next click, and with the lead and the sale.',
+    'Records a visit through a referral link. Public: the link in `affiliate_url` is the credential. Keep the `click_id` in the first-party cookie `svc_click_id`. Send it as `existing_click_id` with the next click, and as `click_id` with the lead and the sale.',
   auth: 'none',
   body: body(clickRequest, {
     affiliate_url:
-      'Full address that the visitor came to, with `?aff=<partner_code>`. Codes are matched without regard to case. What it names of `utm_source`, `utm_medium`, `utm_campaign`, `utm_term`, `utm_content` and `sub1` to `sub3` is kept with the click.',
+      'The full landing address with `?aff=<partner_code>`. The case of codes does not matter. Its `utm_source`, `utm_medium`, `utm_campaign`, `utm_term`, `utm_content` and `sub1` to `sub3` are kept with the click.',
     page_url: 'Canonical address of the page.',
     page_title: 'Title of the page.',
-    referrer_url: 'Address of the page before.',
+    referrer_url: 'Address of the previous page.',
     session_id: 'Your id of the visit.',
     user_agent:
-      'The visitor’s; taken from the header User-Agent where it is absent. Clicks of bots, which say so in it, count apart.',
+      'The visitor’s user agent. Default: the header User-Agent. Bots that identify themselves in it are counted separately.',
     screen_resolution: '`<width>x<height>`',
     viewport_size: '`<width>x<height>`',
     language: "The browser's language code.",
     timezone: 'IANA time zone.',
-    existing_click_id: 'The visitor’s click id, reused where it is one of the same program; ignored otherwise.',
+    existing_click_id: 'The visitor’s click id. It is reused if it belongs to the same program, else ignored.',
     additional_data: additionalDataText,
   }),
   success: {
     schemas: [clickResponse(), testClickResponse()],
     description:
-      'The click is recorded. The click id stays valid for `cookie_window_days` from the latest click. A test click has the second form; by a program’s test link (`?aff=svc-test-<program id>`) it gets a click id too, whose lead and sale are tests as well.',
+      'The click is recorded. The click id stays valid for `cookie_window_days` after the latest click. A test click has the second form. Through a program’s test link (`?aff=svc-test-<program id>`) it also gets a click id, whose lead and sale are tests too.',
   },
   errors: ['invalid_url', 'missing_partner_code', 'unknown_partner_code', 'invalid_link', 'link_disabled'],
   examples: [

@@ -7,12 +7,12 @@ import { clickId, id, success } from '../response-fields.ts'
 export const leadRequest = z.object({
   customer_key: key(),
   click_id: text(255),
-  /** The same under the client library's name. */
+  /** An alias of `click_id`, as in the client library. */
   clickId: text(255),
   email: text(320),
   session_id: text(255),
   page_url: url(),
-  /** On a browser lead: the program that the page believes the click is of. */
+  /** On a browser lead: the program of the click, as the page believes. */
   program_id: programId(),
   additional_data: publicAdditionalData(),
 })
@@ -32,35 +32,34 @@ const leadResponse = () =>
 
 const secondClickId = 'cust_1767225600000_098765432109876543211'
 
-/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
 export const trackLead = (): Operation => ({
   id: 'trackLead',
   method: 'post',
   path: '/api/v1/track/lead',
   summary: 'Record a lead',
   description:
-    'Records a signup. With an Authorization header it is a server lead, which settles. Without one it is a browser lead, which needs a click id; it is provisional (`provisional: true`) unless the program allows browsers to settle leads.',
+    'Records a signup. With an Authorization header it is a server lead, which settles. Without one it is a browser lead and needs a click id. It is provisional (`provisional: true`) unless the program allows browsers to settle leads.',
   auth: 'key or browser',
   body: body(leadRequest, {
-    customer_key: 'Your own stable id of the user: the same here and at every sale.',
-    click_id: 'The visitor’s click id. Needed until the customer key is known.',
+    customer_key: 'Your own stable id of the user. Use the same id for every sale.',
+    click_id: 'The visitor’s click id, required until the customer key is known.',
     clickId: 'The same as `click_id`.',
     email: 'Improves attribution of processor payments. Only a keyed hash of it is kept.',
     session_id: 'Your id of the visit.',
     page_url: 'Address of the page.',
-    program_id: 'Browser lead: the program that the page believes the click is of.',
+    program_id: 'Browser lead: the program of the click, as the page believes.',
     additional_data: additionalDataText,
   }),
   success: {
     schemas: [leadResponse()],
     description:
-      'Without `provisional: true` the lead is settled. `duplicate: true`: it was settled before, and nothing changed.',
+      'Without `provisional: true` the lead is settled. `duplicate: true` means that it was settled before and nothing changed.',
   },
   errors: ['no_attribution', 'already_settled'],
   examples: [
     answered(
       'server',
-      'A server tells of a signup',
+      'A server reports a signup',
       { lead_id: 2251799813685248, click_id: exampleClickId, customer_status: 'lead' },
       { customer_key: 'user-1', click_id: exampleClickId, email: 'ann@example.com' },
     ),
@@ -78,7 +77,7 @@ export const trackLead = (): Operation => ({
     {
       ...answered(
         'browser',
-        'A browser tells of a signup, on a server-verified program',
+        'A browser reports a signup to a server-verified program',
         {
           lead_id: 1125899906842624,
           click_id: secondClickId,

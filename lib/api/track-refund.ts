@@ -32,26 +32,25 @@ const refundResponse = () =>
     z.object({ success: success(), status: z.literal('no_commission'), message: z.string() }),
   ])
 
-/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
 export const trackRefund = (): Operation => ({
   id: 'trackRefund',
   method: 'post',
   path: '/api/v1/track/refund',
   summary: 'Record a refund or chargeback',
   description:
-    'Reverses the commission of a sale in proportion to what was refunded of it. One call for each refund. Without `refund_id` a second call with the same amount is taken for a retry and ignored, and a refund of this amount that the connected payment processor tells is the same one.',
+    'Reverses the commission of a sale in proportion to the refund. Send one call for each refund. Without `refund_id`, a second call with the same amount counts as a retry and is ignored. A refund of the same amount from the connected payment processor counts as the same refund.',
   auth: 'key',
   body: body(refundRequest, {
     transaction_id: 'The `transaction_id` of the sale.',
-    refund_amount_cents: 'Amount of this refund, not a running total. Absent or 0: all that is left.',
-    refund_id: 'Your id of this refund. A repeated one is ignored. Not used where all that is left is refunded.',
-    refund_reason: 'Kept with the commission and told to the partner.',
-    reason: 'Kept as the reason where `refund_reason` is absent or empty. Default `refund`.',
+    refund_amount_cents: 'Amount of this refund, not a running total. Absent or 0: the rest of the sale.',
+    refund_id: 'Your id of this refund. A repeat is ignored. It is not used if the rest of the sale is refunded.',
+    refund_reason: 'Stored with the commission and shown to the partner.',
+    reason: 'Stored as the reason if `refund_reason` is absent or empty. Default `refund`.',
   }),
   success: {
     schemas: [refundResponse()],
     description:
-      '`refunded` while part of the sale remains, `reversed` once all is refunded; `skipped` where there is nothing to do; `no_commission` where the sale has none. `deductionAmount` is the commission that this call reversed, in the major unit of its currency.',
+      '`refunded` while a part of the sale remains, `reversed` when all is refunded, `skipped` if there is nothing to do, `no_commission` if the sale has none. `deductionAmount` is the commission that this call reversed, in the major unit of its currency.',
   },
   errors: ['not_found'],
   examples: [
@@ -75,7 +74,7 @@ export const trackRefund = (): Operation => ({
     ),
     answered(
       'rest',
-      'All that is left',
+      'The rest of the sale',
       {
         status: 'reversed',
         deductionAmount: 4.9,
@@ -96,7 +95,7 @@ export const trackRefund = (): Operation => ({
     ),
     refused(
       'not_found',
-      'A sale that is not the program’s',
+      'A sale that the program does not have',
       { code: 'not_found', message: 'This program has no sale with the transaction_id "order-9999".' },
       { transaction_id: 'order-9999' },
     ),

@@ -53,29 +53,28 @@ const exampleSale = {
   currency: 'usd',
 }
 
-/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
 export const trackSale = (): Operation => ({
   id: 'trackSale',
   method: 'post',
   path: '/api/v1/track/sale',
   summary: 'Record a sale',
   description:
-    'Records a sale and the commission of the partner it is attributed to: by `customer_key`, else by a valid `click_id`, or by the `coupon` of a partner. From the server only. A sale is known by its `transaction_id`, and one that the connected payment processor reports by any id it has there (invoice, payment intent, charge, checkout session): told again it is 409, counts once, and is given its customer where it had none.',
+    'Records a sale and its partner’s commission. The sale is attributed by `customer_key`, else by a valid `click_id`, or by a partner’s `coupon`. Only call it from a server. The `transaction_id` identifies a sale. For a payment of the connected payment processor, so does any of its ids there (invoice, payment intent, charge, checkout session). A repeat is answered with 409 and counts once; it adds the customer if the stored sale had none.',
   auth: 'key',
   body: body(saleRequest, {
     transaction_id:
-      'Your id of the sale, unique for ever. A second call with it is 409, with the stored sale’s `sale_id` and `commission_id`, whether it is `attributed`, and whether it is the `same_payload`.',
-    customer_key: 'The id of the user that the lead was sent with.',
-    amount_cents: 'What was paid, in the minor unit of the currency.',
-    tax_cents: 'What of it is tax: no commission is earned on that. Default 0.',
+      'Your id of the sale, unique for ever. A second call with it is answered with 409 and the stored sale’s `sale_id`, `commission_id` and `attributed`. `same_payload` says whether both calls match.',
+    customer_key: 'Your id of the user, as in the lead.',
+    amount_cents: 'The paid amount in the minor unit of the currency.',
+    tax_cents: 'The tax in the amount, which earns no commission. Default 0.',
     currency: 'ISO 4217 code. Default `usd`. Send the program’s own.',
-    click_id: 'The visitor’s click id, for a customer who never was a lead.',
+    click_id: 'The visitor’s click id, for a customer who was never a lead.',
     clickId: 'The same as `click_id`.',
     coupon:
-      'The code that the buyer named. Where it is a partner’s, the sale is theirs, with or without a click; a program can let a click decide instead. Any other code changes nothing.',
+      'The code that the buyer used. If a partner has it, the partner gets the sale, with or without a click. A program can let a click decide instead. Unknown codes change nothing.',
     is_recurring: 'A renewal of a subscription.',
     isRecurring: 'The same as `is_recurring`.',
-    sale_type: 'Default `payment`, or `subscription` where recurring.',
+    sale_type: 'Default `payment`, or `subscription` for recurring sales.',
     saleType: 'The same as `sale_type`.',
     subscription_id: 'Your id of the subscription.',
     subscriptionId: 'The same as `subscription_id`.',
@@ -84,7 +83,7 @@ export const trackSale = (): Operation => ({
   success: {
     schemas: [saleResponse()],
     description:
-      'The sale is recorded. `attributed: false`: no partner brought the customer, and there is no commission. `warning`: the sale is in another currency than the program’s.',
+      'The sale is recorded. `attributed: false` means that it has no partner and no commission. `warning` is present if the sale is in another currency than the program’s.',
   },
   errors: ['duplicate_transaction'],
   examples: [
@@ -109,13 +108,13 @@ export const trackSale = (): Operation => ({
     ),
     answered(
       'coupon',
-      'A sale without a click, by the code of a partner',
+      'A sale without a click, by a partner’s code',
       { ...exampleSale, sale_id: 6, transaction_id: 'order-1006', commission_id: 4 },
       { transaction_id: 'order-1006', customer_key: 'user-10', amount_cents: 4900, coupon: 'JANE20' },
     ),
     answered(
       'unattributed',
-      'A customer whom no partner brought',
+      'An unattributed sale',
       {
         ...exampleSale,
         sale_id: 3,

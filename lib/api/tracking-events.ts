@@ -25,7 +25,7 @@ export const eventsQuery = z
 const event = () => ({ id: id(), timestamp: time(), click_id: clickId(), createdAt: time() })
 const visit = () => ({ session_id: text(), page_url: text(), converted: z.boolean() })
 
-/** An event as both lists of events answer it. */
+/** An event in both event lists. */
 export const trackingEvent = () =>
   z.union([
     z.object({
@@ -80,14 +80,13 @@ export const exampleEvent = {
   is_recurring: false,
 }
 
-/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
 export const trackingEvents = (): Operation => ({
   id: 'events',
   method: 'get',
   path: '/api/tracking/events/{programId}',
   summary: 'List events',
   description:
-    'Clicks, leads and conversions in one list, newest first. Of each type the newest 3 × `pageSize` are read; narrow the dates to reach older ones. A conversion’s `refunded_cents` is how much of its `amount_cents` was refunded or charged back until now. Clicks are dropped month by month when they are old; `meta.clicksSince`, where it is there, says from when on they are kept. For members with the action `tracking:list`.',
+    'Clicks, leads and conversions in one list, newest first. It reads the newest 3 × `pageSize` events of each type; narrow the dates to reach older ones. A conversion’s `refunded_cents` is the part of its `amount_cents` that was refunded or charged back until now. Old clicks are deleted month by month; `meta.clicksSince`, if present, is the date of the oldest kept clicks. For members with the action `tracking:list`.',
   auth: 'session',
   parameters: [
     programParameter(),
@@ -95,11 +94,11 @@ export const trackingEvents = (): Operation => ({
       in: 'query',
       schema: eventsQuery,
       fields: {
-        page: { description: 'From 1 on. Default 1.', example: 1 },
-        pageSize: { description: 'Events on a page. Default 10.', example: 10 },
+        page: { description: 'Starts at 1. Default 1.', example: 1 },
+        pageSize: { description: 'Events per page. Default 10.', example: 10 },
         eventType: { description: 'Only events of this type.' },
-        dateFrom: { description: 'ISO 8601 date or time: the earliest, itself included.', ...dateParameter },
-        dateTo: { description: 'ISO 8601 date or time: the latest, itself included.', ...dateParameter },
+        dateFrom: { description: 'The earliest date or time (ISO 8601), inclusive.', ...dateParameter },
+        dateTo: { description: 'The latest date or time (ISO 8601), inclusive.', ...dateParameter },
       },
     },
   ],

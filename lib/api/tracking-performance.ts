@@ -63,14 +63,13 @@ const performanceResponse = () =>
     }),
   })
 
-/** How the reference describes it. It is a function so that a bundle that does not call it leaves it out. */
 export const trackingPerformance = (): Operation => ({
   id: 'performance',
   method: 'get',
   path: '/api/tracking/performance/{programId}',
   summary: 'Read daily performance',
   description:
-    'One entry for each day (UTC) of the range, the totals, and their change against the range of equal length before it. Money is in the major unit of the program’s currency; other currencies stand in `metrics.otherCurrencies`. Revenue is before refunds; `totalRefunds` is how much of the range’s `totalRevenue` was refunded or charged back until now, whenever that was, so the one less the other is what is left. For active members of the program’s workspace.',
+    'One entry for each day (UTC) of the range, the totals, and their change from the previous period of equal length. Money is in the major unit of the program’s currency; `metrics.otherCurrencies` has the others. Revenue is before refunds; `totalRefunds` is the part of the range’s `totalRevenue` that was refunded or charged back until now. For active members of the program’s workspace.',
   auth: 'session',
   parameters: [
     programParameter(),
@@ -78,7 +77,7 @@ export const trackingPerformance = (): Operation => ({
       in: 'query',
       schema: performanceQuery,
       fields: {
-        period: { description: 'Default `7d`. Not used where both dates are given.', example: '7d' },
+        period: { description: 'Default `7d`. Ignored if both dates are given.', example: '7d' },
         dateFrom: { description: 'ISO 8601 date or time, used together with `dateTo`.', ...dateParameter },
         dateTo: { description: 'ISO 8601 date or time, used together with `dateFrom`.', ...dateParameter },
       },

@@ -59,7 +59,7 @@ const moment = () =>
     z.transform((at: string) => new Date(at)),
   )
 
-/** Body of POST /api/v1/webhook-endpoints/{webhook_endpoint_id}/replay: one delivery, or those of a time. */
+/** Body of POST /api/v1/webhook-endpoints/{webhook_endpoint_id}/replay: one delivery, or those of a period. */
 export const replayRequest = z
   .strictObject({
     delivery_id: z.optional(deliveryId()),
@@ -70,12 +70,12 @@ export const replayRequest = z
   .check(
     z.refine(({ delivery_id: delivery, since }) => delivery !== undefined || since !== undefined, {
       path: ['since'],
-      error: 'is missing: say from when on, or one delivery_id',
+      error: 'is missing: give since, or one delivery_id',
     }),
     z.refine(
       ({ delivery_id: delivery, since, until, failed_only: failedOnly }) =>
         delivery === undefined || (since ?? until ?? failedOnly) === undefined,
-      { path: ['delivery_id'], error: 'names one delivery, so since, until and failed_only do not go with it' },
+      { path: ['delivery_id'], error: 'names one delivery and must not be given with since, until or failed_only' },
     ),
     z.refine(({ since, until }) => !since || !until || since < until, {
       path: ['until'],
@@ -85,7 +85,7 @@ export const replayRequest = z
 
 const isoTime = (at: Date | string | null) => at && new Date(at).toISOString()
 
-/** An endpoint as the API answers it. */
+/** Renders an endpoint. */
 export function asEndpoint(endpoint: WebhookEndpoint | EndpointWithSecret) {
   const { created_at: made, previous_secret_until: until, disabled_at: disabled, failing_since: failing } = endpoint
   return {
@@ -103,7 +103,7 @@ export function asEndpoint(endpoint: WebhookEndpoint | EndpointWithSecret) {
 
 export const asNewEndpoint = (endpoint: EndpointWithSecret) => ({ ...asEndpoint(endpoint), secret: endpoint.secret })
 
-/** A delivery as the API answers it; `payload` is the body that was sent. */
+/** Renders a delivery. `payload` is the sent body. */
 export const asDelivery = (delivery: WebhookDelivery) => ({
   id: webhookId(delivery.message_id),
   type: delivery.type,
@@ -185,24 +185,25 @@ const deliveryExample = {
 }
 
 const fields = {
-  url: 'Null where the deliveries are fetched, as `svc listen` does.',
+  url: 'Null if you fetch the deliveries, as `svc listen` does.',
   inactive_because: '`owner`: you disabled it. `failures`: every attempt failed for five days.',
-  failing_since: 'The first try that failed since the last that did not.',
-  previous_secret_until: 'Until then the secret before the last rotation signs too.',
+  failing_since: 'The first failed attempt after the last successful one.',
+  previous_secret_until: 'Until this time the previous secret signs too.',
 }
 const secretField = {
   ...fields,
   secret:
-    'By this the webhooks are signed. It is shown here alone, and again to the same request with its Idempotency-Key.',
+    'The signing secret of the webhooks. Only this answer shows it, and a repeat of the request with its Idempotency-Key.',
 }
 const deliveryFields = {
   status:
-    '`pending` while it is tried. `to_fetch` where the endpoint has no `url`: whether somebody fetched it is not known here.',
-  payload: 'The body that is sent.',
+    '`pending` until it is delivered or has failed. `to_fetch` if the endpoint has no `url`; then nobody knows whether it was fetched.',
+  payload: 'The sent body.',
 }
 const attemptFields = {
   ...deliveryFields,
-  attempts: 'Each attempt: the HTTP `status` with the first 4 KB of the `answer`, or the `error` why there was none.',
+  attempts:
+    'Each attempt: the HTTP `status` with the first 4 KB of the `answer`, or the `error` if there was no answer.',
 }
 const path = '/api/v1/webhook-endpoints'
 const ofOne = `${path}/{webhook_endpoint_id}`
@@ -212,7 +213,7 @@ const inDeliveryPath = {
   fields: {
     ...inPath.fields,
     delivery_id: {
-      description: 'Id of the webhook, as its header `webhook-id` says.',
+      description: 'Id of the webhook, from its header `webhook-id`.',
       example: 'evt_1',
       values: { type: 'string' },
     },
@@ -223,11 +224,11 @@ const answers = <Schema extends z.ZodMiniType>(name: string, schema: Schema) => 
   z.object({ success: success(), [name]: schema }),
 ]
 const urlText =
-  'Where webhooks go: `https://` to a public host. A name that leads to a private address is refused when it is sent to; redirects are not followed.'
-const typesText = `What it is told: ${webhookTypes.map((type) => `\`${type}\``).join(', ')}.`
-const descriptionText = 'A note of yours: 200 characters at most.'
+  'The target of the webhooks: `https://` on a public host. Deliveries to a name with a private address are refused; redirects are not followed.'
+const typesText = `The event types to send: ${webhookTypes.map((type) => `\`${type}\``).join(', ')}.`
+const descriptionText = 'Your own note, 200 characters at most.'
 
-/** The webhook endpoints of a program as the reference shows them. */
+/** Describes webhook endpoints for the reference. */
 export const webhookEndpointOperations = (): Operation[] => [
   {
     auth,
@@ -235,11 +236,11 @@ export const webhookEndpointOperations = (): Operation[] => [
     method: 'post',
     path,
     summary: 'Add a webhook endpoint',
-    description: `Adds an address of your server that is told of what happens, signed by Standard Webhooks. A program has ${maxEndpoints} at most: one more is \`conflict\`.`,
+    description: `Adds an address of your server that receives events, signed as Standard Webhooks describes. \`conflict\` if the program already has ${maxEndpoints}.`,
     scope: 'manage',
     idempotent: true,
     body: body(newEndpoint, {
-      url: `${urlText} Null where the deliveries are fetched, as \`svc listen\` does; such an endpoint is deleted after a day.`,
+      url: `${urlText} Null if you fetch the deliveries, as \`svc listen\` does; such an endpoint is deleted after a day.`,
       description: descriptionText,
       types: typesText,
     }),
@@ -274,7 +275,7 @@ export const webhookEndpointOperations = (): Operation[] => [
     method: 'get',
     path,
     summary: 'List webhook endpoints',
-    description: 'The webhook endpoints of the program, the newest first. No secret is among it.',
+    description: 'The webhook endpoints of the program, newest first, without their secrets.',
     scope: 'read',
     parameters: [listParameters(endpointsQuery, {})],
     success: { schemas: [listResponse(endpoint())], description: 'A page of endpoints.', fields },
@@ -305,11 +306,11 @@ export const webhookEndpointOperations = (): Operation[] => [
     parameters: [inPath],
     body: body(endpointChanges, {
       url: urlText,
-      description: `${descriptionText} Null takes it away.`,
+      description: `${descriptionText} Null removes it.`,
       types: typesText,
-      status: 'Enables or disables the endpoint. Nothing is sent to it for what happens while it is disabled.',
+      status: 'Enables or disables the endpoint. It never gets events that happen while it is disabled.',
     }),
-    success: { schemas: answers('webhook_endpoint', endpoint()), description: 'The endpoint as it is then.', fields },
+    success: { schemas: answers('webhook_endpoint', endpoint()), description: 'The changed endpoint.', fields },
     errors: ['not_found', 'conflict'],
     examples: [
       answered(
@@ -326,7 +327,7 @@ export const webhookEndpointOperations = (): Operation[] => [
     method: 'post',
     path: `${ofOne}/rotate-secret`,
     summary: 'Rotate a webhook secret',
-    description: `Gives the endpoint a new secret. For ${rotationHours} hours webhooks carry two signatures, by the new secret and by the previous one; an older one ends at once.`,
+    description: `Gives the endpoint a new secret. For ${rotationHours} hours webhooks carry two signatures, by the new and the previous secret. Older secrets end at once.`,
     scope: 'manage',
     idempotent: true,
     parameters: [inPath],
@@ -349,13 +350,13 @@ export const webhookEndpointOperations = (): Operation[] => [
     path: `${ofOne}/test`,
     summary: 'Send a test event',
     description:
-      'Sends a webhook of the type `webhook.test` at once, whatever types the endpoint subscribes to. `not_found` where the endpoint is disabled.',
+      'Sends a webhook of the type `webhook.test` at once, even if the endpoint does not subscribe to it. `not_found` if the endpoint is disabled.',
     scope: 'manage',
     parameters: [inPath],
     success: {
       schemas: answers('delivery_id', z.string()),
-      description: 'What it is called.',
-      fields: { delivery_id: 'Its `webhook-id`, by which the delivery is read.' },
+      description: 'The delivery’s id.',
+      fields: { delivery_id: 'Its `webhook-id`, for reading the delivery.' },
     },
     errors: ['not_found'],
     examples: [answered('sent', 'A test event', { delivery_id: 'evt_1' })],
@@ -366,7 +367,7 @@ export const webhookEndpointOperations = (): Operation[] => [
     method: 'get',
     path: `${ofOne}/deliveries`,
     summary: 'List webhook deliveries',
-    description: 'What an endpoint was told in the last 30 days, the newest first.',
+    description: 'The endpoint’s deliveries of the last 30 days, newest first.',
     scope: 'read',
     parameters: [
       inPath,
@@ -388,7 +389,7 @@ export const webhookEndpointOperations = (): Operation[] => [
     success: { schemas: answers('delivery', wholeDelivery()), description: 'The delivery.', fields: attemptFields },
     errors: ['not_found'],
     examples: [
-      answered('found', 'A delivery that was taken', {
+      answered('found', 'A successful delivery', {
         delivery: {
           ...deliveryExample,
           status: 'delivered',
@@ -409,26 +410,26 @@ export const webhookEndpointOperations = (): Operation[] => [
     path: `${ofOne}/replay`,
     summary: 'Send webhooks again',
     description:
-      'Sends one delivery again, or those of a time, 10,000 at most, the oldest first; each under the id that it had. What is pending stays as it is. `not_found` where the endpoint is disabled or has no address.',
+      'Sends one delivery or those of a period again, 10,000 at most, oldest first, each with its own id. Pending deliveries stay as they are. `not_found` if the endpoint is disabled or has no address.',
     scope: 'manage',
     parameters: [inPath],
     body: body(replayRequest, {
       delivery_id: 'One delivery, such as `evt_1`.',
-      since: 'Or those of what happened from this time on, ISO 8601.',
-      until: 'Only before this time.',
-      failed_only: 'Only those that no try brought to the endpoint.',
+      since: 'Or all events from this time on (ISO 8601).',
+      until: 'Only events before this time.',
+      failed_only: 'Only deliveries whose attempts all failed.',
     }),
     success: {
       schemas: answers('replayed', count()),
-      description: 'How many are sent again.',
-      fields: { replayed: 'How many are sent again.' },
+      description: 'The number of deliveries to send again.',
+      fields: { replayed: 'The number of deliveries to send again.' },
     },
     errors: ['not_found'],
     examples: [
       answered('one', 'One delivery', { replayed: 1 }, { delivery_id: 'evt_1' }),
       answered(
         'range',
-        'What failed on a day',
+        'The failed deliveries of a day',
         { replayed: 12 },
         { since: '2026-01-01T00:00:00Z', until: '2026-01-02T00:00:00Z', failed_only: true },
       ),
@@ -440,15 +441,15 @@ export const webhookEndpointOperations = (): Operation[] => [
     method: 'delete',
     path: ofOne,
     summary: 'Delete a webhook endpoint',
-    description: 'Nothing is sent to it any more, and its deliveries are shown to nobody.',
+    description: 'Deletes the endpoint and its deliveries. It gets no more events.',
     scope: 'manage',
     parameters: [inPath],
     success: {
       schemas: answers('deleted_id', id()),
-      description: 'It is gone.',
+      description: 'It was deleted.',
       fields: { deleted_id: 'Id of the endpoint.' },
     },
     errors: ['not_found'],
-    examples: [answered('deleted', 'It is gone', { deleted_id: 1 })],
+    examples: [answered('deleted', 'It was deleted', { deleted_id: 1 })],
   },
 ]

@@ -63,85 +63,88 @@ const commissionExample = {
 }
 const payoutExample = { payout_id: 1, partner_id: 1, amount_cents: 980, currency: 'usd', status: 'requested' }
 
-/** What each field of `data` means, of every type. */
+/** The meaning of each field of `data`, for all types. */
 export const webhookFields: Record<string, string> = {
-  adjustment_id: 'Id of the manual commission or deduction, of the program API.',
-  external_id: 'Your own id of it, where you gave one.',
-  amount_cents: 'What was paid, earned or asked for, in the smallest unit of the currency.',
-  application_id: 'Id of the application, of the program API.',
-  approved_cents: 'What was added to the partner’s balance: what refunds before left of the commission.',
+  adjustment_id: 'Id of the manual commission or deduction in the program API.',
+  external_id: 'Your own id of it, if you gave one.',
+  amount_cents: 'The paid, earned or requested amount, in the minor unit of the currency.',
+  application_id: 'Id of the application in the program API.',
+  approved_cents: 'The amount added to the partner’s balance: the commission minus earlier refunds.',
   commission_id: 'Id of the commission.',
-  currency: 'ISO 4217, in lower case.',
-  flags: 'What was found of a held commission, separated by commas.',
-  customer_id: 'Id of the customer, of the program API.',
-  endpoint_id: 'Id of the endpoint for which the test event was made.',
-  hold_until: 'When the commission can be approved at the earliest.',
-  is_full: 'Whether nothing of the commission is left.',
-  is_recurring: 'Whether it is a later payment of a subscription.',
-  kind: 'Whether a sale earned the commission or a lead.',
+  currency: 'ISO 4217 code in lower case.',
+  flags: 'The review rules that matched a held commission, separated by commas.',
+  customer_id: 'Id of the customer in the program API.',
+  endpoint_id: 'Id of the endpoint of the test event.',
+  hold_until: 'The end of the commission’s hold period.',
+  is_full: 'Whether the whole commission is reversed.',
+  is_recurring: 'Whether it is a renewal of a subscription.',
+  kind: 'Whether a sale or a lead earned the commission.',
   lead_id: 'Id of the lead.',
-  paid_on: 'The day of the transfer, as who paid gave it.',
+  paid_on: 'The day of the transfer, as the payer recorded it.',
   partner_id: 'Id of the partner.',
   payout_id: 'Id of the payout.',
-  payout_run_id: 'Id of the payout run that it belongs to.',
-  reason: 'What it was reversed for.',
-  reduced_by_cents: 'How much less the payout is.',
-  reference: 'The reference of the transfer, as who paid gave it.',
-  refunded_by_cents: 'What was refunded now; below zero where a refund or a dispute was reversed.',
-  refunded_cents: 'What of the sale is refunded in all.',
-  reversed_by_cents: 'How much less of the commission is left; below zero where more is.',
-  reversed_cents: 'What of the commission is reversed in all.',
+  payout_run_id: 'Id of its payout run.',
+  reason: 'The reason for the reversal.',
+  reduced_by_cents: 'The amount of the reduction.',
+  reference: 'The reference of the transfer, as the payer recorded it.',
+  refunded_by_cents: 'The amount of this refund; negative if a refund or a dispute was reversed.',
+  refunded_cents: 'The refunded total of the sale.',
+  reversed_by_cents: 'The amount of this reversal; negative if it was restored.',
+  reversed_cents: 'The reversed total of the commission.',
   sale_id: 'Id of the sale.',
-  sale_type: 'What was sold, as the sale call or Stripe’s payment says.',
-  status: 'What the payout is now.',
-  subscription_id: 'The subscription that the payment belongs to.',
-  coupon: 'What was named as its code.',
-  code_id: 'The code of the partner that the sale is theirs by, or that was named beside their link.',
+  sale_type: 'The kind of sale, from the sale call or Stripe’s payment.',
+  status: 'The current status of the payout.',
+  subscription_id: 'Id of the subscription.',
+  coupon: 'The coupon of the sale call.',
+  code_id: 'Id of the partner’s code that attributed the sale, or that was named beside their link.',
   transaction_id: 'The transaction id of the sale.',
 }
 
-/** What each field of a webhook's body means. */
+/** The meaning of each field of a webhook's body. */
 export const webhookBodyFields = {
-  id: 'The same in every try and at every endpoint, and the header `webhook-id`.',
-  type: 'What happened.',
-  timestamp: 'When, ISO 8601.',
-  sequence: 'Of two events about one sale, commission or payout, the one with the larger came later.',
-  data: 'Ids, sums in the smallest unit of their currency, and states; a field that has no value is left out.',
+  id: 'The same in every attempt, at every endpoint and in the header `webhook-id`.',
+  type: 'The event type.',
+  timestamp: 'The time of the event (ISO 8601).',
+  sequence: 'Of two events about one sale, commission or payout, the one with the larger number is later.',
+  data: 'Ids, amounts in the minor unit of their currency, and states. Fields without a value are absent.',
 }
 
-/** The headers by which a webhook is signed, as Standard Webhooks has them. */
+/** The signature headers of a webhook, by Standard Webhooks. */
 export const webhookHeaderFields = {
   'webhook-id': {
-    description: 'The `id` of the body. Keep those that you have handled, and pass over what comes again.',
+    description: 'The `id` of the body. Store the ids that you have handled and skip repeats.',
     example: 'evt_1',
   },
   'webhook-timestamp': {
-    description: 'When this try was sent, in seconds since 1970. Refuse what is more than five minutes away.',
+    description: 'The time of this attempt in seconds since 1970. Refuse it if it is more than five minutes off.',
     example: '1767269100',
   },
   'webhook-signature': {
     description:
-      'Signatures with a space between them, two while the secret is rotated, each `v1,` and the base64 of HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, by what is base64 behind `whsec_` in the secret.',
+      'Signatures separated by a space, two during a rotation. Each is `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`. The key is the base64 part of the secret after `whsec_`.',
     example: 'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
   },
 }
 
 interface Payload {
-  /** When it is sent, in words for the reference and the dashboard. */
+  /** The trigger, in words for the reference and the dashboard. */
   when: string
   data: z.ZodMiniObject
   example: object
 }
 
-/** What `data` of a webhook holds, by its type: ids, sums and states, and nothing that says who somebody is. A field that has no value is left out. */
+/**
+ * The content of `data` by type: ids, amounts and states, and nothing that identifies a person. Fields without a value
+ * are absent.
+ */
 export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
   'lead.created': {
-    when: 'A visitor whom a partner referred signed up.',
+    when: 'A referred visitor signed up.',
     data: z.object({ lead_id: id(), partner_id: id(), customer_id: id() }),
     example: { lead_id: 1, partner_id: 1, customer_id: 1 },
   },
   'sale.created': {
-    when: 'A sale was attributed to a partner, at once or when its buyer became known.',
+    when: 'A sale was attributed to a partner, at once or after its buyer became known.',
     data: z.object(sale()),
     example: saleExample,
   },
@@ -156,7 +159,7 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { ...saleExample, refunded_by_cents: 900, refunded_cents: 900, reason: 'refund' },
   },
   'commission.created': {
-    when: 'A partner earned a commission, which waits until its hold ends.',
+    when: 'A partner earned a commission, which is pending until its hold ends.',
     data: z.object({ ...commission(), hold_until: z.iso.datetime({ offset: true }) }),
     example: { ...commissionExample, hold_until: '2026-01-31T12:05:00+00:00' },
   },
@@ -176,7 +179,7 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { ...commissionExample, reversed_cents: 180, reversed_by_cents: 180, is_full: false, reason: 'refund' },
   },
   'partner.applied': {
-    when: 'Somebody applied to be a partner and confirmed their address.',
+    when: 'An applicant confirmed their address.',
     data: z.object({ application_id: id() }),
     example: { application_id: 1 },
   },
@@ -186,17 +189,17 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { ...commissionExample, flags: 'self_referral,bot' },
   },
   'commission.released': {
-    when: 'A person released a held commission, which waits until its hold ends.',
+    when: 'A person released a held commission, which is pending until its hold ends.',
     data: z.object({ ...commission(), hold_until: z.iso.datetime({ offset: true }) }),
     example: { ...commissionExample, hold_until: '2026-01-31T12:05:00+00:00' },
   },
   'partner.joined': {
-    when: 'Somebody signed in as a partner for the first time, or again after they had left.',
+    when: 'A partner signed in for the first time, or again after leaving.',
     data: z.object({ partner_id: id() }),
     example: { partner_id: 1 },
   },
   'adjustment.created': {
-    when: 'A manual commission was added to a partner’s balance, or a deduction: its amount is below zero.',
+    when: 'A manual commission was added to a partner’s balance, or a deduction with a negative amount.',
     data: z.object({
       adjustment_id: id(),
       partner_id: id(),
@@ -224,16 +227,16 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { ...payoutExample, status: 'paid', reference: 'transfer 17', paid_on: '2026-02-01' },
   },
   [testType]: {
-    when: 'Somebody sent a test event, which every endpoint gets.',
+    when: 'Somebody sent a test event. Every endpoint gets it.',
     data: z.object({ endpoint_id: id() }),
     example: { endpoint_id: 1 },
   },
 }
 
-/** Every type that a program can get. */
+/** All types that a program can receive. */
 export const payloadTypes = [...webhookTypes, testType] as const
 
-/** The whole body of a webhook of one type. */
+/** The schema of a webhook's body. */
 export const webhookBodySchema = (type: keyof typeof webhookPayloads) =>
   z.object({
     id: z.string(),

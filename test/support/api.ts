@@ -7,12 +7,12 @@ import { type StackOptions, startStack, type TestStack, type WorkersStack } from
 export interface Answer {
   status: number
   headers: Headers
-  // oxlint-disable-next-line no-explicit-any -- what an answer holds is what its test says
+  // oxlint-disable-next-line no-explicit-any -- each test knows its answers
   body: any
 }
 
 interface CallOptions {
-  /** Program API key; none where it is left out. */
+  /** Program API key, if the call has one. */
   key?: string
   headers?: Record<string, string>
   method?: string
@@ -20,17 +20,17 @@ interface CallOptions {
 
 export interface TrackingApi {
   stack: TestStack
-  /** A program of its own workspace, with a key, a partner and a link. */
+  /** Creates a program in its own workspace, with a key, a partner and a link. */
   program(settings?: Partial<ProgramSettings>): Promise<Sandbox>
   /**
-   * Sends one request and holds its answer to what goes for all: a request id, the envelope of an error, and one database
-   * request (none at most for what is refused), or as many as the call says.
+   * Sends one request and checks its answer: a request id, the error envelope, and the number of database requests.
+   * The default is one, and at most one for a refusal.
    */
   call(path: string, body: unknown, options?: CallOptions & { databaseRequests?: number }): Promise<Answer>
-  /** Sends all at once. Who waits for whom is for the database to say, so requests are not counted. */
+  /** Sends all at once. Their order depends on the database, so requests are not counted. */
   callAll(path: string, bodies: unknown[], options?: CallOptions): Promise<Answer[]>
   click(program: Sandbox, body?: Record<string, unknown>): Promise<string>
-  /** The rows of a query, for looking at what a call did. */
+  /** Reads rows, to check the effect of a call. */
   // oxlint-disable-next-line no-explicit-any -- as above
   rows(query: string, values?: unknown[]): Promise<any[]>
 }
@@ -43,7 +43,7 @@ export const statusPath = '/api/v1/cli/status'
 
 export const keyedPaths = [leadPath, salePath, refundPath] as const
 
-/** The tracking functions for one test file, and how to call them. */
+/** Starts the tracking functions for one test file. */
 export async function startTrackingApi(
   options: StackOptions & { on: 'workers' },
 ): Promise<TrackingApi & { stack: WorkersStack }>
@@ -60,7 +60,7 @@ export async function startTrackingApi(options: StackOptions = {}): Promise<Trac
       headers: {
         ...(text !== undefined && { 'content-type': 'application/json' }),
         ...(key !== undefined && { authorization: `Bearer ${key}` }),
-        // A body that is refused unread ends its connection, and the next call would be sent into it.
+        // A refusal of an unread body ends its connection, and the next call would use it.
         connection: 'close',
         ...headers,
       },
@@ -96,7 +96,7 @@ export async function startTrackingApi(options: StackOptions = {}): Promise<Trac
   return api
 }
 
-/** Makes bodies that their endpoints take, each of a customer of its own, and says which key goes with them. */
+/** Creates valid bodies, each of its own customer, with the key that each call needs. */
 export function goodCalls(api: TrackingApi, program: Sandbox) {
   const key = { key: program.apiKey }
   let number = 0
@@ -115,7 +115,7 @@ export function goodCalls(api: TrackingApi, program: Sandbox) {
   }
 }
 
-/** Both envelopes, and a status that is the one of the code in the table. */
+/** Checks the envelope and that the status fits the code. */
 function expectEnvelope(response: Response, body: unknown): void {
   expect(body).toMatchObject({ success: false, error: { code: expect.any(String), message: expect.any(String) } })
   const { code } = (body as { error: { code: keyof typeof errorCodes } }).error
@@ -131,7 +131,7 @@ function expectEnvelope(response: Response, body: unknown): void {
   } else expect(response.headers.get('content-type')).toMatch(/^application\/json/)
 }
 
-/** `count` times the same, or what `make` makes of each number. */
+/** Returns `count` times the same value, or the results of `make`. */
 export function times<Item>(count: number, make: (index: number) => Item): Item[] {
   return Array.from({ length: count }, (_, index) => make(index))
 }

@@ -2,8 +2,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 
 /**
- * Says what is wrong with a value by the schema at a place of an OpenAPI document, or null. No field is allowed that the document does not name,
- * so that nothing undocumented can be answered or sent.
+ * Returns the first error of a value by the schema at a place of an OpenAPI document, or null. It allows no
+ * undocumented fields.
  */
 export function checkerOf(document: object): (place: (string | number)[], value: unknown) => unknown {
   const strict: object = JSON.parse(JSON.stringify(document), (_, value: unknown) =>
@@ -21,7 +21,7 @@ export function checkerOf(document: object): (place: (string | number)[], value:
   }
 }
 
-/** Where the document has the body of a webhook. */
+/** The place of a webhook's body in the document. */
 export const webhookBodyPlace = (type: string) => [
   'webhooks',
   type,

@@ -2,7 +2,7 @@ import { operations } from '../../lib/api/operations.ts'
 import { readFunctions } from '../../lib/commands/wrangler-file.ts'
 import { salePath, startTrackingApi } from './api.ts'
 
-/** Every operation of the program API, and the functions that answer them. */
+/** Every operation of the program API, with the functions that answer them. */
 export const programOperations = operations.filter(({ scope }) => scope !== undefined)
 export const programFunctions = readFunctions().filter(({ main, paths }) =>
   programOperations.some(
@@ -13,11 +13,11 @@ function root(path: string): string {
   return path.replace(/\/\{.*/, '')
 }
 
-/** What a call with a key sends to the database where all is well: the key is read, and then the call is done. */
+/** The database requests of a successful call: one reads the key, one does the work. */
 export const twoRequests = { databaseRequests: 2 }
 export const withKey = (token: string) => ({ headers: { 'idempotency-key': token } })
 
-/** The program API for one test file, called with the key of a program, beside which there is another one. */
+/** Starts the program API for one test file, with the keys of two programs. */
 export async function startProgramApi(functions = programFunctions.map(({ name }) => name)) {
   const api = await startTrackingApi({
     functions: ['track-click', 'track-lead', 'track-sale', 'track-refund', ...functions],
@@ -39,18 +39,18 @@ export async function startProgramApi(functions = programFunctions.map(({ name }
     post,
     patch: (path: string, body: unknown, options = {}) =>
       api.call(path, body, { method: 'PATCH', ...key, ...twoRequests, ...options }),
-    /** What mails somebody after its answer, which is a request to the database of its own. */
+    /** Also counts the request that mails somebody after the answer. */
     mailing: async (method: string, path: string, body: unknown, options = {}) => {
       const [answer] = await api.callAll(path, [body], { method, ...key, ...options })
       if (!answer) throw new Error('there was no answer')
       return answer
     },
-    /** A webhook endpoint; answers it with its secret. */
+    /** Creates a webhook endpoint and returns it with its secret. */
     listenTo: async (settings: object = {}, options: object = {}) => {
       const asked = { url: 'https://hooks.example.com/a', types: ['sale.created'], ...settings }
       return (await post('/api/v1/webhook-endpoints', asked, options)).body.webhook_endpoint
     },
-    /** A sale that a partner brought; returns its commission. */
+    /** Records a partner's sale and returns its commission. */
     sell: async (): Promise<number> => {
       const sale = {
         transaction_id: crypto.randomUUID(),

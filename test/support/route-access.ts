@@ -1,8 +1,8 @@
 import type { Action } from '../../lib/access/roles.ts'
 
 /**
- * Every route of every function, by who may use it: a program's members with an action, members of a workspace, a partner, anyone
- * signed in, or anyone. A route without a row here fails the first test of `tenants.test.ts`.
+ * Every route of every function by its allowed users: a program's members with an action, members of a workspace, a
+ * partner, anyone signed in, or anyone. A route without a row here fails the first test of `tenants.test.ts`.
  */
 export const routes = {
   program: {
@@ -191,7 +191,7 @@ export const routes = {
     'GET /api/tracking/events/:programId': 'tracking:list',
   },
   keyed: ['POST /api/v1/track/sale', 'POST /api/v1/track/refund', 'GET /api/v1/cli/status'],
-  /** The program API: what the victim's key reads and changes, another's does not reach. */
+  /** The program API: another program's key cannot reach anything that the victim's key reads and changes. */
   scoped: [
     'GET /api/v1/partners',
     'POST /api/v1/partners',
@@ -252,7 +252,10 @@ export const routes = {
     'GET /api/v1/webhook-endpoints/:webhook_endpoint_id/deliveries/:delivery_id',
     'POST /api/v1/webhook-endpoints/:webhook_endpoint_id/replay',
   ],
-  /** The lead call takes a key or, from a browser, none; the webhook a signature. They have tests of their own below. */
+  /**
+   * The lead call accepts a key or, from a browser, none. The webhook has a signature. They have tests of their own
+   * below.
+   */
   other: ['POST /api/v1/track/lead', 'POST /api/v1/webhooks/stripe', 'POST /api/v1/webhooks/mail'],
   anyone: [
     'POST /api/v1/track/click',
@@ -306,7 +309,7 @@ export const routes = {
   ],
 } as const satisfies Record<string, readonly string[] | Record<string, Action>>
 
-/** Those of the above that mail others, which only an account does whose address is confirmed. */
+/** The routes above that mail others, which need a confirmed account. */
 export const mailing = new Set<string>([
   'POST /programs/:programId/partners/:partnerId/invite',
   'POST /workspaces/:workspaceId/members',

@@ -14,36 +14,39 @@ import { hashPasswordsCheaply } from './cheap-passwords.ts'
 import { type Meter, meter, type MeteredPostgres } from './meter.ts'
 
 /**
- * The ways of running the service: functions in workerd and Neon's driver to the database, as at Cloudflare; or functions in plain Node
- * on connections held open, as `npm run serve` has them.
+ * The ways of running the service. `workerd`: functions in workerd with Neon's driver, as on Cloudflare. `serve`:
+ * functions in plain Node on open connections, as `npm run serve` has them.
  */
 export type RunOn = 'workers' | 'serve'
 
-/** How this run of the tests runs the service, where a test does not say: the environment variable `RUN_ON`, `serve` unless set. */
+/**
+ * The way in which this run of the tests runs the service, unless a test chooses one: the environment variable
+ * `RUN_ON`, by default `serve`.
+ */
 export const runOn: RunOn = process.env['RUN_ON'] === 'workers' ? 'workers' : 'serve'
 
 /**
- * Connections that a test's functions have at once, and its own calls of lib/. Each is a process of Postgres that plans anew what it is asked, so
- * that more of them cost more than what most tests ask; races have these, and callers that wait for one.
+ * The connections of a test's functions and of its own calls of lib/. Each is a Postgres process with its own plans,
+ * so more connections cost more than most tests do. Races and callers that wait for each other need these.
  */
 export const connectionsOfTests = 8
 
 export interface TestDatabase {
   databaseUrl: string
-  /** A plain Postgres connection, for looking at what the service did. */
+  /** A plain Postgres connection, to check what the service did. */
   sql: Client
 }
 
 /**
- * A migrated database of the test file's own, dropped when the file is done. For tests of SQL and of `lib/` functions that
- * take a connection string; {@link startEndpoint} adds the driver that functions use.
+ * Creates a migrated database for the test file and drops it at the end. For tests of SQL and of `lib/` functions that
+ * take a connection string. {@link startEndpoint} adds the functions' driver.
  */
 export async function createDatabase(): Promise<TestDatabase> {
   const adminUrl = inject('adminUrl')
   const name = `test_${randomUUID().replaceAll('-', '')}`
   const admin = new Client({ connectionString: adminUrl })
   await admin.connect()
-  // A copy of files costs half of what a copy through the log of transactions does.
+  // Copying files costs half of a copy through the write-ahead log.
   await admin.query(`create database ${name} strategy file_copy`)
   const url = new URL(adminUrl)
   url.pathname = name
@@ -57,10 +60,10 @@ export async function createDatabase(): Promise<TestDatabase> {
   return { databaseUrl: url.href, sql }
 }
 
-/** `max` plain connections at once to a database of the test file's own, for looking and for what happens at the same moment. */
+/** Opens up to `max` plain connections to a database of the test file, for checks and for simultaneous events. */
 export function openConnections(databaseUrl: string, max: number): Pool {
   const pool = new Pool({ connectionString: databaseUrl, max, idleTimeoutMillis: 60_000 })
-  // The database may go before the last connection has said that it closed; an error that nobody listens to would end the process.
+  // The database can go before the last connection reports its end, and an unhandled error would end the process.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
   afterAll(() => pool.end())
@@ -70,9 +73,9 @@ export function openConnections(databaseUrl: string, max: number): Pool {
 export interface TestEndpoint extends TestDatabase {
   /** Counts requests to the database and injects faults; see lib/local/neon.ts. */
   neon: Meter
-  /** What functions call `c.get('db')`. */
+  /** The functions' `c.get('db')`. */
   db: Database
-  /** `NEON_ENDPOINT` is for commands, which are always there; functions prefer `POSTGRES`. */
+  /** Commands always use `NEON_ENDPOINT`; functions prefer `POSTGRES`. */
   env: { DATABASE_URL: string; NEON_ENDPOINT: string; POSTGRES?: Postgres }
 }
 
@@ -85,8 +88,8 @@ export interface PooledTestEndpoint extends TestEndpoint {
 }
 
 /**
- * A database and this run's way to it, or the one that a test is about: for tests that call `lib/` or `app.request()`, without the
- * functions behind HTTP.
+ * Creates a database and connects to it as this run does or as the test asks. For tests that call `lib/` or
+ * `app.request()` without functions behind HTTP.
  */
 export async function startEndpoint(): Promise<TestEndpoint>
 export async function startEndpoint(on: 'workers'): Promise<NeonTestEndpoint>
@@ -113,44 +116,44 @@ export async function startEndpoint(on: RunOn = runOn): Promise<TestEndpoint> {
 export interface TestStack extends TestEndpoint {
   /** Origin of the functions, routed as wrangler.toml says. In workerd, `http://<function>.localhost:<port>` works too. */
   baseUrl: string
-  /** Stands in for Stripe's API. */
+  /** The fake of Stripe's API. */
   stripe: LocalStripe
-  /** Everything functions were given, secrets included. */
+  /** All variables of the functions, secrets included. */
   environment: ReturnType<typeof localEnvironment>
   /** Runs a scheduled function once. */
   scheduled(name: string, options?: { cron?: string; scheduledTime?: Date }): Promise<void>
-  /** Programs that wait to be looked at for webhooks. */
+  /** Programs that wait for a webhook run. */
   waitingWebhooks(): Promise<number>
-  /** What functions wrote with `console.log` and `console.error`. */
+  /** Lines that functions logged with `console.log` and `console.error`. */
   readonly logs: string[]
 }
 
-/** A stack in workerd, with the queue that functions send to there. */
+/** A stack in workerd with its queue. */
 export interface WorkersStack extends TestStack {
   neon: NeonEndpoint
-  /** The queue, with `messages()` and `deadLetters()` to look into it. */
+  /** The queue; `messages()` and `deadLetters()` read it. */
   queue: Queue
   queueUrl: string
   deadLetterQueueUrl: string
 }
 
 export interface StackOptions {
-  /** Where the test is about one of them. */
+  /** For tests of one way. */
   on?: RunOn
   functions?: string[]
   environment?: Record<string, string>
-  /** Variables for every function, as those of a local stack alone. */
+  /** Variables for every function, as on a local stack. */
   common?: Record<string, string>
-  /** Requests a minute that every limiter lets through. */
+  /** Requests a minute of every limiter. */
   rateLimit?: number
 }
 
 /**
- * The whole service for one test file: a database, Stripe's stand-in, and the functions as this run has them ({@link runOn}). Call it once
- * at the top of a file (`const stack = await startStack()`); everything ends with the file.
- *
- * `functions` starts only those and what they are bound to, which is quicker. `environment` adds or replaces variables that wrangler.toml names.
- * Rate limits are off unless a number is given, because those of wrangler.toml are too generous to be met in a test.
+ * Starts the whole service for one test file: a database, the fake of Stripe, and the functions as this run has them
+ * ({@link runOn}). Call it once at the top of a file (`const stack = await startStack()`). Everything ends with the
+ * file.
+ * `functions` starts only those and their bindings, which is faster. `environment` adds or replaces variables of
+ * wrangler.toml. Rate limits are off unless a number is set: those of wrangler.toml are too generous for tests.
  */
 export async function startStack(options: StackOptions & { on: 'workers' }): Promise<WorkersStack>
 export async function startStack(options?: StackOptions): Promise<TestStack>
@@ -182,7 +185,7 @@ async function startServed(options: StackOptions): Promise<TestStack> {
     environment,
     async scheduled(name, { cron } = {}) {
       if (name !== 'deliver-notifications') return await served.scheduled(name, cron)
-      // The consumer of notifications has no schedule there: it is called after the answer that caused them.
+      // The consumer of notifications has no schedule in tests: it runs after the answer that caused them.
       const untold = 'select from outbox where delivered_at is null'
       await vi.waitFor(async () => expect((await endpoint.sql.query(untold)).rowCount).toBe(0), 60_000)
     },
@@ -237,7 +240,7 @@ async function startInWorkerd(options: StackOptions): Promise<WorkersStack> {
   }
 }
 
-/** The functions that a test asked for, and what they are bound to. */
+/** The functions that a test named, and their bindings. */
 async function functionsFor({ functions, rateLimit }: StackOptions, alwaysThere: string[] = []) {
   const { readTestFunctions } = await import('./functions.ts')
   const all = readTestFunctions()
@@ -269,7 +272,7 @@ function surroundings(
   return { addresses, environment: { ...localEnvironment(addresses, generateSecrets()), ...options.environment } }
 }
 
-/** Sets a limit for a test; those of an address and of a proxied program in all stay above the others, as in wrangler.toml. */
+/** Sets a limit for a test. As in wrangler.toml, the totals for an address and a proxied program stay above the others. */
 function limitedTo(limit: number) {
   const times: Record<string, number> = { ADDRESS_RATE_LIMIT: 10, PROXY_RATE_LIMIT: 20 }
   return <Entry extends { name: string; simple: object }>(entry: Entry) => ({

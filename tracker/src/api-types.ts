@@ -6,17 +6,17 @@ export interface ApiOperations {
   createPartner: {
     query: undefined
     body: {
-      /** What the program calls them: 1 to 80 characters. */
+      /** The program’s name for the partner, 1 to 80 characters. */
       name: string
-      /** Where an invitation goes, and the money where they name no other address. */
+      /** The address for an invitation, and for payouts unless they set another one. */
       email?: string | null | undefined
-      /** Stands in their link as `aff`: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Absent: one is made up. */
+      /** The `aff` value of their link: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Generated if absent. */
       code?: string | undefined
       /** Your own id, unique in the program. */
       external_id?: string | null | undefined
-      /** The group by whose rules they are paid; null for none. `not_found` where the program has none of this id. */
+      /** The group whose rules apply to them; null for none. `not_found` if the program has no such group. */
       group_id?: number | null | undefined
-      /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. */
+      /** Your own key-value data: up to 20 keys of 40 characters, with values of 500 characters. */
       metadata?: Record<string, string> | undefined
     }
     answer: {
@@ -53,23 +53,23 @@ export interface ApiOperations {
   /** List partners. */
   listPartners: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only partners in this state. */
       status?: 'active' | 'inactive' | 'ended' | undefined
-      /** Only the partner with this address, in letters of either case. */
+      /** Only the partner with this address; case does not matter. */
       email?: string | undefined
       /** Only the partner with this id of yours. */
       external_id?: string | undefined
       /** Only partners of this group. */
       group_id?: number | undefined
-      /** Only the partner whose link has this code, in letters of either case. */
+      /** Only the partner with a link of this code; case does not matter. */
       code?: string | undefined
       /** Only partners with this text in their name, address or a code. */
       search?: string | undefined
-      /** `newest` first, where it is not given; by `name`; most `clicks`, `sales` or `balance` in the program’s currency first. */
+      /** `newest` first (default); by `name`; most `clicks`, `sales` or `balance` in the program’s currency first. */
       sort?: 'newest' | 'oldest' | 'name' | 'clicks' | 'sales' | 'balance' | undefined
     }
     body: undefined
@@ -144,17 +144,17 @@ export interface ApiOperations {
   updatePartner: {
     query: undefined
     body: {
-      /** A new name, where nobody signs in as the partner. */
+      /** A new name, if the partner has no account. */
       name?: string | undefined
-      /** A new address, or null for none, where nobody signs in as the partner. An open invitation to the previous address is revoked. */
+      /** A new address, or null for none, if the partner has no account. It revokes an open invitation to the previous address. */
       email?: string | null | undefined
-      /** Switches the partner with all their links on or off. */
+      /** Enables or disables the partner with all their links. */
       status?: 'active' | 'inactive' | undefined
-      /** Your own id, unique in the program. Null takes it away. */
+      /** Your own id, unique in the program. Null removes it. */
       external_id?: string | null | undefined
-      /** The group by whose rules they are paid; null for none. `not_found` where the program has none of this id. What they earn from now on. */
+      /** The group whose rules apply to them; null for none. `not_found` if the program has no such group. It applies to sales from now on. */
       group_id?: number | null | undefined
-      /** All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms. */
+      /** All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms. */
       rules?:
         | {
             product_id?: string | null | undefined
@@ -166,7 +166,7 @@ export interface ApiOperations {
             lead_commission_cents?: number | null | undefined
           }[]
         | undefined
-      /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. What is named changes, and null takes a name away; the others stay. */
+      /** Your own key-value data: up to 20 keys of 40 characters, with values of 500 characters. Keys that you send change, null removes a key, and the others stay. */
       metadata?: Record<string, string | null> | null | undefined
     }
     answer: {
@@ -206,7 +206,7 @@ export interface ApiOperations {
     body: {
       /** 1 to 80 characters, unique in the program. */
       name: string
-      /** All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms. */
+      /** All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms. */
       rules?:
         | {
             product_id?: string | null | undefined
@@ -244,9 +244,9 @@ export interface ApiOperations {
   /** List groups. */
   listGroups: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
     }
     body: undefined
@@ -305,7 +305,7 @@ export interface ApiOperations {
     body: {
       /** A new name. */
       name?: string | undefined
-      /** All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms. */
+      /** All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms. */
       rules?:
         | {
             product_id?: string | null | undefined
@@ -344,12 +344,12 @@ export interface ApiOperations {
   movePartners: {
     query: undefined
     body: {
-      /** Ids of partners of the program. Others are left out. */
+      /** Ids of partners of the program. Unknown ids are skipped. */
       partner_ids: number[]
     }
     answer: { success: true; partners: number }
   }
-  /** Read the rules for everybody. */
+  /** Read the rules for all partners. */
   listRules: {
     query: undefined
     body: undefined
@@ -369,11 +369,11 @@ export interface ApiOperations {
       }[]
     }
   }
-  /** Change the rules for everybody. */
+  /** Change the rules for all partners. */
   updateRules: {
     query: undefined
     body: {
-      /** All rules, each with all its terms, that hold from now on; one for every sale and one for each product or `sale_type` at most. What is not among them ends, and sales before keep their terms. */
+      /** All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms. */
       rules: {
         product_id?: string | null | undefined
         sale_type?: string | null | undefined
@@ -404,11 +404,11 @@ export interface ApiOperations {
   previewRules: {
     query: undefined
     body: {
-      /** Whose rules they would be. */
+      /** The group of these rules. */
       group_id?: number | undefined
-      /** Whose rules they would be. */
+      /** The partner of these rules. */
       partner_id?: number | undefined
-      /** All rules that would hold instead of those that do. */
+      /** All rules that would replace the current ones. */
       rules: {
         product_id?: string | null | undefined
         sale_type?: string | null | undefined
@@ -418,7 +418,7 @@ export interface ApiOperations {
         commission_duration_months?: number | null | undefined
         lead_commission_cents?: number | null | undefined
       }[]
-      /** Such as 2026-01, in UTC. The month before this one where it is not given. */
+      /** Such as 2026-01, in UTC. Default: the previous month. */
       month?: string | undefined
     }
     answer: {
@@ -449,17 +449,17 @@ export interface ApiOperations {
     body: {
       /** 3 to 60 lower-case letters, digits and hyphens. */
       slug?: string | undefined
-      /** Whether the page is there. Your own form works without it. */
+      /** Whether the page is public. Your own form works without it. */
       is_open?: boolean | undefined
-      /** Whether who confirmed their address is a partner at once. Somebody whom the program rejected or ended before waits for a person all the same. */
+      /** Whether applicants become partners as soon as they confirm their address. People whom the program rejected or ended before still wait for a decision. */
       approves_at_once?: boolean | undefined
-      /** Plain text: an empty line begins a paragraph, a line that begins with `- ` is of a list. */
+      /** Plain text. An empty line starts a paragraph, and `- ` at the start of a line makes a list item. */
       intro?: string | null | undefined
-      /** The `https://` address of an image, which visitors load from there. */
+      /** The `https://` address of an image. Visitors load it from there. */
       logo_url?: string | null | undefined
-      /** What is asked beside name and address, ten at most. `short` answers have 300 characters at most, `long` ones 3,000. */
+      /** Questions beside name and address, ten at most. `short` answers have up to 300 characters, `long` ones up to 3,000. */
       questions?: { label: string; type?: 'short' | 'long' | undefined; required?: boolean | undefined }[] | undefined
-      /** What applicants accept. Another text is the next `terms_version`, and applications keep the one that was accepted. */
+      /** The terms that applicants accept. A changed text gets the next `terms_version`. Applications keep the version that was accepted. */
       terms?: string | null | undefined
     }
     answer: {
@@ -498,17 +498,17 @@ export interface ApiOperations {
       }
     }
   }
-  /** Apply by your own form. */
+  /** Apply through your own form. */
   createApplication: {
     query: undefined
     body: {
       /** 1 to 80 characters. */
       name: string
-      /** Where the link is mailed. */
+      /** The link is mailed to this address. */
       email: string
-      /** An answer to each required question, and to no others, each by its label. */
+      /** Answers by the question’s label. Required questions need one; unknown questions are refused. */
       answers?: { question: string; answer: string }[] | undefined
-      /** The version of the terms that the applicant accepted, which has to be the present one. */
+      /** The version of the terms that the applicant accepted. It must be the current one. */
       terms_version?: number | null | undefined
     }
     answer: {
@@ -533,13 +533,13 @@ export interface ApiOperations {
   /** List applications. */
   listApplications: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
-      /** Only those in this state. */
+      /** Only applications in this state. */
       status?: 'unverified' | 'waiting' | 'approved' | 'rejected' | undefined
-      /** Only those with this address. */
+      /** Only applications with this address. */
       email?: string | undefined
     }
     body: undefined
@@ -592,11 +592,11 @@ export interface ApiOperations {
     body: {
       /** `approved` or `rejected`. */
       status: 'approved' | 'rejected'
-      /** The group that the partner comes into. */
+      /** The partner’s group. */
       group_id?: number | null | undefined
-      /** Why it is rejected, for yourself. */
+      /** The reason for rejection, for your team. */
       note?: string | undefined
-      /** Whether who is rejected is told by mail. Not unless it is true. */
+      /** Whether to mail the rejected applicant. Default `false`. */
       notify?: boolean | undefined
     }
     answer: {
@@ -628,11 +628,11 @@ export interface ApiOperations {
   createCode: {
     query: undefined
     body: {
-      /** Whose it is. */
+      /** The partner. */
       partner_id: number
-      /** 1 to 64 characters without spaces, in letters of either case. Absent where `promotion_code_id` names it. */
+      /** 1 to 64 characters without spaces; case does not matter. Absent if `promotion_code_id` names it. */
       code?: string | undefined
-      /** Absent: a code of your own. Else `promotion_code_id` of an existing promotion code of the connected account, or `coupon_id` of an existing coupon, or what a new coupon takes off: `percent_off` or `amount_off_cents` in the program's currency, and of which payments of a subscription, as its `duration`: `once` of the first, `repeating` of those of `duration_in_months`, `forever` of all. */
+      /** Absent for a code of your own. Else one of: `promotion_code_id` of an existing promotion code of the connected account; `coupon_id` of an existing coupon; or a new coupon, by `percent_off` or `amount_off_cents` in the program's currency. For subscriptions its `duration` says which payments get the discount: `once` the first, `repeating` those within `duration_in_months`, `forever` all. */
       stripe?:
         | { promotion_code_id: string }
         | { coupon_id: string }
@@ -660,13 +660,13 @@ export interface ApiOperations {
   /** List codes. */
   listCodes: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only codes of this partner. */
       partner_id?: number | undefined
-      /** Only this one, in letters of either case. */
+      /** Only this code; case does not matter. */
       code?: string | undefined
       /** Only codes in this state. */
       status?: 'active' | 'revoked' | undefined
@@ -724,15 +724,15 @@ export interface ApiOperations {
   createLink: {
     query: undefined
     body: {
-      /** Whose link it is. */
+      /** The partner. */
       partner_id: number
-      /** Stands in the link as `aff`: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Absent: one is made up. */
+      /** The `aff` value of the link: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Generated if absent. */
       code?: string | undefined
-      /** The page that the link opens, on the program’s domain; null for its start page. */
+      /** The page that the link opens, on the program’s domain; null for the start page. */
       page_url?: string | null | undefined
       /** Your own id, unique in the program. */
       external_id?: string | null | undefined
-      /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. */
+      /** Your own key-value data: up to 20 keys of 40 characters, with values of 500 characters. */
       metadata?: Record<string, string> | undefined
     }
     answer: {
@@ -756,9 +756,9 @@ export interface ApiOperations {
   /** List links. */
   listLinks: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only links in this state. */
       status?: 'active' | 'inactive' | undefined
@@ -766,7 +766,7 @@ export interface ApiOperations {
       partner_id?: number | undefined
       /** Only the link with this id of yours. */
       external_id?: string | undefined
-      /** Only the link with this code, in letters of either case. */
+      /** Only the link with this code; case does not matter. */
       code?: string | undefined
       /** Only links with this text in their code or page. */
       search?: string | undefined
@@ -817,13 +817,13 @@ export interface ApiOperations {
   updateLink: {
     query: undefined
     body: {
-      /** Switches the link on or off. */
+      /** Enables or disables the link. */
       status?: 'active' | 'inactive' | undefined
-      /** The page that the link opens, on the program’s domain; null for its start page. */
+      /** The page that the link opens, on the program’s domain; null for the start page. */
       page_url?: string | null | undefined
-      /** Your own id, unique in the program. Null takes it away. */
+      /** Your own id, unique in the program. Null removes it. */
       external_id?: string | null | undefined
-      /** Texts of your own by names of your own: 20 at most, of 500 characters, with names of 40. What is named changes, and null takes a name away; the others stay. */
+      /** Your own key-value data: up to 20 keys of 40 characters, with values of 500 characters. Keys that you send change, null removes a key, and the others stay. */
       metadata?: Record<string, string | null> | null | undefined
     }
     answer: {
@@ -847,15 +847,15 @@ export interface ApiOperations {
   /** List customers. */
   listCustomers: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only customers in this state. */
       status?: 'click' | 'lead' | 'conversion' | undefined
       /** Only the customer with this id of yours. */
       customer_key?: string | undefined
-      /** Only leads and buyers whom this partner brought; their other visitors are figures of performance. */
+      /** Only leads and buyers of this partner; their other visitors count in the performance figures. */
       partner_id?: number | undefined
     }
     body: undefined
@@ -901,17 +901,17 @@ export interface ApiOperations {
   /** List sales. */
   listSales: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only sales to the customer with this id of yours. */
       customer_key?: string | undefined
       /** Only sales to the customer with this click id. */
       click_id?: string | undefined
-      /** Only sales that this partner brought. */
+      /** Only sales of this partner. */
       partner_id?: number | undefined
-      /** `true` for test sales in place of the others. */
+      /** `true` for test sales instead of live ones. */
       test?: boolean | undefined
     }
     body: undefined
@@ -947,7 +947,7 @@ export interface ApiOperations {
   /** Read a sale. */
   getSale: {
     query: {
-      /** `true` for test sales in place of the others. */
+      /** `true` for test sales instead of live ones. */
       test?: boolean | undefined
     }
     body: undefined
@@ -982,7 +982,7 @@ export interface ApiOperations {
   /** Explain a sale. */
   explainSale: {
     query: {
-      /** `true` for test sales in place of the others. */
+      /** `true` for test sales instead of live ones. */
       test?: boolean | undefined
     }
     body: undefined
@@ -1073,15 +1073,15 @@ export interface ApiOperations {
   /** List clicks, leads and sales. */
   listEvents: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only events of this type. */
       event_type?: 'click' | 'lead' | 'conversion' | undefined
-      /** ISO 8601 date or time: the earliest, itself included. */
+      /** The earliest date or time (ISO 8601), inclusive. */
       dateFrom?: string | undefined
-      /** ISO 8601 date or time: the latest, itself included. */
+      /** The latest date or time (ISO 8601), inclusive. */
       dateTo?: string | undefined
     }
     body: undefined
@@ -1138,9 +1138,9 @@ export interface ApiOperations {
   /** List commissions. */
   listCommissions: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only commissions in this state. */
       status?: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed' | undefined
@@ -1148,7 +1148,7 @@ export interface ApiOperations {
       partner_id?: number | undefined
       /** Only the commission of this sale. */
       transaction_id?: string | undefined
-      /** `newest` first, where it is not given; the largest `amount` first; whose `hold` ends next first. */
+      /** `newest` first (default), largest `amount` first, or next end of `hold` first. */
       sort?: 'newest' | 'oldest' | 'amount' | 'hold' | undefined
     }
     body: undefined
@@ -1183,9 +1183,9 @@ export interface ApiOperations {
     body: {
       /** Ids of commissions, 1 to 100. */
       ids: number[]
-      /** What becomes of them. */
+      /** The decision: `approved` or `rejected`. */
       status: 'approved' | 'rejected'
-      /** Why they are rejected. The partners see it. */
+      /** The reason for rejection. The partners see it. */
       reason?: string | undefined
     }
     answer: {
@@ -1217,9 +1217,9 @@ export interface ApiOperations {
   decideCommission: {
     query: undefined
     body: {
-      /** What becomes of it. */
+      /** The decision: `approved` or `rejected`. */
       status: 'approved' | 'rejected'
-      /** Why it is rejected. The partner sees it. */
+      /** The reason for rejection. The partner sees it. */
       reason?: string | undefined
     }
     answer: {
@@ -1265,11 +1265,11 @@ export interface ApiOperations {
   /** List payout runs. */
   listPayoutRuns: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
-      /** `newest` first, where it is not given; those with the most `payments` first. */
+      /** `newest` first (default), or most `payments` first. */
       sort?: 'newest' | 'oldest' | 'payments' | undefined
     }
     body: undefined
@@ -1320,9 +1320,9 @@ export interface ApiOperations {
   /** List payouts. */
   listPayouts: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only payouts in this state. */
       status?: 'requested' | 'paid' | 'refused' | 'cancelled' | undefined
@@ -1330,7 +1330,7 @@ export interface ApiOperations {
       partner_id?: number | undefined
       /** Only payouts of this run. */
       payout_run_id?: number | undefined
-      /** `newest` first, where it is not given; the largest `amount` first. */
+      /** `newest` first (default), or largest `amount` first. */
       sort?: 'newest' | 'oldest' | 'amount' | undefined
     }
     body: undefined
@@ -1383,15 +1383,15 @@ export interface ApiOperations {
   decidePayout: {
     query: undefined
     body: {
-      /** What becomes of it. */
+      /** The decision: `paid` or `refused`. */
       status: 'paid' | 'refused'
-      /** With `paid`: what was transferred, which has to be what it stands at. */
+      /** With `paid`: the transferred amount, which must equal the payout’s amount. */
       amount_cents?: number | undefined
-      /** With `paid`: what the transfer is called at the bank or PayPal. */
+      /** With `paid`: the reference of the transfer at the bank or PayPal. */
       reference?: string | undefined
       /** With `paid`: the day of the transfer. */
       paid_on?: string | undefined
-      /** With `refused`: why. The partner is told. */
+      /** With `refused`: the reason. The partner reads it. */
       reason?: string | undefined
     }
     answer: {
@@ -1418,17 +1418,17 @@ export interface ApiOperations {
   createAdjustment: {
     query: undefined
     body: {
-      /** Whose balance. */
+      /** The partner whose balance changes. */
       partner_id: number
-      /** How much, in the smallest unit of the currency; below zero it is deducted. */
+      /** The amount in the minor unit of the currency; negative for a deduction. */
       amount_cents: number
-      /** The program’s own where it is not given. */
+      /** Default: the program’s currency. */
       currency?: string | undefined
-      /** Why. The partner reads it. */
+      /** The reason. The partner reads it. */
       note: string
-      /** The sale that it is about, where it is about one. */
+      /** The related sale, if there is one. */
       transaction_id?: string | undefined
-      /** An id of yours, unique in the program for ever: one sent twice is refused. */
+      /** Your own id, unique in the program for ever: a second use is refused. */
       external_id?: string | undefined
     }
     answer: {
@@ -1449,13 +1449,13 @@ export interface ApiOperations {
   /** List manual commissions and deductions. */
   listAdjustments: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
-      /** Only those of this partner. */
+      /** Only entries of this partner. */
       partner_id?: number | undefined
-      /** Only the one with this id of yours. */
+      /** Only the entry with this id of yours. */
       external_id?: string | undefined
     }
     body: undefined
@@ -1478,13 +1478,13 @@ export interface ApiOperations {
   /** List held commissions. */
   listReviews: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
-      /** Only those that wait for a decision, or that were decided on. */
+      /** Only waiting or decided reviews. */
       state?: 'waiting' | 'decided' | undefined
-      /** Only those of this partner. */
+      /** Only commissions of this partner. */
       partner_id?: number | undefined
     }
     body: undefined
@@ -1519,9 +1519,9 @@ export interface ApiOperations {
     body: {
       /** Ids of held commissions, 1 to 100. */
       commission_ids: number[]
-      /** What becomes of them. */
+      /** The decision: `released` or `rejected`. */
       decision: 'released' | 'rejected'
-      /** Why. */
+      /** The reason. */
       note: string
     }
     answer: {
@@ -1553,11 +1553,11 @@ export interface ApiOperations {
   createWebhookEndpoint: {
     query: undefined
     body: {
-      /** Where webhooks go: `https://` to a public host. A name that leads to a private address is refused when it is sent to; redirects are not followed. Null where the deliveries are fetched, as `svc listen` does; such an endpoint is deleted after a day. */
+      /** The target of the webhooks: `https://` on a public host. Deliveries to a name with a private address are refused; redirects are not followed. Null if you fetch the deliveries, as `svc listen` does; such an endpoint is deleted after a day. */
       url: string | null
-      /** A note of yours: 200 characters at most. */
+      /** Your own note, 200 characters at most. */
       description?: string | null | undefined
-      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `commission.flagged`, `commission.released`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
+      /** The event types to send: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `commission.flagged`, `commission.released`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
       types: (
         | 'lead.created'
         | 'sale.created'
@@ -1609,9 +1609,9 @@ export interface ApiOperations {
   /** List webhook endpoints. */
   listWebhookEndpoints: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
     }
     body: undefined
@@ -1684,11 +1684,11 @@ export interface ApiOperations {
   updateWebhookEndpoint: {
     query: undefined
     body: {
-      /** Where webhooks go: `https://` to a public host. A name that leads to a private address is refused when it is sent to; redirects are not followed. */
+      /** The target of the webhooks: `https://` on a public host. Deliveries to a name with a private address are refused; redirects are not followed. */
       url?: string | undefined
-      /** A note of yours: 200 characters at most. Null takes it away. */
+      /** Your own note, 200 characters at most. Null removes it. */
       description?: string | null | undefined
-      /** What it is told: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `commission.flagged`, `commission.released`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
+      /** The event types to send: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `commission.flagged`, `commission.released`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
       types?:
         | (
             | 'lead.created'
@@ -1707,7 +1707,7 @@ export interface ApiOperations {
             | 'payout.paid'
           )[]
         | undefined
-      /** Enables or disables the endpoint. Nothing is sent to it for what happens while it is disabled. */
+      /** Enables or disables the endpoint. It never gets events that happen while it is disabled. */
       status?: 'active' | 'inactive' | undefined
     }
     answer: {
@@ -1784,9 +1784,9 @@ export interface ApiOperations {
   /** List webhook deliveries. */
   listWebhookDeliveries: {
     query: {
-      /** How many, 25 where it is not given. */
+      /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the page before. Pages never overlap, and what is added meanwhile moves none. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only deliveries in this state. */
       status?: 'pending' | 'delivered' | 'failed' | 'to_fetch' | undefined
@@ -1836,11 +1836,11 @@ export interface ApiOperations {
     body: {
       /** One delivery, such as `evt_1`. */
       delivery_id?: string | undefined
-      /** Or those of what happened from this time on, ISO 8601. */
+      /** Or all events from this time on (ISO 8601). */
       since?: string | undefined
-      /** Only before this time. */
+      /** Only events before this time. */
       until?: string | undefined
-      /** Only those that no try brought to the endpoint. */
+      /** Only deliveries whose attempts all failed. */
       failed_only?: boolean | undefined
     }
     answer: { success: true; replayed: number }
@@ -1854,7 +1854,7 @@ export interface ApiOperations {
   /** Read performance by group. */
   performanceByGroup: {
     query: {
-      /** By what; absent: the whole alone. Of a referrer it is the host, of a page its address without the query. Of each day the 200 values that come first are kept apart for a browser and all that follows it here. */
+      /** The grouping; if absent, only the total. A referrer means its host, a page its address without the query. For `browser` and everything after it in this list, the first 200 values of each day are kept apart. */
       group_by?:
         | 'partner'
         | 'link'
@@ -1873,17 +1873,17 @@ export interface ApiOperations {
         | 'sub2'
         | 'sub3'
         | undefined
-      /** First day in the time zone, YYYY-MM-DD; 30 days up to `to` where it is absent. */
+      /** First day in the time zone, YYYY-MM-DD; 30 days up to `to` by default. */
       from?: string | undefined
-      /** Last day, included; today where it is absent. At most 1100 days. */
+      /** Last day, inclusive; default today. At most 1100 days. */
       to?: string | undefined
-      /** Name of the IANA’s list. Default `UTC`. */
+      /** IANA time zone name. Default `UTC`. */
       time_zone?: string | undefined
-      /** Cuts every group, and the whole: up to 31 days into hours, 366 into days. Groups in hours are at most 20000, `limit` times the hours of the range. Weeks begin on Mondays. */
+      /** Splits each group and the total: up to 31 days into hours, up to 366 into days. For hours, `limit` times the hours of the range is at most 20000. Weeks start on Monday. */
       interval?: 'hour' | 'day' | 'week' | 'month' | undefined
-      /** With commas: `clicks`, `bot_clicks`, `leads`, `conversions`, `sales`, `revenue_cents`, `refunded_cents`, `commission_cents`, `conversion_rate`, `average_order_cents`. Default `clicks`, `leads`, `conversions`, `sales`, `revenue_cents`, `commission_cents`. */
+      /** Comma-separated: `clicks`, `bot_clicks`, `leads`, `conversions`, `sales`, `revenue_cents`, `refunded_cents`, `commission_cents`, `conversion_rate`, `average_order_cents`. Default `clicks`, `leads`, `conversions`, `sales`, `revenue_cents`, `commission_cents`. */
       metrics?: string | undefined
-      /** The metric by which groups are ordered. Default: the first one. */
+      /** The metric that orders the groups. Default: the first one. */
       sort?:
         | 'clicks'
         | 'bot_clicks'
@@ -1896,11 +1896,11 @@ export interface ApiOperations {
         | 'conversion_rate'
         | 'average_order_cents'
         | undefined
-      /** The most or the least first. */
+      /** Largest or smallest first. */
       order?: 'desc' | 'asc' | undefined
-      /** How many groups at most. */
+      /** The most groups to return. */
       limit?: number | undefined
-      /** Of the money and of `sales`; the program’s own where it is absent. Nothing is converted. */
+      /** The currency of amounts and of `sales`. Default: the program’s. Nothing is converted. */
       currency?: string | undefined
     }
     body: undefined

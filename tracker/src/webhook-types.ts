@@ -2,9 +2,9 @@
 
 /** What `data` of an event holds, by its type. A field without a value is left out. */
 export interface WebhookData {
-  /** A visitor whom a partner referred signed up. */
+  /** A referred visitor signed up. */
   'lead.created': { lead_id: number; partner_id: number; customer_id: number }
-  /** A sale was attributed to a partner, at once or when its buyer became known. */
+  /** A sale was attributed to a partner, at once or after its buyer became known. */
   'sale.created': {
     sale_id: number
     transaction_id: string
@@ -35,7 +35,7 @@ export interface WebhookData {
     refunded_cents: number
     reason: 'refund' | 'chargeback'
   }
-  /** A partner earned a commission, which waits until its hold ends. */
+  /** A partner earned a commission, which is pending until its hold ends. */
   'commission.created': {
     commission_id: number
     kind: 'sale' | 'lead'
@@ -76,7 +76,7 @@ export interface WebhookData {
     is_full: boolean
     reason: 'refund' | 'chargeback' | 'rejected' | 'corrected'
   }
-  /** Somebody applied to be a partner and confirmed their address. */
+  /** An applicant confirmed their address. */
   'partner.applied': { application_id: number }
   /** A commission is held until a person reviews it. */
   'commission.flagged': {
@@ -91,7 +91,7 @@ export interface WebhookData {
     currency: string
     flags: string
   }
-  /** A person released a held commission, which waits until its hold ends. */
+  /** A person released a held commission, which is pending until its hold ends. */
   'commission.released': {
     commission_id: number
     kind: 'sale' | 'lead'
@@ -104,9 +104,9 @@ export interface WebhookData {
     currency: string
     hold_until: string
   }
-  /** Somebody signed in as a partner for the first time, or again after they had left. */
+  /** A partner signed in for the first time, or again after leaving. */
   'partner.joined': { partner_id: number }
-  /** A manual commission was added to a partner’s balance, or a deduction: its amount is below zero. */
+  /** A manual commission was added to a partner’s balance, or a deduction with a negative amount. */
   'adjustment.created': {
     adjustment_id: number
     partner_id: number
@@ -150,7 +150,7 @@ export interface WebhookData {
     reference?: string | undefined
     paid_on?: string | undefined
   }
-  /** Somebody sent a test event, which every endpoint gets. */
+  /** Somebody sent a test event. Every endpoint gets it. */
   'webhook.test': { endpoint_id: number }
 }
 
