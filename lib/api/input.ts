@@ -14,10 +14,10 @@ interface Accepted<T extends Target, Schema extends z.ZodMiniType> {
 }
 
 /**
- * Validates a request's body, query or path with `schema`. The handler reads the result as `c.req.valid(target)`.
- * Refuses a body that is not declared as JSON or does not parse, and names each invalid field. `refuse` runs before
- * that answer. It can refuse the caller first, because the caller is checked before the input, or answer in its own
- * way. `textFromBrowsers` also accepts JSON as `text/plain` from callers without a key.
+ * Validates a request's body, query or path with `schema`, for `c.req.valid(target)`. It refuses a body that is not
+ * declared as JSON or does not parse, and names each invalid field. `refuse` runs before that answer. It can refuse
+ * the caller first, because the caller is checked before the input, or answer in its own way. `textFromBrowsers` also
+ * accepts JSON as `text/plain` from callers without a key.
  */
 export function accept<T extends Target, Schema extends z.ZodMiniType, E extends Env>(
   target: T,
