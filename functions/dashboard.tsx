@@ -67,8 +67,8 @@ import { webhookPages } from './dashboard/program/webhooks.tsx'
 import { payoutPages } from './dashboard/program/payouts.tsx'
 
 /**
- * The dashboard. The server renders its pages: for advertisers under `/programs/:programId`, for partners under `/partner`. The app answers a
- * form post with a redirect and refuses one from another origin with 403. Only assets are cached.
+ * The server renders its pages: for advertisers under `/programs/:programId`, for partners under `/partner`. A form post gets a redirect,
+ * or 403 if it comes from another origin. Only assets are cached.
  */
 const app = createApp<DashboardEnv>()
 

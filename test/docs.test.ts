@@ -350,7 +350,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
     expect(page.data?.data.map(({ type }) => type)).toHaveLength(5)
     const [first] = page.data?.data ?? []
     const delivery = await service.webhookEndpoints.delivery(id, first?.id ?? '')
-    expect(delivery.data).toMatchObject({ tries: 1, attempts: [{ status: 200, error: null }] })
+    expect(delivery.data).toMatchObject({ attempt_count: 1, attempts: [{ status: 200, error: null }] })
     expect(JSON.stringify(first?.payload)).toBe(webhooks.find((webhook) => webhook.id === first?.id)?.body)
     const explanation = await service.sales.explanation('walk-1')
     expect(explanation.data).toMatchObject({

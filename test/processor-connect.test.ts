@@ -221,12 +221,12 @@ describe("connecting the deployment's own account", () => {
       '',
     ],
     [
-      'asked for by who is no owner any more',
+      'created by a former owner',
       async ({ userId, code }) => {
         await sql.query("update workspace_members set role = 'admin' where user_id = $1", [userId])
         await tell(coded(code))
       },
-      'no owner any more',
+      'no longer an owner',
     ],
     [
       'while another program has the account',
