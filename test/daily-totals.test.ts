@@ -24,7 +24,7 @@ async function count(query: string) {
   return rows[0]?.count
 }
 
-test('folds while others write, twice at once, and loses nothing', async () => {
+test('concurrent folds and writes lose nothing', async () => {
   await setTime(yesterday)
   await Promise.all(
     Array.from({ length: 60 }, async (_, index) => {
@@ -77,7 +77,7 @@ test('folds while others write, twice at once, and loses nothing', async () => {
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test('clicks are moved into the counters by many at once, each of them once', async () => {
+test('concurrent counts move each click into the counters once', async () => {
   const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
   const hour = Date.UTC(2026, 4, 6, 7)
   const clickOnce = (_: unknown, index: number) =>
@@ -115,7 +115,7 @@ test.for(['drop-before', 'drop-after', 'kill-backend'] as const)(
   },
 )
 
-test('a range that cuts days and hours is read whole while others count and fold', async () => {
+test('a range that cuts days and hours is complete during counts and folds', async () => {
   const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
   const program = { id: programId, currency: 'usd', createdAt: new Date() }
   const dateTo = new Date()
@@ -144,7 +144,7 @@ test('a range that cuts days and hours is read whole while others count and fold
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test("folds a day's hours as they end, and leaves the present one to those who count in it", async () => {
+test("folds a day's past hours, and not the present one", async () => {
   const noon = Math.floor(Date.now() / 86_400_000) * 86_400_000 + 5 * 86_400_000 + 12 * 3_600_000
   for (const minutes of [-61, -1, 0, 59]) {
     await Promise.all(Array.from({ length: 20 }, () => recordClick(db, click, null, noon + minutes * 60_000)))

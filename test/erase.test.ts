@@ -7,7 +7,7 @@ import { leadPath, refundPath, salePath, startTrackingApi } from './support/api.
 const api = await startTrackingApi()
 const { stack } = api
 
-/** Everything that stands in the database, as text. */
+/** The content of the whole database as text. */
 async function dump(): Promise<string> {
   const tables = await api.rows(
     `select relname from pg_class where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace`,
@@ -20,7 +20,7 @@ async function dump(): Promise<string> {
   return texts.join('\n')
 }
 
-test('erasing a customer removes what identifies them and leaves every sum', async () => {
+test('erasing a customer removes their personal data and changes no sum', async () => {
   const program = await api.program({ hold_days: 0, lead_commission_cents: 100 })
   const planted = `
     shopper-4711 session-4711 page-4711 agent-4711 note-4711 sub-4711 type-4711 refund-4711 reason-4711
@@ -43,7 +43,7 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
     coupon,
   ] = planted
   const additional_data = { note }
-  // A program's own server is told of it all, and what it answered is kept.
+  // The program's server receives all webhooks, and its answers are stored.
   await stack.sql.query(
     `insert into webhook_endpoints (program_id, url, types) values ($1, 'https://hooks.example.com', $2)`,
     [program.programId, webhookTypes],
@@ -80,7 +80,7 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
     refund_id: refundId,
     refund_reason: `Sorry, ${words}`,
   }
-  // Credited, so that the refund's reason is told and stands in the balance's history too.
+  // The commission is credited, so the reason of the refund appears in a notification and in the balance history.
   await api.rows(
     'select approve_commissions(array_agg(program_id), array_agg(id)) from commissions where program_id = $1',
     [program.programId],
@@ -94,7 +94,7 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
   await stack.sql.query(`insert into notifications (program_id, id, kind, audience, partner_id, payload, created_at)
     select program_id, id, kind, audience, partner_id, payload, created_at from outbox on conflict do nothing`)
   await stack.sql.query('update outbox set sent_at = now(), delivered_at = now()')
-  // What a webhook event leaves of the same customer.
+  // The traces of the same customer in a webhook event.
   await stack.sql.query(
     `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, fact, event_created_at)
      values ($1, 'evt_1', 'checkout.session.completed', $2, true, 'recorded', $3, now())`,
@@ -126,7 +126,7 @@ test('erasing a customer removes what identifies them and leaves every sum', asy
   expect(left).toEqual({ ...before, commissions })
   expect(await findDifferences(stack.sql, program.programId)).toEqual([])
 
-  // What was told before is known when it is told again, and what is new still counts.
+  // Repeated reports are recognized, and new ones still count.
   const again = await api.call(refundPath, refund, { key })
   expect(again.body).toMatchObject({ status: 'skipped', reason: 'refund_already_applied' })
   const sale = { transaction_id: 'kept-order', customer_key: 'anybody', amount_cents: 5000 }
@@ -149,7 +149,7 @@ test('an erased click id attributes nothing any more', async () => {
   expect(lead).toMatchObject({ status: 400, body: { error: { code: 'no_attribution' } } })
 })
 
-test("another program's customer with the same key stays as they are", async () => {
+test("another program's customer with the same key stays unchanged", async () => {
   const [mine, theirs] = [await api.program(), await api.program()]
   for (const program of [mine, theirs]) {
     const click_id = await api.click(program)
@@ -164,7 +164,7 @@ test("another program's customer with the same key stays as they are", async () 
   })
 })
 
-test('a customer whose first try was committed and its answer lost is answered as erased', async () => {
+test('an erasure whose answer was lost can be repeated', async () => {
   const program = await api.program()
   const click_id = await api.click(program)
   stack.neon.inject({ action: 'drop-after' })
@@ -172,7 +172,7 @@ test('a customer whose first try was committed and its answer lost is answered a
   await expect(eraseCustomer(stack.db, program.programId, { click_id })).rejects.toMatchObject({ code: 'not_found' })
 })
 
-test('the second person on a click is erased, and the audit knows why they have neither key nor click', async () => {
+test('the second person on a click is erased, and the audit accepts them without key and click', async () => {
   const program = await api.program()
   const click_id = await api.click(program)
   for (const customer_key of ['first-person', 'second-person']) {
@@ -182,7 +182,7 @@ test('the second person on a click is erased, and the audit knows why they have 
   expect(await findDifferences(stack.sql, program.programId)).toEqual([])
 })
 
-/** A click, and what ends its visitor: the cookie window. */
+/** A click whose visitor then expires with the cookie window. */
 async function endedVisitor() {
   const program = await api.program()
   const words = crypto.randomUUID().slice(0, 8)
@@ -196,7 +196,7 @@ async function endedVisitor() {
   return { program, clickId, words }
 }
 
-test('a visitor whose row ended with the cookie window is erased by the click id that their clicks keep', async () => {
+test('a visitor whose row expired is erased by the click id in their clicks', async () => {
   const { program, clickId, words } = await endedVisitor()
   const other = await endedVisitor()
   expect(await dump()).toContain(clickId)

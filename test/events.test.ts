@@ -13,7 +13,7 @@ const other = await createSandbox(db, { AUTH_SECRET: 'secret' })
 await fillEvents(sql, sandbox.programId, 400)
 await fillEvents(sql, other.programId, 50)
 
-/** Every event a program lists, newest first, as plain SQL says it: one JSON object a row. */
+/** Every event of a program, newest first, from plain SQL: one JSON object per row. */
 async function listRows(): Promise<TrackingEvent[]> {
   const { rows } = await sql.query<{ event: TrackingEvent }>(
     `with listed as (
@@ -70,7 +70,7 @@ function order(a: TrackingEvent, b: TrackingEvent): number {
   return Date.parse(b.timestamp) - Date.parse(a.timestamp) || a.event_type.localeCompare(b.event_type) || b.id - a.id
 }
 
-test('pages are the newest of each type up to the cap, merged, and nothing comes twice or is left out', async () => {
+test('pages merge the newest events of each type up to the cap, without repeats or gaps', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.record({

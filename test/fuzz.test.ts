@@ -13,15 +13,15 @@ const sandbox = await createSandbox(stack.db, env)
 const routes = await readRoutes()
 const open = () => openStage(stack.baseUrl, stack.db, env)
 
-/** An id that cannot be one, one that no header can hold, one that is too large, and one that nothing has yet. */
+/** Ids that are impossible, that no header can contain, that are too large, and that don't exist. */
 const strangeIds = ['abc', '\r\nX-Injected: 1', '9'.repeat(30), '999999999']
 
-// The API tells what is wrong with an id that can be none, and two of its addresses take a token and no key.
+// The API reports an impossible id. Two of its addresses take a token and no key.
 const told = (route: string) => (route.startsWith('GET /api/') || route.endsWith('.csv') ? [400, 401, 404] : [404])
 
-test.each(strangeIds)('no page or resource is found by the id %j, and no form is taken there', async (strange) => {
+test.each(strangeIds)('no page, resource or form exists for the id %j', async (strange) => {
   const { callers, ids, sandbox: own } = await open()
-  // What an address takes that is no id of the database may be anything.
+  // A path parameter that isn't a database id can be anything.
   const names = Object.keys(ids).filter((name) => /id$/i.test(name))
   const asked = routes.flatMap((route) => {
     const [method = '', path = ''] = route.split(' ')
@@ -54,7 +54,7 @@ test(
     const document = (await (await fetch(`${stack.baseUrl}/api/v1/openapi.json`)).json()) as ApiDocument
     const { baseUrl } = stack
     const forms = await readForms(baseUrl, routes, await open())
-    // Most forms are found on the pages; what each is tried with begins with that.
+    // Most forms are on the pages, and attempts begin with their fields.
     expect(forms.size).toBeGreaterThan(30)
     const { wrong, statuses, saleIds } = await fuzz({
       baseUrl,
@@ -67,7 +67,8 @@ test(
       forms,
     })
     expect(wrong).toEqual([])
-    // Each kind was among them, or the requests are not what they are meant to be. Twenty seeds had 142 to 214, 109 to 152 and 149 to 213 of them.
+    // Each kind of answer occurs, or the requests aren't as intended. Twenty seeds had 142 to 214, 109 to 152 and 149
+    // to 213 of them.
     expect(statuses[200]).toBeGreaterThan(50)
     expect(statuses[303]).toBeGreaterThan(50)
     expect(statuses[400]).toBeGreaterThan(50)

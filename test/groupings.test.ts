@@ -53,7 +53,7 @@ const { rows: links } = await sql.query<{ id: string; code: string; partner_id: 
   [programId],
 )
 
-/** What the visit was, as a second reading of it finds: with the URL parser, where the database has patterns. */
+/** The values of a visit, from a second implementation: it uses the URL parser, and the database uses patterns. */
 function valuesOf(visit: Awaited<ReturnType<typeof newVisit>>): Values {
   const page = visit.page_url ?? visit.affiliate_url
   const { origin, pathname } = new URL(page)
@@ -98,7 +98,7 @@ const linkOf = (code: string): Values => {
   return { link: link?.id, partner: link?.partner_id }
 }
 
-// A month over two changes of the clock (in New York on 8 March, in Berlin on 29 March), told in the order of time, counted now and then.
+// A month with two clock changes (in New York on 8 March, in Berlin on 29 March), in time order, counted now and then.
 const facts: Fact[] = []
 interface Visitor {
   clickId: string
@@ -167,7 +167,7 @@ for (const at of steps) {
   }
   const [sold] = visitor?.sales ?? []
   if (kind === 'refund' && visitor && sold && sold.amount >= 500) {
-    // 500 at a time; what it takes counts where the sale did, however late it comes.
+    // Refunds of 500 count in the hour of their sale, however late they arrive.
     const refund = { amount_cents: 500, refund_id: String(at), reason: 'refund' as const, reason_text: null }
     await refundSale(db, keyHash, sold.id, refund, crypto.randomUUID())
     sold.amount -= 500
@@ -182,7 +182,7 @@ for (const at of steps) {
   }
 }
 
-/** What the overview is asked for, and who is looked for by name. */
+/** The overviews to read, and the people to find by name. */
 const overviews: [what: string, changes: Partial<OverviewQuery>][] = [
   ...chartMetrics.map((metric): [string, Partial<OverviewQuery>] => [`${metric} by day`, { metric }]),
   ['sales by week in another currency', { metric: 'sales', interval: 'week', currency: 'eur' }],
@@ -231,7 +231,7 @@ const seen: OverviewQuery = {
   currency: 'usd',
   filters: {},
 }
-// While some of it waits to be counted, and when nothing does any more.
+// Once while some events are uncounted, and once when all are counted.
 const whileCounting = await readAll()
 await Promise.all([countClicks(db, 20), countFigures(db, 20), countClicks(db, 1000), countFigures(db, 1000)])
 while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
@@ -250,10 +250,10 @@ const whole: GroupsQuery = {
   currency: undefined,
 }
 
-/** A clock for each time zone, since making one takes longer than reading it. */
+/** One formatter per time zone, because creating one takes longer than reading it. */
 const clocks = new Map<string, Intl.DateTimeFormat>()
 
-/** The wall clock of a moment, `YYYY-MM-DDTHH:MM`, as the runtime's own tables of time zones have it. */
+/** The wall clock of a moment, `YYYY-MM-DDTHH:MM`, by the runtime's own time zone tables. */
 function wallClock(at: number, timeZone: string): string {
   const clock =
     clocks.get(timeZone) ??
@@ -271,7 +271,7 @@ function wallClock(at: number, timeZone: string): string {
 
 const digits = (value: number) => String(Math.floor(Math.abs(value))).padStart(2, '0')
 
-/** The beginning of the interval that a moment is in: its day, its Monday, the first of its month, or the hour with its offset. */
+/** The start of the interval of a moment: its day, its Monday, the first of its month, or the hour with its offset. */
 function startOf(at: number, { timeZone, interval }: GroupsQuery): string {
   const clock = wallClock(at, timeZone)
   const day = clock.slice(0, 10)
@@ -300,7 +300,7 @@ function figuresOf(some: Fact[], { metrics: asked, currency = 'usd' }: GroupsQue
   return figures
 }
 
-/** The figures of each value, read from the facts one by one. */
+/** The figures of each value, computed from the single facts. */
 function naive(query: GroupsQuery) {
   const inRange = facts.filter(({ at }) => {
     const day = wallClock(at, query.timeZone).slice(0, 10)
@@ -365,7 +365,7 @@ const zones = [
   'Africa/Cairo',
 ]
 
-describe('the figures are those that a second reading of what happened finds', () => {
+describe('the figures equal those of a second implementation', () => {
   test.for(groupings)('by %s', async (groupBy) => {
     await expectNaive({ groupBy })
     await expectNaive({ groupBy, currency: 'eur', interval: 'week' })
@@ -378,7 +378,7 @@ describe('the figures are those that a second reading of what happened finds', (
     if (timeZone !== 'Australia/Lord_Howe') await expectNaive({ timeZone, interval: 'hour', groupBy: 'device' })
   })
 
-  test('of a day, of days before and after all', async () => {
+  test('of one day, and of days before and after all events', async () => {
     await expectNaive({
       from: '2026-03-08',
       to: '2026-03-08',
@@ -471,7 +471,7 @@ describe.each([
 const starts = async (changes: Partial<GroupsQuery>) =>
   (await readGroups(db, programId, { ...whole, ...changes })).total.intervals?.map(({ start: begins }) => begins)
 
-test('intervals begin as the time zone has them, and none is left out', async () => {
+test('intervals follow the time zone, without gaps', async () => {
   expect(await starts({ interval: 'week', from: '2026-03-11', to: '2026-03-23' })).toEqual([
     '2026-03-09',
     '2026-03-16',
@@ -492,7 +492,7 @@ test('intervals begin as the time zone has them, and none is left out', async ()
   const twice = await starts({ ...newYork, from: '2026-11-01', to: '2026-11-01' })
   expect(twice).toHaveLength(25)
   expect(twice?.slice(1, 3)).toEqual(['2026-11-01T01:00:00-04:00', '2026-11-01T01:00:00-05:00'])
-  // In Havana midnight comes twice on that day, in Cairo not at all on the other.
+  // In Havana midnight happens twice on that day, and in Cairo not at all on the other.
   const lengths = async (timeZone: string, day: string) =>
     (await starts({ interval: 'hour', timeZone, from: day, to: day }))?.length
   expect(await lengths('America/Havana', '2026-11-01')).toBe(25)
@@ -505,7 +505,7 @@ test('intervals begin as the time zone has them, and none is left out', async ()
   ])
 })
 
-test.for(metrics)('the first by %s, from the most or from the least', async (sort) => {
+test.for(metrics)('the first by %s, in both directions', async (sort) => {
   const of = async (order: 'asc' | 'desc', limit: number) =>
     (await readGroups(db, programId, { ...whole, groupBy: 'country', sort, order, limit })).groups
   const all = await of('desc', 100)
@@ -518,7 +518,7 @@ test.for(metrics)('the first by %s, from the most or from the least', async (sor
 const labels = async (groupBy: Name) =>
   (await readGroups(db, programId, { ...whole, groupBy })).groups.map(({ value, label }) => [value, label])
 
-test('the database knows every time zone that the runtime does', async () => {
+test('the database knows every time zone of the runtime', async () => {
   const names = ['UTC', ...Intl.supportedValuesOf('timeZone')]
   const { rows } = await sql.query(
     'select count((now() at time zone name)::text)::int as zones from unnest($1::text[]) name',
@@ -527,17 +527,17 @@ test('the database knows every time zone that the runtime does', async () => {
   expect(rows).toEqual([{ zones: names.length }])
 })
 
-test('a partner has their name, a link its code', async () => {
+test('partners have their names, and links their codes', async () => {
   expect(await labels('partner')).toContainEqual([String(second.partnerId), 'Second'])
   expect(await labels('link')).toContainEqual([linkOf('second').link, 'second'])
   expect((await labels('country'))[0]?.[1]).toBeUndefined()
 })
 
-test('the audit finds the totals to be those of the rows', async () => {
+test('the audit finds that the totals match the rows', async () => {
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test('a refund of somebody who was erased counts where their sale did, and nothing more', async () => {
+test('a refund after an erasure counts for the same values as its sale', async () => {
   const [buyer] = visitors.filter(
     ({ key, sales }) => key && (sales[0]?.amount ?? 0) > 1000 && sales[0]?.currency === 'usd',
   )
@@ -559,7 +559,7 @@ test('a refund of somebody who was erased counts where their sale did, and nothi
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test('of a day 200 values are kept apart, and the others are together', async () => {
+test('a day has 200 separate values, and the others share one', async () => {
   await setTime(new Date('2026-07-01T12:00:00Z'))
   const other = await createSandbox(db, { AUTH_SECRET: 'secret' })
   const click = async (sub1: string) => {
@@ -569,7 +569,7 @@ test('of a day 200 values are kept apart, and the others are together', async ()
   for (let n = 0; n < 150; n++) await click(`a${n}`)
   while ((await countClicks(db, 1000)) > 0);
   for (let n = 0; n < 80; n++) await click(`b${n}`)
-  // One that is known goes on, and of those that come together the more frequent one is kept.
+  // A known value continues, and of several new ones the more frequent is kept.
   await click('a0')
   await click('b79')
   while ((await countClicks(db, 1000)) > 0);
@@ -590,7 +590,7 @@ test('of a day 200 values are kept apart, and the others are together', async ()
   await setTime(new Date())
 })
 
-test('a lead that pays and a first purchase leave exactly their figures to be counted', async () => {
+test('a paid lead and a first purchase leave exactly their figures to count', async () => {
   const other = await createSandbox(db, { AUTH_SECRET: 'secret' }, { lead_commission_cents: 150 })
   const otherKey = await apiKeyHash(`Bearer ${other.apiKey}`)
   const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: other.partnerCode }

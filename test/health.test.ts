@@ -22,7 +22,7 @@ interface Health {
 }
 const read = async () => (await (await ask()).json()) as Health
 
-test('without a token it says that it is up and asks the database nothing', async () => {
+test('without a token it only reports that it is up, without a database request', async () => {
   const before = stack.neon.requests
   const response = await ask('', {})
   expect([response.status, await response.json()]).toEqual([200, { ok: true }])
@@ -37,7 +37,7 @@ test.each([
   expect((await ask(query, headers)).status).toBe(401)
 })
 
-test('where nothing waits every figure is healthy, by one request to the database', async () => {
+test('every figure is healthy if nothing waits, with one database request', async () => {
   const before = stack.neon.requests
   const response = await ask()
   expect([response.status, await response.json()]).toEqual([
@@ -61,7 +61,7 @@ test('where nothing waits every figure is healthy, by one request to the databas
   expect(stack.neon.requests).toBe(before + 1)
 })
 
-test('what waits too long is named with the part of the runbook, and the answer is 503', async () => {
+test('a long wait is reported with its runbook section, and status 503', async () => {
   await stack.sql.query(
     `insert into outbox (program_id, kind, audience, partner_id, cause, payload, created_at)
      values ($1, 'commission_reversed', 'partner', $3, $2, '{}', now() - interval '1 hour')`,
@@ -82,7 +82,7 @@ test('what waits too long is named with the part of the runbook, and the answer 
   ])
 })
 
-test('Prometheus reads the same', async () => {
+test('Prometheus gets the same figures', async () => {
   const response = await ask('?format=prometheus')
   expect(response.status).toBe(200)
   expect(response.headers.get('content-type')).toContain('text/plain; version=0.0.4')
@@ -92,7 +92,7 @@ test('Prometheus reads the same', async () => {
   for (const line of text.trimEnd().split('\n')) expect(line).toMatch(/^(# (HELP|TYPE) svc_\w+ .+|svc_\w+ [\d.]+)$/)
 })
 
-test('an older schema, and a database that does not answer, are said', async () => {
+test('an older schema and an unreachable database are reported', async () => {
   await stack.sql.query('alter table schema_migrations rename to kept')
   await stack.sql.query(`create table schema_migrations as select * from kept where name < '0002'`)
   expect((await read()).problems).toContainEqual(expect.stringContaining('See "Rollback"'))

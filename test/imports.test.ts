@@ -6,8 +6,8 @@ import { expect, test } from 'vitest'
 const root = fileURLToPath(new URL('../', import.meta.url))
 
 /**
- * From the top down. A file imports from its own layer and from those below. The local stack is on top, so nothing that runs in production
- * imports it. What runs on one box imports commands, but no function does.
+ * The layers from the top down. A file imports from its own layer and from lower ones. The local stack is at the top,
+ * so production code never imports it. The single-server code imports commands, and no function does.
  */
 const layers = [
   ['lib/local'],
@@ -23,11 +23,11 @@ const layers = [
 interface Import {
   file: string
   imported: string
-  /** Whether it is gone once the types are. */
+  /** Whether the import disappears with the types. */
   isType?: boolean
 }
 
-/** The imports of files beside it, of types too, in every file of a folder and the folders in it. */
+/** The relative imports, including types, of every file in a folder and its subfolders. */
 function importsOf(folder: string): Import[] {
   return readdirSync(path.join(root, folder), { encoding: 'utf8', recursive: true })
     .filter((name) => /\.tsx?$/.test(name) && !/\bnode_modules\b/.test(name))
@@ -44,19 +44,22 @@ function importsOf(folder: string): Import[] {
     })
 }
 
-/** The part of the house that a file belongs to: a folder of lib/, the files right in lib/, or another folder of the root. */
+/**
+ * The part of the code base that a file belongs to: a folder of lib/, the files directly in lib/, or another top-level
+ * folder.
+ */
 function roomOf(file: string): string {
   const [top = '', folder = '', ...rest] = file.split('/')
   if (top !== 'lib') return top
   return rest.length === 0 ? 'lib/*.ts' : `lib/${folder}`
 }
 
-/** 0 is the highest; -1 if the file belongs to none. */
+/** 0 is the highest layer; -1 if the file has none. */
 function layerOf(file: string): number {
   return layers.findIndex((layer) => layer.includes(roomOf(file)))
 }
 
-/** Paths along `edges` that come back to where they began. */
+/** Paths along `edges` that return to their start. */
 function circles(edges: Import[]): string[][] {
   const targets = Map.groupBy(edges, ({ file }) => file)
   const done = new Set<string>()
@@ -73,7 +76,7 @@ function circles(edges: Import[]): string[][] {
 const imports = [...importsOf('lib'), ...importsOf('functions')]
 const shown = ({ file, imported }: Import) => `${file} imports ${imported}`
 
-test('every import of functions/ and lib/ is seen', () => {
+test('the test finds every import of functions/ and lib/', () => {
   expect(imports).toContainEqual({ file: 'functions/track-sale.ts', imported: 'lib/money/sales.ts', isType: false })
   expect(imports).toContainEqual({ file: 'lib/money/sales.ts', imported: 'lib/database.ts', isType: false })
   const rooms = new Set(imports.map(({ file }) => roomOf(file)))
@@ -85,13 +88,13 @@ test('imports point downwards', () => {
   expect(upwards.map(shown)).toEqual([])
 })
 
-test('no file and no folder imports itself by way of others', () => {
+test('no file or folder imports itself through others', () => {
   expect(circles(imports)).toEqual([])
   const between = imports.map(({ file, imported }) => ({ file: roomOf(file), imported: roomOf(imported) }))
   expect(circles(between.filter(({ file, imported }) => file !== imported))).toEqual([])
 })
 
-test.for(['track-click', 'track-lead', 'track-sale', 'track-refund'])('%s does without what builds queries', (name) => {
+test.for(['track-click', 'track-lead', 'track-sale', 'track-refund'])('%s works without the query builder', (name) => {
   const reached = new Set([`functions/${name}.ts`])
   for (const file of reached) {
     for (const next of imports) if (next.file === file && !next.isType) reached.add(next.imported)
@@ -100,7 +103,7 @@ test.for(['track-click', 'track-lead', 'track-sale', 'track-refund'])('%s does w
   expect(reached).not.toContain('lib/kysely.ts')
 })
 
-test('what runs at the integrator imports nothing of the service', () => {
+test('code that runs at integrators imports nothing of the service', () => {
   const own = importsOf('tracker').filter(({ imported }) => !imported.startsWith('tracker/'))
   expect(own.map(shown)).toEqual([])
 })

@@ -17,7 +17,9 @@ const fileOf = (name: string, sql: string): SqlFile => ({
   checksum: createHash('sha256').update(sql).digest('hex'),
 })
 
-/** This checkout's files and an invented next migration: columns, a table, an index, and a trigger that writes to them. */
+/**
+ * This checkout's files and an invented next migration: columns, a table, an index, and a trigger that writes to them.
+ */
 function nextFiles(): SqlFile[] {
   const files = readSqlFiles()
   const numbered = files.filter(({ name }) => !name.startsWith('functions/'))
@@ -42,8 +44,8 @@ function nextFiles(): SqlFile[] {
 }
 
 /**
- * Three callers that repeat a click, a lead, a sale, a partial refund and a read until `stop`. They repeat a call that is answered 503, as
- * the client library does. They keep every acknowledged call and every other refusal.
+ * Starts three callers that repeat a click, a lead, a sale, a partial refund and a read until `stop`. They repeat a
+ * call that is answered 503, as the client library does. They store every acknowledged call and every other refusal.
  */
 function startLoad() {
   const { apiKey, partnerCode, programId, dashboardToken } = sandbox
@@ -94,7 +96,7 @@ function startLoad() {
   }
 }
 
-test('a migration under load loses nothing that was acknowledged', { timeout: 120_000 }, async () => {
+test('a migration under load loses no acknowledged call', { timeout: 120_000 }, async () => {
   const load = startLoad()
   await load.moreOrders()
   await Promise.all([migrate(stack.databaseUrl, nextFiles()), load.moreOrders()])
@@ -115,7 +117,7 @@ test('a migration under load loses nothing that was acknowledged', { timeout: 12
   const soldAndRefunded = `select s.transaction_id as value from sales s join refunds r
     on r.program_id = s.program_id and r.sale_id = s.id where s.amount_cents = 1000 and r.applied_cents = 400`
   expect(await listOf(soldAndRefunded)).toEqual(load.orders.toSorted())
-  // A caller may have sold before the migration and refunded after it.
+  // A caller can sell before the migration and refund after it.
   const surelyAfter = load.orders.slice(ordersAtMigration + 3)
   expect(await listOf('select transaction_id as value from next_sales')).toEqual(expect.arrayContaining(surelyAfter))
   expect(await findDifferences(stack.sql)).toEqual([])

@@ -10,7 +10,7 @@ const admin = new Client({ connectionString: adminUrl })
 await admin.connect()
 const databases: string[] = []
 
-/** A database that no migration was applied to. */
+/** A database without any migration. */
 async function emptyDatabase(): Promise<string> {
   const name = `migrate_${crypto.randomUUID().replaceAll('-', '')}`
   await admin.query(`create database ${name} template template0`)
@@ -36,14 +36,14 @@ test('applies each file once, in order', async () => {
   expect(await migrate(url, [first, second])).toEqual([])
 })
 
-test('two runners at once apply each file once between them', async () => {
+test('two concurrent runners apply each file once', async () => {
   const url = await emptyDatabase()
   const slow = file('0001_slow.sql', 'create table slow (id int); select pg_sleep(0.3)')
   const applied = await Promise.all([migrate(url, [slow, second]), migrate(url, [slow, second])])
   expect(applied.flat().toSorted()).toEqual(['0001_slow.sql', '0002_second.sql'])
 })
 
-test('a file that deadlocks with a call of a running version is applied after that call', async () => {
+test('a file that deadlocks with a call is applied after the call', async () => {
   const url = await emptyDatabase()
   await migrate(url, [first, second])
   const call = new Client({ connectionString: url })
@@ -85,7 +85,7 @@ test.each([
   await expect(migrate(url, migrations)).rejects.toThrow(message)
 })
 
-test('the error of a statement without a position has the line where it begins', async () => {
+test('the error of a statement without a position names its first line', async () => {
   const url = await emptyDatabase()
   const broken = file(
     '0001_broken.sql',
@@ -114,7 +114,7 @@ const sumOf = (name: string) =>
 
 describe('functions', () => {
   const living = readSqlFiles()
-  /** The project's own files, with this change of the text of functions/1_base/counters.sql. */
+  /** The project's own files, with a change in functions/1_base/counters.sql. */
   const counters = 'functions/1_base/counters.sql'
   const withChange = (from: string, to: string) =>
     living.map(({ name, sql }) => {
@@ -125,7 +125,7 @@ describe('functions', () => {
   const utcDay = /^.* utc_day\(.*/m.exec(living.find(({ name }) => name === counters)?.sql ?? '')?.[0]
   const copyOf = (name: string) => utcDay?.replace('utc_day', name) ?? ''
 
-  test('are applied after the numbered files, and those that changed once more', async () => {
+  test('are applied after the numbered files, and again after a change', async () => {
     const url = await emptyDatabase()
     expect(await migrate(url)).toEqual(living.map(({ name }) => name))
     expect(living.findIndex(({ name }) => name.startsWith('functions/'))).toBe(
@@ -141,7 +141,7 @@ describe('functions', () => {
     expect(await ask(url, hour)).toBe(11)
   })
 
-  test('are dropped where no file has them any more, and others are left alone', async () => {
+  test('are dropped if no file has them any more, and others stay', async () => {
     const url = await emptyDatabase()
     const foreign = file('0001_foreign.sql', copyOf('foreign_function'))
     const one = file('functions/one.sql', [copyOf('stays'), copyOf('goes'), sumOf('sum_goes')].join('\n'))
@@ -193,7 +193,7 @@ describe('functions', () => {
   })
 })
 
-/** A message of Postgres' protocol. */
+/** A message of the Postgres protocol. */
 function answerOf(type: string, ...parts: (string | Buffer)[]): Buffer {
   const body = Buffer.concat(parts.map((part) => Buffer.from(part)))
   const length = Buffer.alloc(4)
@@ -201,7 +201,7 @@ function answerOf(type: string, ...parts: (string | Buffer)[]): Buffer {
   return Buffer.concat([Buffer.from(type), length, body])
 }
 
-test('refuses a server that is too old, before it changes anything', async () => {
+test('refuses an old server before it changes anything', async () => {
   const asked: string[] = []
   const ready = answerOf('Z', 'I')
   const versionRow = Buffer.concat([

@@ -22,7 +22,7 @@ const dayMs = 24 * 60 * 60 * 1000
 const start = Date.parse('2026-02-20T09:30:00Z')
 const historyDays = 24
 
-// Much happens, and many ranges are cut, right at the ends of an hour or a day, and within the same hours.
+// Many events and many range bounds lie exactly at the end of an hour or a day, and within the same hours.
 const second = 1000
 const minute = 60 * second
 const hour = 60 * minute
@@ -34,7 +34,7 @@ const hours = fc
   )
   .map((offsets) => Math.max(0, offsets[0] + offsets[1] + offsets[2]))
 
-/** Something that happens `at` milliseconds after the history begins. `who` chooses among the customers or sales so far. */
+/** An event `at` milliseconds after the start of the history. `who` chooses among the customers or sales so far. */
 const step = fc.record({
   at: fc.oneof(hours, fc.integer({ min: 0, max: historyDays * dayMs })),
   kind: fc.constantFrom(
@@ -121,7 +121,7 @@ function within(column: string): string {
   return `date_trunc('milliseconds', ${column}) between w.from_time and w.to_time`
 }
 
-/** The figures between pairs of instants, both included, as plain SQL over the rows themselves finds them. */
+/** The figures between two instants, both inclusive, from plain SQL on the rows. */
 async function countRows(
   programId: number,
   currency: string,
@@ -178,14 +178,14 @@ const query = fc.oneof(
     .tuple(instant, instant)
     .map(([a, b]) => ({ dateFrom: iso(Math.min(a, b)), dateTo: iso(Math.max(a, b)), period: '7d' })),
 )
-// A history may have gone on after what a reader takes for now, since clocks differ.
+// Clocks differ, so a history can continue after the reader's present time.
 const readAt = fc.oneof(hours, fc.integer({ min: historyDays * dayMs, max: (historyDays + 3) * dayMs }))
 
 function iso(offset: number, length = 24): string {
   return new Date(start + offset).toISOString().slice(0, length)
 }
 
-test('every figure is what plain SQL counts, over random histories and ranges', { timeout: 120_000 }, async () => {
+test('every figure equals plain SQL, over random histories and ranges', { timeout: 120_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { minLength: 20, maxLength: 80 }),
@@ -202,7 +202,7 @@ test('every figure is what plain SQL counts, over random histories and ranges', 
   )
 })
 
-test('what happens later than the reader takes for now is counted in its hour and day', async () => {
+test("events after the reader's present time count in their hour and day", async () => {
   const midnight = start - 9.5 * hour + 3 * dayMs
   const click = { kind: 'click', who: 0, amount_cents: 1, currency: 'usd' } as const
   const steps = Array.from({ length: 160 }, (_, n) => ({ ...click, at: midnight - start + n * 11 * minute }))

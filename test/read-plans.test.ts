@@ -57,16 +57,16 @@ sql.on('notice', ({ message = '' }) => {
 await sql.query(`load 'auto_explain'; set auto_explain.log_nested_statements = on;
   set auto_explain.log_analyze = on; set auto_explain.log_level = notice; set auto_explain.log_format = json`)
 
-/** Runs a statement and returns how many click events it touched, those of the functions that it calls too. */
+/** Runs a statement and returns the number of click events that it and its functions touched. */
 async function clicksRead(statement: ReturnType<typeof performanceStatement> | ReturnType<typeof eventsStatement>) {
   const { sql: text, parameters } = statement.compile()
   return await rowsRead(text, [...parameters], (relation) => relation.startsWith('affiliate_click_events'))
 }
 
-/** The same of the tables that `isOf` names, unless it is all of them. */
+/** The number of rows touched in the tables that `isOf` names, or in all tables. */
 async function rowsRead(text: string, parameters: unknown[], isOf: (relation: string) => boolean = () => true) {
   plans.length = 0
-  // Of nothing else, since the triggers of what is filled in have a plan for each row.
+  // Only this connection, because triggers have a plan for each seeded row.
   await sql.query('set auto_explain.log_min_duration = 0')
   await sql.query(text, parameters)
   await sql.query('set auto_explain.log_min_duration = -1')
@@ -76,11 +76,12 @@ async function rowsRead(text: string, parameters: unknown[], isOf: (relation: st
       ? (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Index Recheck'] ?? 0)) *
         node['Actual Loops']
       : 0) + (node.Plans ?? []).reduce((sum, child) => sum + touched(child), 0)
-  // The rows of a node that runs several times are the average of its runs, rounded.
+  // A node that runs several times reports the average rows of its runs, rounded.
   return Math.round(plans.reduce((sum, plan) => sum + touched(plan), 0))
 }
 
-// A range begins where the one before it ends, and what is read there serves both. That one begins before the history in most rows.
+// A range begins when the previous one ends, so one read serves both. In most rows the previous period begins before
+// the history.
 const windows: [what: string, from: number, to: number, clicks: number][] = [
   ['whole days are read from their totals alone', 24, 48 * 24, 0],
   ['so are whole hours', 24 + 8, 47 * 24 + 19, 0],
@@ -99,7 +100,7 @@ test.each(windows)('%s', async (_what, from, to, clicks) => {
   expect(read).toBe(clicks)
 })
 
-test('a page of events reads no more events than its cap, and a few to settle equal times', async () => {
+test('a page of events reads at most its cap and a few events of equal times', async () => {
   for (const dates of [{}, { dateTo: new Date(start + 20 * 24 * hourMs) }]) {
     const read = await clicksRead(eventsStatement('click', programId, dates, 30))
     expect(read).toBeGreaterThanOrEqual(30)
@@ -111,7 +112,7 @@ const listed = (await createSandbox(db, { AUTH_SECRET: 'secret' })).programId
 const partners = 100
 const people = 20_000
 const { firstPartner, firstLink } = await seedPartners(sql, listed, partners)
-// All but a few are of the first partners, and the last one has a handful that lie far apart.
+// Almost all belong to the first partners. The last partner has a few, far apart.
 const nth = `case when n % 4000 = 0 then ${partners - 1} else n % 10 end`
 await sql.query(
   `with came as (
@@ -173,7 +174,7 @@ await sql.query(
   where m.id % 10 = 0`,
   [listed],
 )
-// The index by customer tells pages apart once they were gone through, which Postgres does by itself in time.
+// The index by customer distinguishes pages after a vacuum, which Postgres runs by itself in time.
 await sql.query('vacuum analyze')
 const { rows: ids } = await sql.query<{ run: number; endpoint: number; customer: number }>(
   `select (select max(id) from payout_runs where program_id = $1)::integer as run,
@@ -189,8 +190,8 @@ const linkOf = (n: number) => ({ id: firstLink + n, partner_id: firstPartner + n
 const middle = new Date(start + 500 * hourMs)
 const events = (choice: Partial<NamedChoice>) => () =>
   eventsNamed(captured, { programId: listed, isTest: false, ...choice }, { limit })
-// A page of fifty reads its rows, ten for each where one in ten is listed, and of each what is joined; what decides is that it is no multiple of
-// the twenty thousand.
+// A page of fifty reads its rows, ten times as many if one in ten matches, and their joined rows. The limit matters:
+// the number must not grow with the twenty thousand.
 const pages: [what: string, read: () => Promise<unknown>][] = [
   ['all events', events({})],
   ['the events of a customer', events({ search: 'user-7' })],

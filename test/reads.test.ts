@@ -95,7 +95,7 @@ const errorCode: Record<number, string> = {
   404: 'not_found',
 }
 
-test.each(callers)('%s gets the status of the specification', async (who, headers, ...statuses) => {
+test.each(callers)('%s gets the specified status', async (who, headers, ...statuses) => {
   for (const [index, read] of reads.entries()) {
     const status = statuses[index] ?? 0
     const answer = await get(`${read}/${sandbox.programId}`, headers)
@@ -179,7 +179,7 @@ const queries: [read: 'performance' | 'events', query: string, refusedField: str
   ['events', 'dateTo=now', 'dateTo'],
 ]
 
-test.each(queries)('%s?%s is answered, or refused by the field at fault', async (read, query, refusedField) => {
+test.each(queries)('%s?%s is answered, or refused with the wrong field', async (read, query, refusedField) => {
   const { status, body, requests } = await get(`${read}/${sandbox.programId}?${query}`)
   expect(requests, 'database requests').toBe(1)
   if (refusedField === null) expect(status, JSON.stringify(body)).toBe(200)
@@ -195,7 +195,7 @@ function length(range: { dateFrom: string; dateTo: string }): number {
   return Date.parse(range.dateTo) - Date.parse(range.dateFrom)
 }
 
-test('performance answers its three parts, by default over the last seven days', async () => {
+test('performance has three parts, by default over the last seven days', async () => {
   const before = new Date()
   const { body } = await get(`performance/${sandbox.programId}`)
   const none = { trend: 0, trendDirection: 'stable' }
@@ -245,7 +245,7 @@ test('events default to the first ten, and an empty program has none', async () 
   expect(body).toEqual({ data: [], meta: { pagination: { page: 1, pageSize: 10, pageCount: 0, total: 0 } } })
 })
 
-test('reads are not cached, take GET only, and say so', async () => {
+test('reads are not cached and allow only GET', async () => {
   for (const read of reads) {
     const { headers } = await get(`${read}/${sandbox.programId}`)
     expect(headers.get('cache-control')).toBe('private, no-store')

@@ -27,7 +27,7 @@ async function rows<Row extends object>(query: string, values: unknown[] = []): 
   return (await sql.query<Row>(query, values)).rows
 }
 
-/** What is kept that came with clicks. */
+/** The number of kept rows that clicks caused. */
 async function size() {
   const [row] = await rows<{
     events: number
@@ -44,7 +44,7 @@ async function size() {
   return row
 }
 
-test('thirty months of clicks, a schedule after the other: what is kept levels off, and the figures stay', async () => {
+test('after thirty months of clicks the stored rows level off, and the figures stay', async () => {
   await setTime(new Date(begin))
   const program = await createLedgerProgram(sql, db)
   const { programId } = program
@@ -93,7 +93,7 @@ test('thirty months of clicks, a schedule after the other: what is kept levels o
   expect(last?.visitors).toBeLessThanOrEqual(4)
   expect(last?.events).toBeLessThan(4 * (26 * (31 / stepDays) + 2))
   expect(last?.notifications).toBeLessThan(30)
-  // Two of each step of the last thirty days, the first and the last of these days included.
+  // Two from each step of the last thirty days, including the first and the last day.
   expect(Math.max(...sizes.map((each) => each?.webhooks ?? 0))).toBeLessThanOrEqual(6)
   expect(last?.webhooks).toBeGreaterThan(0)
   expect(Math.abs((last?.events ?? 0) - (before?.events ?? 0))).toBeLessThanOrEqual(8)
@@ -136,7 +136,7 @@ test('thirty months of clicks, a schedule after the other: what is kept levels o
   expect(answer).toEqual(same)
 })
 
-test('a visitor who comes back while their customer is deleted is recorded once, as the old customer or a new one', async () => {
+test('a click during the deletion of its customer is recorded once, with the old customer or a new one', async () => {
   const program = await createLedgerProgram(sql, db)
   const code = program.codeOf(0)
   const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: code }
@@ -154,7 +154,7 @@ test('a visitor who comes back while their customer is deleted is recorded once,
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test('invitations go a year after they ran out, whatever became of them', async () => {
+test('invitations are deleted a year after they expired', async () => {
   const { programId, partnerIds } = await createLedgerProgram(sql, db)
   const days = [366, 364, -7]
   await sql.query(
@@ -180,7 +180,7 @@ test('invitations go a year after they ran out, whatever became of them', async 
   }
 })
 
-test('the ids of a payment are forgotten after 90 days without a sale of it', async () => {
+test('the ids of a payment are deleted after 90 days without a sale', async () => {
   const program = await createLedgerProgram(sql, db)
   const soldId = (await program.soldBy(0, 1000)).id
   const [{ account } = { account: '' }] = await rows<{ account: string }>(
@@ -211,7 +211,7 @@ test('the ids of a payment are forgotten after 90 days without a sale of it', as
   expect(await kept()).toHaveLength(expected.length)
   expect(await deleteUnsoldPayments(db)).toBe(0)
 
-  // An account that was disconnected is looked through as well.
+  // Disconnected accounts are checked too.
   await sql.query('update programs set processor_account_id = null, processor_former_account_id = $2 where id = $1', [
     program.programId,
     account,

@@ -5,7 +5,7 @@ import { createDatabase } from './support/stack.ts'
 
 const { databaseUrl, sql } = await createDatabase()
 
-describe('what `npm run schema` writes is what the migrations make', () => {
+describe('the output of `npm run schema` matches the migrations', () => {
   test('migrations/schema.sql', async () => {
     expect(await dumpSchema(databaseUrl)).toBe(readFileSync('migrations/schema.sql', 'utf8'))
   })
@@ -15,7 +15,7 @@ describe('what `npm run schema` writes is what the migrations make', () => {
   })
 })
 
-test('what is planned once for any arguments are reads, which no lock waits for: a plan of empty tables can take minutes of full ones', async () => {
+test('only reads without locks have generic plans, because a plan for empty tables can take minutes on full ones', async () => {
   const { rows } = await sql.query<{ proname: string }>(
     `select proname from pg_proc where proconfig::text like '%force_generic_plan%' order by 1`,
   )

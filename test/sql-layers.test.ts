@@ -30,7 +30,7 @@ interface Call {
   to: string
 }
 
-/** Calls from one file to another, each once. */
+/** Calls from one file to another, without repetition. */
 const calls = [
   ...new Map(
     functions.flatMap(({ file, text }) =>
@@ -41,11 +41,14 @@ const calls = [
   ).values(),
 ]
 
-/** Folders with a number call lower ones. Folders without one stand apart: they call any, and no numbered folder calls them. */
+/**
+ * A folder with a number calls itself and lower numbers. A folder without one can call any, and no numbered folder
+ * calls it.
+ */
 const layerOf = (file: string) => Number(/^\d+/.exec(file)?.[0] ?? Infinity)
 const shown = ({ from, to }: Call) => `${from} calls ${to}`
 
-/** Paths of calls that come back to the file where they begin. */
+/** Paths of calls that return to their first file. */
 function circles(edges: Call[]): string[][] {
   const targets = Map.groupBy(edges, ({ from }) => from)
   const done = new Set<string>()
@@ -59,10 +62,10 @@ function circles(edges: Call[]): string[][] {
   return [...targets.keys()].flatMap((file) => visit(file, []))
 }
 
-/** Long functions of today. This list only shrinks. */
+/** The long functions of today. Only shorten this list. */
 const knownLongFunctions = ['erase_events', 'read_performance']
 
-test('the call graph has every database function', () => {
+test('the call graph contains every database function', () => {
   const created = files.flatMap(
     (file) => readFileSync(path.join(root, file), 'utf8').match(/^create or replace function /gm) ?? [],
   )
@@ -70,7 +73,7 @@ test('the call graph has every database function', () => {
   expect(calls).toContainEqual({ from: '5_sales/sales.sql', to: '1_base/counters.sql' })
 })
 
-test('database functions call their own layer and lower ones', () => {
+test('database functions only call their own layer and lower ones', () => {
   const upwards = calls.filter(({ from, to }) => layerOf(to) > layerOf(from)).map(shown)
   expect(upwards).toEqual([])
 })

@@ -11,7 +11,7 @@ import { performanceStatement } from '../../lib/tracking/performance.ts'
 import { asPerformance } from '../../lib/tracking/performance-answer.ts'
 import { clickOn } from './calls.ts'
 
-/** What the callers of the API send, which here nobody checks. */
+/** The bodies of API callers, which this server doesn't check. */
 interface Sent {
   affiliate_url: string
   customer_key: string
@@ -20,8 +20,8 @@ interface Sent {
 }
 
 /**
- * `node:http` with nothing on top: it parses JSON, calls what `lib/` has for the call, and answers. It takes nothing for granted but
- * checks nothing either: no limits, no schema, no log, no errors, and one key and one reader, found once.
+ * `node:http` without a framework: parses JSON, calls the same verb of `lib/`, and answers. It checks nothing: no
+ * limits, no schema, no log, no errors, and one key and one reader that it looked up once.
  */
 export function bareServer(options: {
   db: Database

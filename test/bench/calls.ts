@@ -33,7 +33,7 @@ export function clickOn(code: string): Click {
   }
 }
 
-/** A maker of the calls that `lib/` sends for a verb, numbered from 1 up. */
+/** Numbers the calls that a verb sends from 1. Returns a function that creates the next ones. */
 export function callsOf(verb: (n: number) => Promise<unknown>): (count: number) => Promise<Call[]> {
   let n = 0
   return async (count) => {
@@ -47,10 +47,10 @@ export function callsOf(verb: (n: number) => Promise<unknown>): (count: number) 
   }
 }
 
-/** Clicks in turn on the first `links` seeded links. */
+/** Clicks, each on the next of the first `links` seeded links. */
 export const clicks = (links: number) => callsOf((n) => recordClick(captured, clickOn(`code${1 + (n % links)}`), null))
 
-/** The first lead of each seeded customer that has none. */
+/** The first lead of each seeded customer without one. */
 export const leads = (programId: number, keyHash: string) =>
   callsOf((n) =>
     recordServerLead(
@@ -69,7 +69,7 @@ export const leads = (programId: number, keyHash: string) =>
     ),
   )
 
-/** A sale to each seeded customer `<key><n>`, over and over. */
+/** Sales to each seeded customer `<key><n>`, in turns. */
 export const sales = (keyHash: string, key: string, customers: number) =>
   callsOf((n) =>
     recordSale(

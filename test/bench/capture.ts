@@ -2,13 +2,10 @@ import { neonConfig } from '@neondatabase/serverless'
 import { Database } from '../../lib/database.ts'
 import type { Statement } from './driver.ts'
 
-/** A database that sends nothing: for capturing what the verbs of `lib/` would send. */
+/** A database that sends nothing, to capture the statements of `lib/` verbs. */
 export const captured = new Database({ DATABASE_URL: 'postgresql://captured@localhost/captured' })
 
-/**
- * The very statements, parameters included, that a call of `lib/` puts into its one database request. The call gets no answer
- * and is left hanging.
- */
+/** The statements and parameters that a call sends in its one database request. The call never gets an answer. */
 export async function capture(call: () => Promise<unknown>): Promise<Statement[]> {
   const sent = Promise.withResolvers<string>()
   neonConfig.fetchFunction = (_url: string, { body }: { body: string }) => {

@@ -5,7 +5,7 @@ import { cpuMicroseconds, startStack } from './environment.ts'
 import { HttpConnection } from './http.ts'
 import type { Result } from './result.ts'
 
-/** A price in dollars, what for, and where it stands. Looked up on 22 November 2026, above what the plans include. */
+/** Prices in dollars beyond the plans' included amounts, with their sources. From 22 November 2026. */
 const prices = {
   request: {
     dollars: 0.3,
@@ -32,12 +32,13 @@ const prices = {
 
 const clicks = 20_000
 const million = 1_000_000
-/** The longest restore window of the plan, 7 of 30 days. */
+/** The plan's longest restore window, 7 of 30 days. */
 const historyMonths = 7 / 30
 
 /**
- * What a million clicks cost, by what this run measured of a click: CPU time of workerd and of Postgres, WAL and bytes on disk. A CU
- * is taken for one core that does nothing else, and workerd's own work for the Worker's, which is more than Cloudflare counts.
+ * The cost of a million clicks, from this run's figures for one click: CPU time of workerd and of Postgres, WAL and
+ * bytes on disk. A CU counts as one fully used core. workerd's time counts as the Worker's, which is more than
+ * Cloudflare bills.
  */
 export async function cost(): Promise<Result> {
   const stack = await startStack()

@@ -3,13 +3,13 @@ import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 
-/** A statement as it goes over the wire; every value is text or null. */
+/** A statement on the wire. Every value is text or null. */
 export interface Statement {
   query: string
   params: (string | null)[]
 }
 
-/** One call of a client: a single statement, or several as one transaction. */
+/** One client call: a single statement, or several in one transaction. */
 export type Call = Statement | Statement[]
 
 const sync = Buffer.from([0x53, 0, 0, 0, 4])
@@ -18,9 +18,9 @@ const begin: Statement = { query: 'begin isolation level read committed', params
 const commit: Statement = { query: 'commit', params: [] }
 
 /**
- * A Postgres connection that does as little as a client can, so that the database is what a bench measures: `pg` signs in,
- * then calls go out as bytes and of the answers only errors and ends are looked at. A call is one write and one wait, a
- * transaction with its begin and commit too, as pgbench does it in pipeline mode.
+ * A Postgres connection with the least possible client work, so that the benchmark measures the database. `pg` signs
+ * in. Then calls go out as bytes, and only errors and ends are read from the answers. A call is one write and one wait,
+ * including begin and commit of a transaction, as in pgbench's pipeline mode.
  */
 export class Connection implements Carrier<Call> {
   readonly #socket: Socket
@@ -32,7 +32,7 @@ export class Connection implements Carrier<Call> {
   private constructor(client: Client, socket: Socket) {
     this.#client = client
     this.#socket = socket
-    // An end that the server did not announce reaches the call under way, not this event.
+    // If the connection ends unannounced, the current call receives the error, not this event.
     client.on('error', () => {})
     socket.removeAllListeners('data')
     socket.on('data', (chunk: Buffer) => this.#read(chunk))
@@ -45,7 +45,7 @@ export class Connection implements Carrier<Call> {
     return new Connection(client, socket)
   }
 
-  /** Sends a call and tells `settle` when it is over, with the error that Postgres answered if any. */
+  /** Sends a call and calls `settle` at its end, with Postgres' error if there is one. */
   send(call: Call, settle: (error: string | undefined) => void): void {
     this.#settle = settle
     const statements = Array.isArray(call) ? [begin, ...call, commit] : [call]
@@ -113,17 +113,17 @@ export interface Load {
   p99_ms: number
 }
 
-/** What carries calls of one kind to a server, one at a time. */
+/** Carries calls of one kind to a server, one at a time. */
 export interface Carrier<Item> {
-  /** Sends a call and tells `settle` when it is over, with what was wrong if anything. */
+  /** Sends a call and calls `settle` at its end, with the error if there is one. */
   send(call: Item, settle: (error: string | undefined) => void): void
 }
 
 const unanswered_ms = 30_000
 
 /**
- * Each carrier makes one call after the other, until `calls` is used up or `seconds` are over. What is wrong with a call ends
- * the bench: a figure of failing calls is worth nothing.
+ * Each carrier makes one call after the other, until `calls` or `seconds` run out. An error ends the benchmark, because
+ * a figure of failing calls is worthless.
  */
 export async function drive<Item>(carriers: Carrier<Item>[], calls: Iterable<Item>, seconds = Infinity): Promise<Load> {
   const latencies: number[] = []
@@ -133,7 +133,7 @@ export async function drive<Item>(carriers: Carrier<Item>[], calls: Iterable<Ite
   await Promise.all(
     carriers.map((carrier) => {
       const { promise, resolve, reject } = Promise.withResolvers<void>()
-      // One timer a carrier: a timer for each call would cost more than the call.
+      // One timer per carrier: a timer per call would cost more than the call.
       let last = performance.now()
       const watch = setInterval(() => {
         if (performance.now() - last > unanswered_ms) reject(new Error('A call was not answered for half a minute.'))
@@ -167,25 +167,25 @@ export function quantile(values: number[], q: number): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length * q)] ?? NaN
 }
 
-/** One of several things measured against each other. */
+/** One of several compared subjects. */
 export interface Side<Item> {
   name: string
   carriers: Carrier<Item>[]
-  /** Makes the next `count` calls, before the clock starts. */
+  /** Creates the next `count` calls before the clock starts. */
   calls: (count: number) => Promise<Item[]> | Item[]
 }
 
 export interface Measured {
   loads: Load[]
-  /** CPU time for each call, of each process that was asked about, round by round; and the medians of these. */
+  /** CPU time per call of each measured process, by round, and the medians. */
   rounds_us: Record<string, number[]>
   cpu_us: Record<string, number>
 }
 
 /**
- * Measures sides in turns, each in every round and the order turned round each time, so that what else the machine does meets
- * all of them. The first rounds warm up, until compiled code is there, and are not counted. `cpu` reads how much CPU time a process has used
- * so far; what it does until `settle_ms` after the last answer belongs to the calls.
+ * Measures sides in turns: each in every round, in alternating order, so that other work on the machine affects all of
+ * them. The first rounds warm up compiled code and don't count. `cpu` reads a process's CPU time so far. Its work until
+ * `settle_ms` after the last answer belongs to the calls.
  */
 export async function interleave<Item>(
   sides: Side<Item>[],
@@ -218,7 +218,7 @@ export async function interleave<Item>(
   return measured
 }
 
-/** The CPU time that these processes took for a call of `base`, by that of those for one of `side`, round by round; the median. */
+/** The CPU time of a call of `base` divided by that of `side`, in these processes: the median of the rounds. */
 export function cpuRatio(
   [side, ...processes]: [Measured | undefined, ...string[]],
   [base, ...baseProcesses]: [Measured | undefined, ...string[]],
@@ -229,7 +229,7 @@ export function cpuRatio(
   return quantile(ratios ?? [], 0.5)
 }
 
-/** The rate of one side by that of another, round by round; the median. */
+/** The rate of one side divided by another's: the median of the rounds. */
 export function rateRatio(side: Measured | undefined, base: Measured | undefined): number {
   return quantile(
     side?.loads.map(({ perSecond }, round) => perSecond / (base?.loads[round]?.perSecond ?? NaN)) ?? [],

@@ -9,8 +9,9 @@ export interface Endpoint {
 }
 
 /**
- * The endpoints that are called most, and what calls them: clicks over so many `links`, first leads by click id, sales to known customers,
- * first partial refunds, both reads of a program with `seeded` customers of each kind, the script, and a Worker that does nothing.
+ * The most used endpoints with their calls. There are clicks on `links` links, first leads by click id, sales to known
+ * customers and first partial refunds. There are both reads of a program with `seeded` customers of each kind, the
+ * script, and an empty Worker.
  */
 export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1000): Promise<Endpoint[]> {
   const { sql, baseUrl, sandbox } = stack
@@ -72,7 +73,7 @@ export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1
   ]
 }
 
-/** The same clicks to a Worker of the bench's own, by its name: see process.ts. */
+/** The same clicks to a named Worker of the benchmark (process.ts). */
 export const clicksTo = ({ baseUrl }: BenchStack, name: string): Endpoint => ({
   name,
   next: posts(baseUrl.replace('127.0.0.1', `${name}.localhost`), clickHeaders, clickBody),
@@ -85,7 +86,7 @@ function posts(url: string, headers: Record<string, string>, body: (n: number) =
 
 const clickHeaders = { 'user-agent': clickOn('').user_agent ?? '' }
 
-/** The body that the tracker sends, without what the function finds out. */
+/** The tracker's body, without the fields that the function adds. */
 function clickBody(n: number): object {
   const { affiliate_url, page_url, page_title, referrer_url, session_id } = clickOn(`code${1 + (n % 1000)}`)
   const { screen_resolution, viewport_size, language, timezone } = clickOn('')
@@ -102,7 +103,7 @@ function clickBody(n: number): object {
   }
 }
 
-/** The first `count` calls of an endpoint that are left. */
+/** The next `count` calls of an endpoint. */
 export function take(endpoint: Endpoint, count: number): HttpCall[] {
   return Array.from({ length: count }, endpoint.next)
 }

@@ -14,7 +14,7 @@ import { migrate } from '../../lib/commands/migrate.ts'
 export interface BenchDatabase {
   databaseUrl: string
   sql: Client
-  /** Pid of Postgres' first process. */
+  /** The pid of Postgres' first process. */
   postgresPid: number
   sandbox: Sandbox
   neon: { url: string; control: Record<string, string>; pid: number }
@@ -24,10 +24,10 @@ export interface BenchDatabase {
   close(): Promise<void>
 }
 
-/** What is started has to be stopped even where a bench fails half way. */
+/** Everything that must be stopped, even if a benchmark fails. */
 const open: (() => Promise<unknown>)[] = []
 
-/** Stops what a bench left running, last started first. */
+/** Stops everything that a benchmark left running, the latest first. */
 export async function closeAll(): Promise<void> {
   for (let close = open.pop(); close; close = open.pop()) await close()
 }
@@ -40,8 +40,9 @@ function closing(close: () => Promise<unknown>): () => Promise<void> {
 }
 
 /**
- * A Postgres of its own in a folder that goes with it, migrated, with Postgres' own settings (every commit waits for the disk)
- * unless told otherwise; the Neon endpoint in a process of its own; and a sandbox with a program and its people.
+ * Starts a separate, migrated Postgres in a temporary folder, with the default settings (every commit waits for the
+ * disk) unless `settings` change them. Also starts the Neon endpoint in its own process, and creates a sandbox program
+ * with its people.
  */
 export async function startDatabase(settings: string[] = []): Promise<BenchDatabase> {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-bench-'))
@@ -81,13 +82,14 @@ export interface BenchStack extends BenchDatabase {
   baseUrl: string
   workerdPid: number
   scheduled(name: string): Promise<void>
-  /** Starts workerd anew, with nothing loaded. */
+  /** Restarts workerd with nothing loaded. */
   restart(): Promise<void>
 }
 
 /**
- * The whole service, with Postgres, the Neon endpoint and the functions in processes of their own. Clicks are counted every minute, unless
- * `counts` is false: who counts requests to the database counts only those of their own calls then. `settings` are Postgres' own.
+ * Starts the whole service, with Postgres, the Neon endpoint and the functions in separate processes. Counts clicks
+ * every minute unless `counts` is false, because a benchmark of database requests counts only its own. `settings` are
+ * Postgres' own.
  */
 export async function startStack({ counts = true, settings = [] as string[] } = {}): Promise<BenchStack> {
   const database = await startDatabase(settings)
@@ -105,7 +107,7 @@ export async function startStack({ counts = true, settings = [] as string[] } = 
     asked = answered.catch(() => {})
     return answered
   }
-  // As deployed: else the performance read would count the clicks of the whole bench one by one.
+  // As deployed. Otherwise the performance read would count all clicks of the benchmark one by one.
   const counting = counts ? setInterval(() => void ask({ scheduled: 'count-clicks' }), 60_000) : undefined
   return {
     ...database,
@@ -147,7 +149,7 @@ function commandOf(pid: number): string {
   return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
 }
 
-/** Processes that `pid` started. */
+/** The child processes of `pid`. */
 function childrenOf(pid: number): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -163,8 +165,8 @@ function childrenOf(pid: number): number[] {
 }
 
 /**
- * CPU time of a process since it started, in microseconds, all its threads together; with `children` that of the
- * processes it started too. NaN where the system has no /proc.
+ * The CPU time of a process so far in microseconds, with all its threads, and with `children` those of its child
+ * processes. NaN if the system has no /proc.
  */
 export function cpuMicroseconds(pid: number, children = false): number {
   const pids = children ? [pid, ...childrenOf(pid)] : [pid]

@@ -14,7 +14,7 @@ const rounds = 4
 const readsARound = 5
 const dayMs = 86_400_000
 
-/** How many values each grouping has, every day. Of those beyond `device` no day keeps more than 200 apart. */
+/** The number of values of each grouping on every day. Groupings after `device` keep at most 200 values a day. */
 const values = {
   all: 1,
   partner: 10,
@@ -37,7 +37,7 @@ const groupingNames = [
   'sub1',
 ] as const satisfies Name[]
 
-/** Of every so many clicks one moves the total, and by so much. */
+/** One in `every` clicks moves the total by `amount`. */
 const moved: [metric: GroupedMetric, every: number, amount: number][] = [
   ['clicks', 1, 1],
   ['leads', 20, 1],
@@ -61,10 +61,10 @@ const dayColumns = (
 const moneyMetrics: GroupedMetric[] = ['sales', 'revenue', 'commission']
 
 /**
- * Performance by group over 90 days, of a program with 100,000 clicks in them and of one with ten million (`--events`), with the same partners,
- * countries and pages. The totals are made at once, as the counting leaves them; each size has a database of its own and they are measured
- * in turns, one connection, without HTTP. Then what the counting costs, of clicks and sales that were recorded one by one, and the CPU
- * time of Postgres for the dashboard's read.
+ * Measures performance by group over 90 days, for a program with 100,000 clicks and one with ten million (`--events`),
+ * with the same partners, countries and pages. Creates the totals directly, as the counting would. Each size has its
+ * own database, and they are measured in turns, on one connection, without HTTP. Then measures the counting of single
+ * clicks and sales, and Postgres' CPU time for the dashboard's read.
  */
 export async function groupings({ events }: Options): Promise<Result> {
   const sizes = [100_000, events]
@@ -79,7 +79,7 @@ export async function groupings({ events }: Options): Promise<Result> {
     })
   }
   for (const [what, changes] of reads) {
-    // The least of the rounds, which what else the machine does lengthens.
+    // The minimum of the rounds, because other work on the machine only adds time.
     const cpu = sizes.map(() => Infinity)
     const times = sizes.map(() => Infinity)
     for (let n = 0; n <= rounds; n++) {
@@ -105,8 +105,8 @@ export async function groupings({ events }: Options): Promise<Result> {
     })
     const { groupBy = 'all' } = changes
     if (changes.timeZone !== undefined && changes.interval === 'day' && isCounted(groupBy)) {
-      // Every day is cut, and of a cut day there is a row for each metric that moved in it, which with fewer clicks most did not. The rows are
-      // bounded by metrics, values and days; what the clicks must not change is what a row takes.
+      // Every day is cut by a bound, and a cut day has a row for each metric that changed. With fewer clicks most
+      // metrics didn't. Metrics, values and days limit the rows, so the cost per row must not depend on the clicks.
       const [fewest = NaN, most = NaN] = await Promise.all(programs.map((program) => rowsOfQuarters(program, groupBy)))
       Object.assign(result.figures.at(-1) ?? {}, { rows: `${fewest} and ${most}` })
       result.goals.push({
@@ -126,10 +126,10 @@ export async function groupings({ events }: Options): Promise<Result> {
   return result
 }
 
-/** Groupings without a bound on their values. */
+/** Groupings with unlimited values. */
 const isCounted = (groupBy: string) => /^(all|partner|link|country|device)$/.test(groupBy)
 
-/** How many rows of quarters there are of what comes first by a grouping, and of the whole. */
+/** The number of rows by quarter for the first values of a grouping and the whole. */
 async function rowsOfQuarters(
   { database, programId }: Awaited<ReturnType<typeof seedProgram>>,
   groupBy: string,
@@ -178,7 +178,7 @@ const reads: [what: string, changes: Partial<GroupsQuery>][] = [
   ['by sub1 and week in Berlin', { groupBy: 'sub1', interval: 'week', timeZone: 'Europe/Berlin' }],
 ]
 
-/** A statement as the driver sends it; Postgres writes an array with braces. */
+/** A statement in the driver's form. Postgres writes an array with braces. */
 function asCall(statement: ReturnType<typeof groupsStatement>): Call {
   const { sql: query, parameters } = statement.compile()
   return {
@@ -225,7 +225,7 @@ async function seedTotals(
 ): Promise<void> {
   const cells = days * of.count * quartersOfDay
   const filled = Math.min(of.times, cells)
-  // Exact, so that no grouping leaves a rest of the whole, whose intervals are those of all values.
+  // Exact, so that no grouping has a rest, whose intervals need all values.
   const reached =
     filled < cells ? 'nth' : `((cell + 1) * ${of.times} / ${cells} - row * ${quartersOfDay} * ${of.times} / ${cells})`
   await sql.query(
@@ -245,7 +245,7 @@ async function seedTotals(
 
 const recorded = 40_000
 
-/** What the counting takes for each click, and the dashboard's read of Postgres, in microseconds. */
+/** The cost in Postgres of counting each click, and of the dashboard's read, in microseconds. */
 async function counting(result: Result): Promise<void> {
   const database = await startDatabase()
   const { db, sql, sandbox, databaseUrl, postgresPid } = database
@@ -281,7 +281,7 @@ async function counting(result: Result): Promise<void> {
     })
   }
   while ((await countClicks(db, 20_000)) + (await countFigures(db, 20_000)) > 0);
-  // As autovacuum does a minute after so many were counted.
+  // As autovacuum does within a minute.
   await sql.query('vacuum analyze')
   const connection = await Connection.open(databaseUrl)
   const now = Date.now()

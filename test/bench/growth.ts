@@ -15,9 +15,9 @@ const rounds = 5
 const dayMs = 86_400_000
 
 /**
- * The reads and the writes of one program with 100,000 click events, with a million and with ten million (`--events`), over 180
- * days, with a customer for each fourth click, a lead for each twentieth and a sale for each hundredth. Each size has a database of its
- * own, and they are measured in turns; one connection, the very statements, without HTTP. Nothing waits for the disk.
+ * The reads and writes of one program with 100,000 click events, a million and ten million (`--events`), over 180 days.
+ * There is a customer per four clicks, a lead per twenty and a sale per hundred. Each size has its own database. They
+ * are measured in turns, on one connection, with the real statements, without HTTP. Nothing waits for the disk.
  */
 export async function growth({ events }: Options): Promise<Result> {
   const sizes = [100_000, 1_000_000, 10_000_000].filter((size) => size < events).concat(events)
@@ -65,7 +65,7 @@ export async function growth({ events }: Options): Promise<Result> {
   return result
 }
 
-/** A database whose one program has so many click events and what comes of them. */
+/** A database with one program that has this many click events and their customers, leads and sales. */
 async function seedProgram(events: number) {
   const database = await startDatabase([
     'fsync=off',
@@ -148,7 +148,7 @@ async function makePastPartitions(sql: pg.Client): Promise<void> {
   end $$`)
 }
 
-/** Events in the order of time, spread evenly over the days before now, with the totals that the writes would have kept. */
+/** Events in time order, spread evenly over the days before now, with the totals that the writes would have created. */
 async function seedHistory(
   { db, sql, sandbox: { programId } }: BenchDatabase,
   first: { firstLink: number; firstPartner: number },

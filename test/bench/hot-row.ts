@@ -8,7 +8,7 @@ import { seedCounters, seedCustomers, seedPartners } from './seed.ts'
 const clients = 16
 const customers = 20_000
 
-/** Clicks that are all on one link against clicks over 1,000 links; sales of one partner against sales of 1,000 partners. */
+/** Compares clicks on one link with clicks on 1,000 links, and sales of one partner with sales of 1,000 partners. */
 export async function hotRow(): Promise<Result> {
   const database = await startDatabase()
   const { sql, sandbox } = database

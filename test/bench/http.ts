@@ -1,10 +1,10 @@
 import { connect, type Socket } from 'node:net'
 import type { Carrier } from './driver.ts'
 
-/** A request as it goes over the wire. */
+/** A request on the wire. */
 export type HttpCall = Buffer
 
-/** A request in the form in which browsers and integrators' servers send them. */
+/** A request as browsers and integrators' servers send it. */
 export function httpCall(
   method: string,
   url: string,
@@ -22,8 +22,8 @@ export function httpCall(
 }
 
 /**
- * A kept HTTP/1.1 connection that does as little as a client can, because it shares two cores with what it measures: of an
- * answer it looks at the status and finds the end. Everything but a 2xx is an error.
+ * A persistent HTTP/1.1 connection with the least possible client work, because it shares two cores with the service.
+ * It reads an answer's status and finds its end. Every status except 2xx is an error.
  */
 export class HttpConnection implements Carrier<HttpCall> {
   readonly #baseUrl: URL
@@ -48,7 +48,7 @@ export class HttpConnection implements Carrier<HttpCall> {
   }
 
   send(call: HttpCall, settle: (error: string | undefined) => void): void {
-    // The server closes what was idle for some seconds.
+    // The server closes connections that are idle for some seconds.
     if (!this.#socket.writable) this.#socket = this.#connect()
     this.#settle = settle
     this.#socket.write(call)

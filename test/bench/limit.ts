@@ -10,8 +10,9 @@ const rounds = 6
 const callsARound = 1000
 
 /**
- * Measures the statements that `lib/` sends for a click, a lead, a sale and a refund, with sixteen clients, and every commit waits for the disk.
- * A click is compared with two bare inserts: its customer and its event, in tables with their keys and nothing else.
+ * Measures the statements of `lib/` for a click, a lead, a sale and a refund, with sixteen clients and commits that
+ * wait for the disk. A click is compared with two bare inserts: its customer and its event, in tables with only their
+ * keys.
  */
 export async function limit(): Promise<Result> {
   const database = await startDatabase()

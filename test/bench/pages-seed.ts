@@ -9,10 +9,10 @@ const clicksOfEach = 5
 const leads = 40_000
 const sales = 25_000
 const days = 90
-/** Notifications, Stripe's events, and webhooks. */
+/** The number of notifications, Stripe events, and webhooks. */
 const told = 20_000
 
-/** What the paths of pages name. */
+/** The objects in the paths of pages. */
 export interface Seeded {
   customerId: string
   partnerId: string
@@ -24,14 +24,15 @@ export interface Seeded {
   messageId: string
   /** A partner with a click on the first day and one on the last. */
   rarePartner: string
-  /** A customer of the same kind, who bought. */
+  /** A returning customer who bought. */
   longCustomer: string
 }
 
 /**
- * Fills the sandbox's program with 5,000 partners and a million events of 90 days: a few partners bring much and most bring little. Customers, events,
- * sales and commissions are written as rows, the totals by the service's own counting, balances and payout runs by its own functions; the audit finds
- * nothing in it. The sandbox's person is the partner who brings the most.
+ * Gives the sandbox's program 5,000 partners and a million events in 90 days: a few partners bring many and most bring
+ * few. Inserts customers, events, sales and commissions as rows, the totals through the service's own counting, and
+ * balances and payout runs through its own functions. The audit finds nothing wrong. The sandbox's person is the
+ * partner who brings the most.
  */
 export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Seeded> {
   const { programId, partnerId } = sandbox
@@ -61,11 +62,11 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
     [programId, people[0]?.user_id],
   )
   const firstCustomer = await seedEvents(sql, programId, firstPartner, firstLink)
-  // Before anything else is to be counted: the minute's counting runs beside this.
+  // First of all, because the counting runs beside this every minute.
   await countTogether(sql, programId)
   await seedPurchases(sql, programId, firstCustomer)
   await sql.query('analyze')
-  // Leads and sales by the service's own functions, by this connection, which waits as long as so many take.
+  // Leads and sales through the service's own functions, on this connection, which has no timeout.
   for (const counting of ['count_figures(20000)', 'fold_daily_totals(10000)', 'fold_daily_money(10000)']) {
     const counted = async () => (await sql.query<{ n: string }>(`select ${counting} as n`)).rows[0]?.n
     for (let n = await counted(); Number(n) > 0; n = await counted());
@@ -88,7 +89,10 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
   return { ...row, rarePartner: String(firstPartner + partners - 1), longCustomer: String(firstCustomer) }
 }
 
-/** Customers with their clicks and leads, and returns the first one's id. The first one came the longest ago and was back today. */
+/**
+ * Inserts customers with their clicks and leads, and returns the first one's id. The first one came earliest and
+ * returned today.
+ */
 async function seedEvents(sql: pg.Client, programId: number, firstPartner: number, firstLink: number): Promise<number> {
   const nth = `case when n = 1 then ${partners - 1} else floor(power((hashint8(n) & 1048575) / 1048576.0, 3) * ${partners - 1})::bigint end`
   const { rows } = await sql.query<{ first: string }>(
@@ -112,8 +116,8 @@ async function seedEvents(sql: pg.Client, programId: number, firstPartner: numbe
     [programId, firstLink, firstPartner],
   )
   const first = Number(rows[0]?.first)
-  // A few first: what the default partition has moves into months of their own, as a deployment's have from the start. The rest in the order of time,
-  // as they come.
+  // A few first: they create the months, which a deployment has from the start. The rest follows in time order, as in
+  // reality.
   const insertClicks = async (where: string) =>
     await sql.query(
       `insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id, page_url, referrer_url,
@@ -142,7 +146,7 @@ async function seedEvents(sql: pg.Client, programId: number, firstPartner: numbe
   return first
 }
 
-/** What the counting makes of the clicks. It counts them one by one, a few at a time; all together they take a tenth of that. */
+/** The counting's result for the clicks, all at once. The counting itself takes ten times as long. */
 async function countTogether(sql: pg.Client, programId: number): Promise<void> {
   await sql.query(`set work_mem = '512MB'`)
   for (const statement of [
@@ -187,7 +191,7 @@ async function countTogether(sql: pg.Client, programId: number): Promise<void> {
   await sql.query('reset work_mem')
 }
 
-/** A sale of each customer who bought with its commission, and what leads and sales leave to be counted. */
+/** A sale of each customer who bought, with its commission, and the uncounted rows of leads and sales. */
 async function seedPurchases(sql: pg.Client, programId: number, firstCustomer: number): Promise<void> {
   await sql.query(
     `with sale as (
@@ -223,7 +227,7 @@ async function seedPurchases(sql: pg.Client, programId: number, firstCustomer: n
   )
 }
 
-/** One run pays what was due once, and half as much is due again. */
+/** One run pays the due amounts once, and half as much becomes due again. */
 async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
   const approve = async () => {
     const { rows } = await sql.query<{ more: boolean }>('select more from approve_due_commissions(9000)')
@@ -241,7 +245,7 @@ async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
   while (await approve());
 }
 
-/** Notifications, Stripe's events, and webhooks with an endpoint each that has it and one that does not. */
+/** Notifications, Stripe events, and webhooks with one endpoint that received them and one that didn't. */
 async function seedTold(sql: pg.Client, programId: number): Promise<void> {
   await sql.query(
     `insert into outbox (program_id, kind, audience, cause, payload, created_at)

@@ -8,13 +8,13 @@ import { type Result, round } from './result.ts'
 const reads = 6
 
 /**
- * Every page of the dashboard for the members of a program and for its partners, with 5,000 partners and a million events of 90 days: the least time on
- * the server of some reads, each through workerd and the Neon endpoint, bytes as they go over the wire (gzip), and database requests. A
- * page that is new is measured without being named here; one whose address names something new stops the bench.
+ * Every dashboard page for a program's members and partners, with 5,000 partners and a million events in 90 days.
+ * Measures the minimum server time of some reads through workerd and the Neon endpoint, bytes on the wire (gzip), and
+ * database requests. New pages are included automatically. An address with a new parameter stops the benchmark.
  */
 export async function pages(): Promise<Result> {
   const routes = await pageRoutes()
-  // Nothing that is written is measured.
+  // Only reads are measured.
   const stack = await startStack({ counts: false, settings: ['fsync=off', 'max_wal_size=16GB'] })
   const begun = performance.now()
   const seeded = await seedPages(stack)
@@ -53,7 +53,7 @@ async function measureAll(
   }
 }
 
-/** What stands for something in the address of a page. */
+/** The objects for the parameters in page addresses. */
 const named: Record<string, keyof Seeded | undefined> = {
   customerId: 'customerId',
   partnerId: 'partnerId',
@@ -65,13 +65,13 @@ const named: Record<string, keyof Seeded | undefined> = {
   applicationId: 'applicationId',
 }
 
-/** The addresses of every page, as they are routed. Looked at before anything is seeded. */
+/** The addresses of all pages, from the routes. Read before seeding. */
 async function pageRoutes(): Promise<string[]> {
   const pattern = /^\/(account|partner|programs\/:programId|workspaces\/:workspaceId)(\/|$)/
   const routes = (await readRoutes())
     .filter((route) => route.startsWith('GET '))
     .map((route) => route.slice('GET '.length))
-    // Files, and pages that lead elsewhere until something was begun.
+    // Files, and pages that redirect until a process was begun.
     .filter((path) => pattern.test(path) && !path.endsWith('.csv') && !path.endsWith('/confirm'))
   for (const route of routes) {
     for (const [, name = ''] of route.matchAll(/:(\w+)/g)) {
@@ -82,7 +82,7 @@ async function pageRoutes(): Promise<string[]> {
   return routes
 }
 
-/** Every page by its route, and lists as they are sorted, searched, filtered and gone through too. */
+/** Every page by its route, and lists also sorted, searched, filtered and paged. */
 function pathsOf({ sandbox }: BenchStack, routes: string[], seeded: Seeded): string[] {
   const valueOf = (name: string) => {
     if (name === 'programId') return String(sandbox.programId)

@@ -20,18 +20,18 @@ import { readTrusted } from '../../lib/serve/settings.ts'
 import { readTestFunctions } from '../support/functions.ts'
 import { bareServer } from './bare.ts'
 
-// A part of the service in a process of its own, so that its CPU time can be told from the rest. It ends with its parent.
+// A part of the service in its own process, so that its CPU time can be separated. It ends with its parent.
 
 interface Options {
   database: { DATABASE_URL: string; NEON_ENDPOINT: string; AUTH_SECRET: string }
   secrets: Secrets
-  /** Of the program that the bare server calls for. */
+  /** The program that the bare server serves. */
   sandbox: { programId: number; apiKey: string; dashboardToken: string }
-  /** Leaves out what a refund causes after its answer. */
+  /** Omits the work that a refund causes after its answer. */
   tellsNobody?: boolean
 }
 
-/** What workerd answers when a function does nothing at all: the end of what any function can reach. */
+/** An empty function: the upper limit of workerd. */
 const emptyScript = `export default { fetch() { return Response.json({ success: true }) } }`
 const ownEntry = (name: string, more: Partial<FunctionEntry> = {}): FunctionEntry => ({
   name,
@@ -69,7 +69,7 @@ async function startNeon(): Promise<void> {
   await endpoint.close()
 }
 
-/** Nobody hears where the parent has gone meanwhile. */
+/** Nobody listens after the parent has ended. */
 function tell(message: object): void {
   if (process.connected) process.send?.(message)
 }
@@ -94,7 +94,7 @@ async function startFunctions(): Promise<void> {
       functions,
       modules: modules.set('empty', [{ path: 'empty.js', contents: emptyScript }]),
       environment: localEnvironment(addresses, options.secrets),
-      // As many lines as a deployed one logs.
+      // As many log lines as a deployed function.
       common: { ...localOnlyEnvironment(addresses), LOGGED_PART: String(loggedPart) },
       port,
     })
@@ -118,7 +118,7 @@ async function startFunctions(): Promise<void> {
   await queue.close()
 }
 
-/** `npm run serve` as it stands, but for its limits, which count and refuse nobody, and its schedules. */
+/** The real `npm run serve`, but without schedules and with limits that count and refuse nobody. */
 async function startServed(): Promise<void> {
   const postgres = shareClicks(openPool(options.database.DATABASE_URL))
   const limits = openRateLimits()

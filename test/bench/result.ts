@@ -1,4 +1,4 @@
-/** What a bench measured: rows of the table, and figures with a goal. */
+/** The result of a benchmark: rows of the table, and figures with a goal. */
 export interface Result {
   figures: Record<string, string | number>[]
   goals: Goal[]

@@ -19,21 +19,22 @@ import { type Result, round } from './result.ts'
 import { seedPartners } from './seed.ts'
 
 const months = 36
-/** A quarter of what a program with 300,000 a day has in one day. */
+/** A quarter of the daily clicks of a program with 300,000 a day. */
 const clicksOfMonth = 75_000
 const leadsOfMonth = 750
 const salesOfMonth = 250
 const links = 1000
 const vacuumed = 'customers, uncounted_clicks, link_clicks, link_months, daily_totals, daily_money, sales, commissions'
 const rounds = 5
-/** Months after which the service is measured; 25 are kept, so clicks are dropped from the 26th on. */
+/** The months after which the service is measured. 25 are kept, so clicks are dropped from the 26th on. */
 const measuredAfter = [1, 3, 6, 12, 18, 24, 27, 30, 33, 36]
 
 /**
- * Three years of one program, a month at a time, by a clock that the bench sets: clicks, each of a visitor of its own, then a lead for
- * each hundredth and a sale for each three-hundredth, and each month one run of the scheduled functions. A month has a
- * quarter of a day's clicks at 300,000 a day, so a run of `apply-retention` does a quarter of what a night's run does then. Clicks are written by one
- * statement a month, as `track_click` would have written them; everything else is the service's own. Nothing waits for the disk.
+ * Three years of one program, a month at a time, with a clock that the benchmark sets. A month has clicks of different
+ * visitors, then a lead per hundred and a sale per three hundred, and one run of the scheduled functions. It has a
+ * quarter of a day's clicks at 300,000 a day, so a run of `apply-retention` does a quarter of a night's work. Inserts
+ * clicks with one statement a month, as `track_click` would have written them. The service does everything else.
+ * Nothing waits for the disk.
  */
 export async function retention(): Promise<Result> {
   const database = await startDatabase(['fsync=off', 'shared_buffers=1GB', 'max_wal_size=8GB'])
@@ -42,7 +43,7 @@ export async function retention(): Promise<Result> {
   const keyHash = await apiKeyHash(`Bearer ${sandbox.apiKey}`)
   const first = await seedPartners(sql, programId, links)
   const setTime = await setClock(database)
-  // Connections from before the clock was there do not look at it.
+  // Connections opened before the clock existed don't use it.
   await sql.query('set search_path = clock, pg_catalog, public')
   await sql.query(
     'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
@@ -71,7 +72,7 @@ export async function retention(): Promise<Result> {
     const started = performance.now()
     await run(applyRetention, env)
     const retention_s = (performance.now() - started) / 1000
-    // What autovacuum does in the course of a month.
+    // Autovacuum does this in the course of a month.
     await sql.query(`vacuum analyze ${vacuumed}, affiliate_click_events_${monthName(from)}`)
     if (!measuredAfter.includes(month)) continue
     const times = await measure(measuring, programId, to)
@@ -88,7 +89,9 @@ export async function retention(): Promise<Result> {
   for (const connection of [...connections, measuring]) await connection.close()
   await database.close()
 
-  /** The median of the months from the 27th on, when clicks are dropped, by that of those from the 6th on. */
+  /**
+   * The median of the months from the 27th on, when clicks are dropped, divided by that of the months from the 6th on.
+   */
   const level = (column: string, most: number) => {
     const median = (from: number, to: number) => {
       const measured = figures.filter(({ month }) => Number(month) >= from && Number(month) <= to)
@@ -105,7 +108,7 @@ export async function retention(): Promise<Result> {
     goals: [
       { what: 'clicks and visitors, month 36 by 27, MB', measured: sizeAt(36) / sizeAt(27), most: 1.05 },
       ...['performance 30d, ms', 'click, ms', 'retention, s'].map((column) => level(column, 1.3)),
-      // This reads a row for each day, which stay for good; the list is planned for each month that is kept.
+      // This reads a row per day, and days stay for ever. The list is planned for each kept month.
       ...['performance all, ms', 'events, ms'].map((column) => level(column, 2)),
       { what: 'clicks told, of those written', measured: metrics.totalClicks / written.clicks, least: 1, most: 1 },
       { what: 'leads told, of those written', measured: metrics.totalLeads / written.leads, least: 1, most: 1 },
@@ -115,7 +118,7 @@ export async function retention(): Promise<Result> {
   }
 }
 
-/** Runs a scheduled function without the lines that it logs. */
+/** Runs a scheduled function without its log lines. */
 async function run(
   entry: { scheduled(event: unknown, env: BenchDatabase['env']): Promise<void> },
   env: BenchDatabase['env'],
@@ -139,7 +142,7 @@ const monthName = (month: Date) => month.toISOString().slice(0, 7).replace('-', 
 
 const clickIdOf = (programId: number, n: number) => `cust_1700000000000_${String(n).padStart(20, '0')}${programId}`
 
-/** A month's clicks, evenly spread and in the order of time, numbered from `after` + 1 on. */
+/** A month's clicks, evenly spread and in time order, numbered from `after` + 1. */
 async function seedClicks(
   { sql, sandbox: { programId } }: BenchDatabase,
   first: { firstLink: number; firstPartner: number },
@@ -182,7 +185,7 @@ async function seedClicks(
   )
 }
 
-/** The calls for a month's leads and sales: the last of its visitors sign up, and the first of these buy. */
+/** The calls for a month's leads and sales: its last visitors sign up, and the first of them buy. */
 async function leadsAndSales(
   programId: number,
   keyHash: string,
@@ -220,7 +223,10 @@ async function leadsAndSales(
 
 const repeated = (call: Call) => (count: number) => Array.from({ length: count }, () => call)
 
-/** Times of calls as Neon's proxy sends them, one at a time: medians, the least of some rounds, since other work may meet one. */
+/**
+ * Times of calls as Neon's proxy sends them, one at a time: medians of the minimum of some rounds, because other work
+ * can disturb one.
+ */
 async function measure(connection: Connection, programId: number, now: Date): Promise<Record<string, number>> {
   const program = { id: programId, currency: 'usd', createdAt: now }
   const performanceOf = (period: 'all' | '30d') =>

@@ -9,12 +9,12 @@ import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { visitorHash } from '../../lib/tracking/visitor.ts'
 import { type LedgerProgram, noClick, noLead, noSale } from '../support/ledger.ts'
 
-/** The secret by which addresses are hashed here. */
+/** The secret for the hashes of addresses. */
 export const hashSecret = 'email-hash-key'
 
-/** Who comes: by what click, from which address, and who they say they are. */
+/** A visitor: their click, their address, and the identity that they enter. */
 export interface Visitor {
-  /** The page that the tag names; null where something calls the service by itself. */
+  /** The page that the tag names. Null if a script calls the service directly. */
   page?: string | null
   device?: string
   address?: string
@@ -22,7 +22,7 @@ export interface Visitor {
   query?: string
 }
 
-/** A visitor who clicks, signs up and buys for 50.00; returns the commission and the transaction id. */
+/** A visitor who clicks, signs up and buys for 50.00. Returns the commission and the transaction id. */
 export async function visit(
   db: Database,
   program: LedgerProgram,
@@ -52,7 +52,7 @@ export async function visit(
   return { id, commissionId: Number(recorded.commission_id), customer }
 }
 
-/** Some visitors of one kind. `partnerAddress` is where the partner is paid. */
+/** Visitors of one kind. `partnerAddress` is the partner's payout address. */
 export interface Kind {
   what: string
   isDishonest: boolean
@@ -60,7 +60,7 @@ export interface Kind {
   visitor: (n: number, partnerAddress: string) => Visitor
 }
 
-/** Honest and dishonest traffic as programs have it, what the rules cannot see among it. */
+/** Honest and dishonest traffic as programs have it, including kinds that the rules can't detect. */
 export const traffic: Kind[] = [
   {
     what: 'visitors of a page',
@@ -91,7 +91,7 @@ export const traffic: Kind[] = [
   { what: 'ads that hide it', isDishonest: true, count: 3, visitor: () => ({}) },
 ]
 
-/** A kind of visitors, and how many of them came and are held. */
+/** A kind of visitors, with the number of visits and of held commissions. */
 export interface Held {
   what: string
   isDishonest: boolean
@@ -99,7 +99,7 @@ export interface Held {
   held: number
 }
 
-/** Plays visitors of a program's first partner, has the service look at them, and says of each kind how many it holds. */
+/** Plays visitors of a program's first partner, reviews them, and returns the number of held commissions by kind. */
 export async function playTraffic(
   db: Database,
   program: LedgerProgram,
@@ -129,7 +129,7 @@ export async function playTraffic(
   })
 }
 
-/** Of what is held the share that is dishonest, and of the dishonest the share that is held. */
+/** The share of held commissions that is dishonest, and the share of dishonest ones that is held. */
 export function qualityOf(kinds: Held[]): { precision: number; recall: number } {
   const sum = (some: Held[], name: 'visitors' | 'held') => some.reduce((total, kind) => total + kind[name], 0)
   const dishonest = kinds.filter(({ isDishonest }) => isDishonest)

@@ -9,8 +9,9 @@ const programs = 20
 const seed = 2026
 
 /**
- * What the rules of review hold of generated traffic: of twenty programs, of whose visitors each kind is none to twice as many as `traffic` says, by a
- * seed; precision and recall are of all of them together, and of the program where each is lowest.
+ * Measures which generated traffic the review rules hold, in twenty programs. A seed varies the visitors of each kind
+ * between none and twice the number in `traffic`. Reports precision and recall of all programs together, and of the
+ * worst one.
  */
 export async function review(): Promise<Result> {
   const database = await startDatabase(['fsync=off'])

@@ -16,8 +16,9 @@ import { worker } from './worker.ts'
 import { isMet, type Options, type Result, round } from './result.ts'
 
 /**
- * `npm run bench`: every bench, or those named (`npm run bench -- limit hot-row`). `--json` prints one JSON object instead of
- * tables. `--events` sets how many clicks `growth` and `groupings` seed, `--call` the only call that `serve` measures.
+ * `npm run bench`: runs every benchmark, or the named ones (`npm run bench -- limit hot-row`). `--json` prints one JSON
+ * object instead of tables. `--events` sets the number of clicks that `growth` and `groupings` seed, and `--call` the
+ * only call that `serve` measures.
  */
 const benches: Record<string, (options: Options) => Promise<Result>> = {
   limit,

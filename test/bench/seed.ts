@@ -1,8 +1,8 @@
 import type pg from 'pg'
 
 /**
- * Gives a program partners with a link each (codes `code1`, `code2`, …) and returns the first partner's and first
- * link's id; those after it follow one by one.
+ * Gives a program partners with one link each (codes `code1`, `code2`, …), and returns the first partner's and first
+ * link's id. The others have the next ids.
  */
 export async function seedPartners(sql: pg.Client, programId: number, partners: number, code = 'code') {
   const { rows } = await sql.query<{ partner_id: string }>(
@@ -27,8 +27,8 @@ export function seededClickId(programId: number, n: number): string {
 }
 
 /**
- * Customers numbered from `from` up, over the program's first `partners` seeded partners. Those with `key` have had their lead
- * under the customer keys `<key>1`, `<key>2`, ….
+ * Customers numbered from `from`, spread over the program's first `partners` seeded partners. With `key`, they have a
+ * lead with the customer keys `<key>1`, `<key>2`, ….
  */
 export async function seedCustomers(
   sql: pg.Client,
@@ -55,7 +55,10 @@ export async function seedCustomers(
   )
 }
 
-/** A paid sale of 49.00 (transaction `<prefix><n>`) with its pending commission of 9.80 for each customer with the key `<key><n>`. */
+/**
+ * A paid sale of 49.00 (transaction `<prefix><n>`) with its pending commission of 9.80 for each customer with the key
+ * `<key><n>`.
+ */
 export async function seedSales(sql: pg.Client, programId: number, key: string, prefix: string): Promise<void> {
   await sql.query(
     `with sale as (
@@ -73,11 +76,12 @@ export async function seedSales(sql: pg.Client, programId: number, key: string, 
 }
 
 /**
- * Every counter row that the program can have in the hour before, this one and the next, so that no bench measures their making, and the
- * totals of 90 days without events: a table of one page would be read whole.
+ * Creates every possible counter row of the previous, the present and the next hour, so that no benchmark measures
+ * their creation. Also creates the totals of 90 days without events, because a table of one page would be read
+ * completely.
  */
 export async function seedCounters(sql: pg.Client, programId: number): Promise<void> {
-  // Two of them at least are of today, at whatever hour this runs: by how many there are Postgres chooses its plans.
+  // At least two are of today, whatever the hour. Postgres chooses its plans by their number.
   const hours = `array[now() - interval '1 hour', now(), now() + interval '1 hour']`
   const hoursAndBackends = `from unnest(${hours}) at, generate_series(0, 63) backend`
   await sql.query(

@@ -14,15 +14,16 @@ const sideAt = (name: string, address: string) => ({
   carriers: Array.from({ length: connections }, () => new HttpConnection(address)),
 })
 
-/** What a refund causes begins within that time, and ends. */
+/** The time in which a refund's follow-up work begins and ends. */
 const settle_ms = 120
 
 /**
- * What `npm run serve` makes of a call, against a bare `node:http` server that parses JSON and calls the same of `lib/` through the same
- * pool, and against workerd. They take turns in short rounds on one database, every commit waits for the disk, and the ratios are
- * medians of ratios of a round. Each has a process of its own; one that waits for its turn does nothing. Clicks go to one link. `of bare` is the
- * CPU time of the bare server and its Postgres by that of `serve` and its Postgres; a refund's has the telling in it, which follows its
- * answer and which the bare server leaves out, and stands without it in a row of its own.
+ * Compares `npm run serve` with a bare `node:http` server that parses JSON and calls the same verb of `lib/` through
+ * the same pool, and with workerd. They take turns in short rounds on one database. Every commit waits for the disk,
+ * and the ratios are medians of each round's ratio. Each has its own process and is idle between its turns. Clicks go
+ * to one link. `of bare` is the CPU time of the bare server and its Postgres divided by that of `serve` and its
+ * Postgres. A refund's figure includes the notifications after its answer, which the bare server omits. Another row
+ * shows it without them.
  */
 export async function serve({ call }: Options): Promise<Result> {
   const wanted = calls.filter((name) => (call ?? name) === name)

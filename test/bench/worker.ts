@@ -12,8 +12,9 @@ const callsARound = 320
 const starts = 7
 
 /**
- * A click through workerd, against a bare Worker that makes the same call over the same driver (bare-worker.ts), in the same workerd and in
- * turns: what each takes of it, with a line in the log for each hundredth click as deployed and for each (`logged-click`), and the first call of each in one that has just started and answered only a Worker that does nothing.
+ * Compares a click in workerd with a bare Worker that makes the same call with the same driver (bare-worker.ts), in the
+ * same workerd and in turns. Measures each with a log line per hundredth click as deployed, and with one per click
+ * (`logged-click`). Also measures the first call of each in a fresh workerd that has only run an empty Worker.
  */
 export async function worker(): Promise<Result> {
   const stack = await startStack()

@@ -7,13 +7,16 @@ import type * as service from './service.ts'
 
 export type Service = typeof service
 
-/** Exports that stand in place of a module's own, by name. Each is made from the real one. */
+/** Exports that replace a module's own, by name. Each receives the real one. */
 export interface ModuleMistakes {
   module: string
   exports: Record<string, ((real: never) => unknown) | undefined>
 }
 
-/** Mistakes in a module of the service: `inModule<typeof import('../lib/mail.ts')>('lib/mail.ts', { sendMail: (real) => … })`. */
+/**
+ * Mistakes in a module of the service: `inModule<typeof import('../lib/mail.ts')>('lib/mail.ts', { sendMail: (real) =>
+ * … })`.
+ */
 export const inModule = <Module extends object>(
   module: string,
   exports: { [Name in keyof Module]?: (real: Module[Name]) => Module[Name] },
@@ -21,7 +24,7 @@ export const inModule = <Module extends object>(
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Has everybody import a module that exports what `mistakes` make of the real one's exports. */
+/** Redirects all imports of a module to one with the exports of `mistakes`. */
 function plant(mistakes: ModuleMistakes[], madeBy: string): Plugin {
   const planted = new Map(mistakes.map(({ module, exports }) => [path.join(root, module), Object.keys(exports)]))
   return {
@@ -56,7 +59,7 @@ const quickClient: Plugin = {
   },
 }
 
-/** Builds the service with `mistakes` in it and loads it. What it logs goes to `globalThis.svcLog`. */
+/** Builds and loads the service with `mistakes`. Its logs go to `globalThis.svcLog`. */
 export async function loadService(mistakes: ModuleMistakes[] = []): Promise<Service> {
   const id = randomUUID()
   const madeBy = `planted_${id.replaceAll('-', '')}`

@@ -20,27 +20,30 @@ import { changeJoinPage } from '../../lib/programs/join-page.ts'
 import { addPartner } from '../../lib/programs/partners.ts'
 import { invitePartner } from '../../lib/programs/partner-invitations.ts'
 
-/** What a form of a page holds: the names of its fields, each with the values that it offers. */
+/** The fields of a form by name, each with its offered values. */
 export type Fields = Map<string, string[]>
 
-/** A workspace with something of everything, and somebody of each kind who calls it. */
+/** A workspace with at least one object of each kind, and a caller of each kind. */
 export interface Stage {
   sandbox: Sandbox
-  /** The caller's session cookie; none for nobody. */
+  /** The caller's session cookie, or undefined for an anonymous caller. */
   callers: Record<string, string | undefined>
   emails: string[]
   /** Tokens of invitations. */
   tokens: string[]
-  /** What an address can name: `:programId` and the like. */
+  /** The ids in addresses: `:programId` and others. */
   ids: Record<string, string>
 }
 
-/** Sales that a stage begins with. The caller counts them apart from those of hostile calls. */
+/** The prefix of the sales that a stage begins with. The caller counts them apart from the sales of hostile calls. */
 export const stagedSale = 'staged-'
 
 const cookie = (token: string) => `${sessionCookie}=${encodeURIComponent(token)}`
 
-/** Makes a stage through the running service. Hostile calls remove people and end sessions, so a long run takes a new one now and then. */
+/**
+ * Creates a stage through the running service. Hostile calls remove people and end sessions, so a long run needs a new
+ * stage now and then.
+ */
 export async function openStage(baseUrl: string, db: Database, env: SessionEnv): Promise<Stage> {
   const sandbox = await createSandbox(db, env, { hold_days: 0 })
   const { programId, workspaceId, partnerId, partnerCode, apiKey } = sandbox
@@ -50,7 +53,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
   const people = await Promise.all(
     kinds.map(async (kind) => {
       const email = `${kind}-${tag}@example.com`
-      // A password takes a tenth of a second to make, so one of them has one.
+      // Hashing a password takes a tenth of a second, so only one person has one.
       const person = await createPerson(db, env, { name: kind, email, ...(kind === 'owner' && { password }) })
       const role = roles.find((one) => one === kind) ?? 'owner'
       if (kind !== 'stranger') await addMember(db, workspaceId, person.userId, role)
@@ -94,7 +97,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
   const payout = await askPayout(db, ask)
   const run = await createPayoutRun(db, programId, crypto.randomUUID())
   const owner = find('owner')
-  // It is asked nothing: what is due goes out where the stack runs the consumer alone.
+  // The endpoint never receives a request: due deliveries only go out if the stack runs the consumer.
   const [endpoint] = await db.query(
     kysely
       .insertInto('webhook_endpoints')
@@ -177,7 +180,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
       ':groupId': String(group.id),
       ':codeId': String(code.id),
       ':transactionId': `${stagedSale}${tag}-3`,
-      // As the program API names them.
+      // The program API's names.
       ':partner_id': String(other.partnerId),
       ':group_id': String(group.id),
       ':code_id': String(code.id),
@@ -194,7 +197,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
   }
 }
 
-/** The forms of all pages that a stage's people see, by the route that each posts to. */
+/** The forms of all pages that the stage's people see, by the route of each form. */
 export async function readForms(baseUrl: string, routes: string[], stage: Stage): Promise<Map<string, Fields>> {
   const forms = new Map<string, Fields>()
   const posts = routes.filter((route) => route.startsWith('POST ')).map((route) => route.slice('POST '.length))
@@ -234,7 +237,7 @@ const attribute = (tag: string, name: string) => new RegExp(` ${name}="([^"]*)"`
 
 const patternOf = (route: string) => new RegExp(`^${route.replaceAll(/:\w+\??/g, '[^/]+')}$`)
 
-/** A route's path with ids in the place of its names. */
+/** A route's path with ids instead of parameter names. */
 export function withIds(route: string, ids: Record<string, string>): string {
   return route.replaceAll(/:\w+\??/g, (name) => encodeURIComponent(ids[name.replace('?', '')] ?? '1'))
 }

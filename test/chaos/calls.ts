@@ -1,7 +1,7 @@
 import { Stripe } from 'stripe'
 import { webhookSecret } from './world.ts'
 
-/** Posts once; status 0 where there was no answer. */
+/** Posts once. Status 0 means no answer. */
 export async function post(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
   try {
     return await fetch(`http://svc.test${path}`, {
@@ -16,7 +16,7 @@ export async function post(path: string, body: unknown, headers: Record<string, 
 
 export const isKnown = ({ status }: Response) => status > 0 && status < 500
 
-/** Calls until it is known what became of it. A service that never says is one that hangs, and one that fails again is broken. */
+/** Calls until the outcome is known. A service that never answers is hanging, and one that keeps failing is broken. */
 export async function untilKnown<Answer extends { status: number }>(
   call: () => Promise<Answer>,
   known: (answer: Answer) => boolean,
@@ -31,7 +31,7 @@ export async function untilKnown<Answer extends { status: number }>(
   throw new Error('A call was tried sixty times, and it is not known what became of it.')
 }
 
-/** Delivers an event until it is taken, as Stripe does. */
+/** Delivers an event until it is accepted, as Stripe does. */
 export async function deliver(event: object): Promise<void> {
   const payload = JSON.stringify(event)
   const response = await untilKnown(() => {

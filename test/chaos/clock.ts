@@ -1,6 +1,6 @@
 /**
- * Has the clock of this process jump at each SIGUSR2: an hour forward, back to right, an hour back, right again; it starts as many
- * milliseconds ahead as CLOCK_AHEAD_MS says. For `node --import`; the database keeps its own.
+ * Makes the clock of this process jump at each SIGUSR2: an hour ahead, back to correct, an hour behind, correct again.
+ * It starts CLOCK_AHEAD_MS milliseconds ahead. For `node --import`. The database keeps its own clock.
  */
 const RealDate = Date
 const jumps = [3_600_000, 0, -3_600_000, 0]

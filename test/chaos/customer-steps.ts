@@ -24,7 +24,7 @@ export function sell(history: History): Step {
             invoiceId: id,
             currency,
             clickId: history.clickIds[person] ?? null,
-            // Of the partner who brought them, since their payments of Stripe name none and may come first.
+            // The code of their partner, because their Stripe payments name no click and can arrive first.
             coupon: person < people && person % 3 === 0 ? `CODE-${person % 2}` : null,
           }),
         ),
@@ -49,7 +49,7 @@ export function sell(history: History): Step {
   }
 }
 
-/** A sale and its refund as Stripe tells of them: repeatedly, at once, in any order. */
+/** A sale and its refund as Stripe reports them: repeatedly, concurrently, in any order. */
 export function sellByProcessor(history: History): Step {
   const person = history.person()
   const amount = history.random.integer(2, 100_000)
@@ -146,7 +146,7 @@ export function refund(history: History): Step | undefined {
   return refundsAtOnce(history, sale, [{ amount, id }])
 }
 
-/** Several refunds of one size at the same moment: in which order they are applied makes no difference. */
+/** Several refunds of the same size at the same moment, so that their order makes no difference. */
 export function burst(history: History): Step | undefined {
   const sale = history.random.pick(history.model.sales.filter(({ id }) => !id.startsWith('pi')))
   if (!sale) return undefined
@@ -186,7 +186,7 @@ function refundsAtOnce(
       const statuses = refunds.map(
         ({ amount, id }) => (history.model.refund(sale, amount, id) as { status: string }).status,
       )
-      // A second try after a lost one says where the sale stands by then, with what others refunded meanwhile.
+      // The second attempt after a lost answer returns the sale's present state, including other refunds.
       if (sent.every(({ certain, sure }) => (refunds.length === 1 ? certain : sure))) {
         history.expect(
           `refunds of ${sale.id}`,

@@ -10,8 +10,9 @@ import { readRoutes } from './routes.ts'
 import { startStand } from './stand.ts'
 
 /**
- * `npm run fuzz -- --requests 100000 --seed 1`: hostile requests to every operation of the OpenAPI document, and to every
- * page, form and sign-in route by somebody of each kind, through workerd. The last line is the figure; 1 is the exit code where anything is wrong.
+ * `npm run fuzz -- --requests 100000 --seed 1`: sends hostile requests to every operation of the OpenAPI document, and
+ * to every page, form and sign-in route as each kind of caller, through workerd. The last line is the figure. The exit
+ * code is 1 if anything is wrong.
  */
 const usage = 'npm run fuzz [-- --requests 100000 --seed N]    hostile requests to every address, page and form'
 const { values } = readOptions(usage, {

@@ -13,7 +13,7 @@ interface Schema {
   anyOf?: Schema[]
 }
 
-/** What is read of an OpenAPI document. */
+/** The parts of an OpenAPI document that this reads. */
 export interface ApiDocument {
   paths: Record<
     string,
@@ -32,9 +32,9 @@ interface FuzzRequest {
 }
 
 export interface FuzzResult {
-  /** What no answer may be. */
+  /** Forbidden answers. */
   wrong: string[]
-  /** How many answers had each status; 0 where the connection ended while a large body or address was sent. */
+  /** The number of answers by status. 0 means that the connection ended while a large body or address was sent. */
   statuses: Record<number, number>
   /** Sales that were answered as recorded. */
   saleIds: Set<number>
@@ -102,7 +102,7 @@ function oddValue(random: Random, depth = 0): unknown {
     return depth > 3 ? [] : Array.from({ length: random.integer(0, 4) }, () => oddValue(random, depth + 1))
   if (kind === 8) return nested(random.integer(1, 60))
   const names = ['a', '__proto__', 'constructor', 'toString', 'test_mode', 'program_id', '\u0000', '']
-  // Assigned, `__proto__` would be the prototype; from entries it is a name like any other.
+  // Assigning `__proto__` would set the prototype. From entries it is an ordinary name.
   return Object.fromEntries(
     Array.from({ length: random.integer(0, 3) }, () => [
       random.pick(names) ?? '',
@@ -117,7 +117,7 @@ function nested(depth: number): unknown {
   return value
 }
 
-/** A value that the schema takes, or close to it. */
+/** A value that the schema accepts, or almost. */
 function likely(schema: Schema | undefined, random: Random, name: string, own: Record<string, unknown>): unknown {
   if (name in own && random.chance(0.8)) return own[name]
   if (!schema) return oddValue(random)
@@ -133,7 +133,7 @@ function likely(schema: Schema | undefined, random: Random, name: string, own: R
   return random.chance(0.7) ? `${name}-${random.integer(1, 2000)}` : random.pick(oddTexts)
 }
 
-/** An object by its schema: most fields likely, some left out, some odd, some that nobody knows. */
+/** An object by its schema: most fields are likely, some are missing, some odd, some unknown. */
 function object(schema: Schema, random: Random, own: Record<string, unknown>): Record<string, unknown> {
   const oddity = random.pick([0, 0, 0.1, 0.5]) ?? 0
   const fields = Object.entries(schema.properties ?? {})
@@ -181,7 +181,7 @@ const oddHeaders: [string, string][] = [
   ['referer', 'http://['],
 ]
 
-/** Headers take Latin-1 without line ends; text beyond is left out. */
+/** Headers can contain Latin-1 without line ends. Other characters are removed. */
 const asHeader = (text: string) => text.replaceAll(/[^\x20-\x7e]/g, '').trim()
 
 function makeRequest(
@@ -302,7 +302,7 @@ function makeRequest(
   return { method, path, headers, body }
 }
 
-/** What fields are likely to hold, beyond what their form offers. */
+/** Likely values of fields, beyond the ones that their form offers. */
 function likelyField(name: string, offered: string[], stage: Stage, random: Random): string {
   const email = () => random.pick(stage.emails) ?? ''
   const password = () => random.pick(['right horse battery', 'wrong horse battery', 'x', 'p'.repeat(129)]) ?? ''
@@ -332,7 +332,7 @@ const authFields =
     ' ',
   )
 
-/** A call of any route of the dashboard or the sign-in, by somebody of any kind, with fields as its form has them or odd ones. */
+/** A call of any dashboard or sign-in route as any kind of caller, with the fields of its form or odd ones. */
 function makeSignedInRequest(
   baseUrl: string,
   routes: string[],
@@ -358,7 +358,7 @@ function makeSignedInRequest(
   const isAuth = route.startsWith('/api/auth/')
   const form = forms.get(route) ?? random.pick([...forms.values()]) ?? new Map<string, string[]>()
   const names = isAuth ? authFields : [...form.keys()]
-  // Forms were read with the ids of another stage.
+  // The forms contain the ids of another stage.
   const nameNow = (name: string) =>
     name.replace(/^(commission|partner|application)-\d+$/, (_, of: string) => `${of}-${stage.ids[`:${of}Id`]}`)
   const fields = names
@@ -382,15 +382,15 @@ function makeSignedInRequest(
 
 const asText = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 3000)
 
-/** Traces of the inside: stack frames, the database's messages, statements. */
+/** Internal details: stack frames, database messages, statements. */
 const inside =
   /\n\s+at |NeonDbError|invalid input syntax|violates|relation "|SQLSTATE|syntax error at|\b(insert into|delete from)\b|\bselect\b[^<]*\bfrom\b|node_modules/i
 
 const isLarge = ({ body, path }: FuzzRequest) => path.length > 8192 || Buffer.byteLength(body ?? '') > 8192
 
 /**
- * Sends one request. Large bodies and addresses go over a connection of their own: the refusal can come, and the connection end, while the rest is
- * still on its way, and then the next request on it would be lost too.
+ * Sends one request. Large bodies and addresses get their own connection: the refusal can arrive and the connection end
+ * during sending, and the next request would be lost too.
  */
 async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status: number; text: string }> {
   const { method, path, headers, body } = request
@@ -400,7 +400,7 @@ async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status
     return { status: response.status, text: await response.text() }
   }
   const sent = httpRequest(baseUrl + path, { method, headers, agent: false, timeout: 30_000 })
-  // Once there is an answer, the connection may break under the rest of the body.
+  // After the answer, the connection can break during the rest of the body.
   sent.on('error', () => {})
   sent.end(body)
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
@@ -409,10 +409,10 @@ async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status
   return { status: response.statusCode ?? 0, text }
 }
 
-/** So many in a row meet the same people: then some are removed, and some have no session any more. */
+/** This many requests share a stage: later ones meet removed people and ended sessions. */
 const requestsOfStage = 200
 
-/** Sends `requests` hostile requests, half of them as somebody signed in, 24 at once, and says which answers nobody may give. */
+/** Sends `requests` hostile requests, half of them signed in, 24 at a time, and returns the forbidden answers. */
 export async function fuzz(options: {
   baseUrl: string
   document: ApiDocument
@@ -421,9 +421,12 @@ export async function fuzz(options: {
   seed: number
   /** Every route of every function. */
   routes: string[]
-  /** Makes a workspace and people to call it as; their ids and sessions end with hostile calls, so it is called again now and then. */
+  /**
+   * Creates a workspace and its callers. Hostile calls use up their ids and sessions, so this is called again now and
+   * then.
+   */
   openStage: () => Promise<Stage>
-  /** The fields of each route's form; others are tried with those of any. */
+  /** The fields of each route's form. Other routes get the fields of any form. */
   forms: Map<string, Fields>
 }): Promise<FuzzResult> {
   const { baseUrl, document, sandbox, seed, forms } = options
@@ -436,7 +439,7 @@ export async function fuzz(options: {
     const stageNumber = Math.floor(number / requestsOfStage)
     if (!stages.has(stageNumber)) stages.set(stageNumber, options.openStage())
     const stage = await stages.get(stageNumber)
-    // With the ids of the stage, by its own key or by another's.
+    // Uses the ids of the stage, with its own key or another's.
     const request =
       stage && random.chance(0.5)
         ? makeSignedInRequest(baseUrl, pages, forms, stage, random)

@@ -15,18 +15,18 @@ import { type Random, seeded } from './random.ts'
 import { patiently, type World } from './world.ts'
 
 export const currencies = ['usd', 'usd', 'usd', 'jpy', 'kwd'] as const
-/** Who clicks as the history begins. */
+/** The customers who click at the start. */
 export const people = 6
 
-/** A step: what it touches keeps it out of a wave in which something else touches the same. */
+/** A step, with the objects that it touches. Two steps that touch the same object never share a wave. */
 export interface Step {
   touches: string[]
-  /** A step whose outcome depends on what happens beside it is taken alone. */
+  /** Whether the outcome depends on concurrent steps. Such a step runs alone. */
   alone?: boolean
   run(): Promise<void>
 }
 
-/** A history of one program under way, and what was found wrong with it. */
+/** A running history of one program, and its findings. */
 export class History {
   readonly world: World
   readonly program: LedgerProgram
@@ -38,7 +38,7 @@ export class History {
   readonly leads = new Set<number>()
   readonly runs: number[] = []
   readonly shop: Shop
-  /** The rules that a sale of this wave may be paid by: those it began with, and those that one of its steps has hold. */
+  /** The possible rules of a sale in this wave: those at its start, and those that one of its steps creates. */
   possibleRules: Map<string, ModelRule[]>[] = [new Map()]
   #made = 0
   #calls = 0
@@ -65,14 +65,14 @@ export class History {
     return new this.world.service.SvcClient({ apiKey: this.program.apiKey, baseUrl: 'http://svc.test' })
   }
 
-  /** The same names in every program, so that whoever looks beyond the own one finds something. */
+  /** All programs use the same names, so that a query without a program id finds foreign rows. */
   name(kind: string): string {
     return `${kind}-${this.#made++}`
   }
 
   /**
-   * Makes the same call once, or several times at once, each with faults of its own. `certain` where the one caller had an answer
-   * to each try, `sure` where the function had too.
+   * Sends the same call once or several times concurrently, each with its own faults. `certain` if the only caller got
+   * an answer to each attempt, `sure` if the function did too.
    */
   async calls<Answer>(call: () => Promise<Answer>): Promise<{ answers: Answer[]; certain: boolean; sure: boolean }> {
     const copies = this.random.chance(0.25) ? this.random.integer(2, 3) : 1
@@ -108,20 +108,20 @@ export class History {
     return answers[0] ?? ''
   }
 
-  /** Sends until it is known what became of it, as an application does whose client library gave up. */
+  /** Sends until the outcome is known, as an application does after its client library gave up. */
   async certainly<Data>(send: () => Promise<{ ok: boolean; status: number; data: Data | null; error: unknown }>) {
     return await untilKnown(send, ({ ok, status }) => ok || (status > 0 && status < 500))
   }
 
-  /** Small ones, large ones, and those whose commission ends in half a cent. */
+  /** Small amounts, large amounts, and amounts whose commission ends in half a cent. */
   amount(): number {
     if (this.random.chance(0.2)) return 40 + 80 * this.random.integer(0, 500)
     return this.random.chance(0.3) ? this.random.integer(1, 20) : this.random.integer(1, 100_000)
   }
 
   /**
-   * The commission that a sale was given, undefined for none. Which rules it met where they change at this moment is its own to say: one of those that
-   * held meanwhile, all of it. That they are those of the version it keeps is what the audit holds.
+   * The commission of a sale, or undefined for none. If the rules change at this moment, it may use any rule that was
+   * valid meanwhile, but completely. The audit checks that the terms match the sale's version.
    */
   async commissionOf(
     transactionId: string,
@@ -153,7 +153,7 @@ export class History {
     }
   }
 
-  /** Somebody who clicked so far. */
+  /** A customer who has clicked. */
   person(): number {
     return this.random.integer(0, this.clickIds.length - 1)
   }

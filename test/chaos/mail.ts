@@ -11,17 +11,20 @@ interface Sent {
 
 export interface FaultyMail {
   url: string
-  /** While false every mail is taken. */
+  /** While false, every mail is accepted. */
   faulty: boolean
   faults: number
-  /** What was taken, by its key. */
+  /** The accepted mails by key. */
   taken: Map<string, Sent>
-  /** What no sender may do. */
+  /** Violations by the sender. */
   wrong: string[]
   close(): Promise<void>
 }
 
-/** A mail API at its worst: it goes away, is busy, and takes mails without saying so. It takes a mail with a key that it knows for the one before. */
+/**
+ * A mail API at its worst: it disappears, is busy, and accepts mails without an answer. It recognizes a repeated mail
+ * by its key.
+ */
 export async function startFaultyMail(seed: number, faultRate: number): Promise<FaultyMail> {
   const random = seeded(seed, 78)
   function take(key: string, mail: Sent): void {
@@ -59,7 +62,7 @@ export async function startFaultyMail(seed: number, faultRate: number): Promise<
   return api
 }
 
-/** Of how many notifications each address was mailed. */
+/** The number of notifications that each address received by mail. */
 export function mailedTo({ taken }: FaultyMail): Map<string, number> {
   const counts = new Map<string, number>()
   for (const { to, text } of taken.values()) {

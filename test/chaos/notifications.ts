@@ -5,7 +5,10 @@ import type { FaultyQueue } from './queue-faults.ts'
 import { seeded } from './random.ts'
 import type { World } from './world.ts'
 
-/** The first partner and somebody of the workspace have accounts and are mailed: the partner at once, the other of reviews once a day. */
+/**
+ * Gives the first partner and a workspace member accounts with mail: for the partner at once, for the member daily mail
+ * about reviews.
+ */
 export async function addReaders(world: World, { programId, partnerIds }: LedgerProgram): Promise<void> {
   const { pool, service, db } = world
   const [partner, member] = await Promise.all([addAccount(pool, 'Partner 0'), addAccount(pool, 'Owner')])
@@ -18,8 +21,8 @@ export async function addReaders(world: World, { programId, partnerIds }: Ledger
 }
 
 /**
- * Sends and delivers what is left in the outbox, as the scheduled functions do in the minutes after, and mails it: first with the queue and the mail API
- * at their worst, then without faults. Returns what was not told or mailed, or not once.
+ * Sends and delivers the rest of the outbox, as the scheduled functions do minutes later, and mails it: first with the
+ * worst queue and mail API, then without faults. Returns notifications and mails that are missing or repeated.
  */
 export async function deliverEverything(
   world: World,
@@ -44,7 +47,7 @@ export async function deliverEverything(
   const wrong: string[] = []
   for (let round = 0; round < 8; round++) {
     faults.faulty = mail.faulty = round < 3
-    // What waits for ten seconds or fifteen minutes to pass goes on at once.
+    // Ends waits of ten seconds or fifteen minutes at once.
     await pool.query(
       `update outbox set created_at = created_at - interval '1 hour', sent_at = null where delivered_at is null`,
     )
@@ -64,7 +67,7 @@ export async function deliverEverything(
   const [row] = rows
   if (row?.rows !== row?.told) wrong.push(`of ${row?.rows} notifications ${row?.told} were told`)
   const mailed = mailedTo(mail)
-  // What was decided before its mail was due is not mailed.
+  // Notifications that were decided before their mail was due get no mail.
   const { rows: readers } = await pool.query<{ email: string; told: string; decided: string }>(
     `select u.email, count(*) as told, count(*) filter (where is_decided(n)) as decided
     from outbox o join notifications n using (program_id, id) join programs p on p.id = o.program_id

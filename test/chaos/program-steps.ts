@@ -50,7 +50,7 @@ export function reject(history: History): Step | undefined {
   }
 }
 
-/** A person decides on what is held. */
+/** A person decides on held commissions. */
 export function decideReviews(history: History): Step | undefined {
   const held = history.model.commissions.filter((one) => one.held)
   const chosen = held.filter(() => history.random.chance(0.5))
@@ -59,7 +59,7 @@ export function decideReviews(history: History): Step | undefined {
   const decision = history.random.chance(0.6) ? 'released' : 'rejected'
   return {
     touches: [],
-    // Who was released once is not held again, so what waits of them beside it hangs on which comes first.
+    // A released customer is never held again, so concurrent commissions depend on the order.
     alone: true,
     run: async () => {
       const { db, service } = history.world
@@ -76,13 +76,13 @@ export function decideReviews(history: History): Step | undefined {
   }
 }
 
-/** A commission or a deduction by hand: one, however often it is sent. */
+/** A manual commission or deduction: it counts once, however often it is sent. */
 export function adjust(history: History): Step {
   const partner = history.random.integer(0, history.program.partnerIds.length - 1)
   const currency = history.random.pick(currencies) ?? 'usd'
   const amount = history.random.integer(1, 8000) * (history.random.chance(0.5) ? 1 : -1)
   return {
-    // What was credited first is paid first, so no two are credited at once.
+    // Payouts follow the order of credits, so no two are credited at once.
     touches: ['approvals'],
     alone: true,
     run: async () => {
@@ -102,7 +102,7 @@ export function adjust(history: History): Step {
   }
 }
 
-/** Somebody joins by the program's page, brings a buyer, and is the partner who comes last. */
+/** A person joins on the program's page, brings a buyer, and becomes the last partner. */
 export function joinProgram(history: History): Step | undefined {
   if (history.program.partnerIds.length > 2) return undefined
   return {
@@ -184,7 +184,7 @@ export function decidePayout(history: History, verb: 'pay' | 'refuse' | 'cancel'
   }
 }
 
-/** What a run's file holds, the oldest payment first; nothing where it has nothing left to pay. */
+/** The payments in a run's file, the oldest first. Empty if all are paid. */
 async function fileOf(history: History, run: number): Promise<{ id: number; amount: number }[]> {
   const { service, db } = history.world
   const { answers } = await history.calls(() =>
@@ -204,7 +204,7 @@ async function fileOf(history: History, run: number): Promise<{ id: number; amou
     }))
 }
 
-/** Makes a payout run, which pays everything payable, and then another, which finds nothing. */
+/** Creates a payout run, which pays everything payable, and another, which is empty. */
 export function payoutRun(history: History): Step {
   return {
     touches: [],
@@ -229,7 +229,7 @@ export function payoutRun(history: History): Step {
   }
 }
 
-/** A run has just been made: its file holds what was due, and a run after it is empty. */
+/** Checks a new run: its file contains the due payouts, and a later run is empty. */
 async function takeRun(history: History, run: number, due: ReturnType<Model['payable']>): Promise<void> {
   const { db, service } = history.world
   const file = await fileOf(history, run)
@@ -247,7 +247,7 @@ async function takeRun(history: History, run: number, due: ReturnType<Model['pay
   history.expect(`a payout run after run ${run}`, again, { run: null })
 }
 
-/** Pays what a run's file holds. */
+/** Pays the payments in a run's file. */
 export function payRun(history: History): Step | undefined {
   const run = history.random.pick(history.runs)
   if (run === undefined) return undefined
@@ -271,7 +271,7 @@ export function payRun(history: History): Step | undefined {
   }
 }
 
-/** What the scheduled function does, for all programs' clicks; nothing that anybody reads may change. */
+/** Counts clicks as the scheduled function does, for all programs. No read may change. */
 export function countClicks(history: History): Step {
   const limit = history.random.integer(1, 40)
   return {
@@ -283,7 +283,10 @@ export function countClicks(history: History): Step {
   }
 }
 
-/** Rules of everybody or of a partner change while sales come. Without caps, which leave to sales at once what is in no order. */
+/**
+ * Changes the rules of everybody or of a partner during sales. The rules have no caps, because concurrent sales under a
+ * cap depend on the order.
+ */
 export function changeRules(history: History): Step {
   const holder = history.random.pick(['everybody', 'partner 0', 'partner 1'] as const) ?? 'everybody'
   const types = holder === 'everybody' ? (['payment'] as const) : ([null, 'payment'] as const)
@@ -312,7 +315,7 @@ export function changeRules(history: History): Step {
   }
 }
 
-/** Only the fields of `found` that `expected` names. */
+/** The fields of `found` that `expected` has. */
 function pickLike(found: object | undefined, expected: object): object {
   return Object.fromEntries(Object.entries(found ?? {}).filter(([name]) => name in expected))
 }

@@ -5,20 +5,20 @@ import { seeded } from './random.ts'
 const jsonType = 'application/x-amz-json-1.0'
 
 export interface FaultyQueue {
-  /** Stands in place of the queue's endpoint. */
+  /** The address that replaces the queue's endpoint. */
   url: string
-  /** While false it answers as the queue does. */
+  /** While false, it answers as the queue does. */
   faulty: boolean
-  /** How many requests it treated badly. */
+  /** The number of disturbed requests. */
   faults: number
-  /** Every message body that came by. */
+  /** Every message body that passed. */
   bodies: string[]
   close(): Promise<void>
 }
 
 /**
- * A queue at its worst, in front of the emulator: it goes away, takes messages and does not say so, takes them twice, hands
- * them out in any order and again while they are worked on, and forgets to delete.
+ * A queue at its worst, in front of the emulator: it disappears, accepts messages without an answer, stores them twice,
+ * delivers them in any order and repeatedly during processing, and forgets deletions.
  */
 export async function startFaultyQueue(endpoint: string, seed: number, faultRate: number): Promise<FaultyQueue> {
   const random = seeded(seed, 77)
@@ -46,7 +46,7 @@ export async function startFaultyQueue(endpoint: string, seed: number, faultRate
       response.writeHead(answered.status, { 'content-type': jsonType })
       return void response.end(text)
     }
-    // What is handed out without a time to work on it comes again at once to whoever asks next.
+    // A message without a visibility timeout is delivered to the next reader at once.
     const asked = { ...(JSON.parse(body) as object), WaitTimeSeconds: 0, ...(faulty && { VisibilityTimeout: 0 }) }
     const answered = await forward(JSON.stringify(asked))
     const { Messages = [], ...rest } = (await answered.json()) as { Messages?: object[] }

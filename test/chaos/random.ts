@@ -1,11 +1,11 @@
-/** Numbers that a seed repeats (mulberry32). */
+/** Random numbers that a seed repeats (mulberry32). */
 export interface Random {
-  /** From 0 up to, not including, 1. */
+  /** From 0 to below 1. */
   next(): number
-  /** An integer from `min` to `max`, both included. */
+  /** An integer from `min` to `max`, both inclusive. */
   integer(min: number, max: number): number
   chance(probability: number): boolean
-  /** One of these; undefined of none. */
+  /** One of the items, or undefined if there are none. */
   pick<Item>(items: readonly Item[]): Item | undefined
 }
 

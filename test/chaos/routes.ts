@@ -11,7 +11,10 @@ interface App {
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Every route of every function that has an address: `POST /programs/:programId/partners`. Bundled first, because Node reads no TSX. */
+/**
+ * Every route of every function with an address: `POST /programs/:programId/partners`. It is bundled first, because
+ * Node reads no TSX.
+ */
 export async function readRoutes(): Promise<string[]> {
   const functions = readFunctions().filter(({ paths }) => paths.length > 0)
   const folder = path.join(root, 'node_modules/.cache/chaos', randomUUID())
@@ -37,7 +40,7 @@ export async function readRoutes(): Promise<string[]> {
         const file = pathToFileURL(path.join(folder, `${name}.mjs`)).href
         const { default: app } = (await import(/* @vite-ignore */ file)) as { default: App }
         if (!app.routes) return paths.map((own) => `GET ${own.replace(/\*$/, '')}`)
-        // At the root of a function's own address stands what its path answers; only the dashboard has a page there.
+        // The root of a function's own address serves its path. Only the dashboard has a page there.
         return app.routes
           .filter((route) => route.method !== 'ALL' && (route.path !== '/' || main.includes('dashboard')))
           .map((route) => `${route.method} ${route.path}`)

@@ -21,7 +21,7 @@ import { patiently, type World } from './world.ts'
 
 const atOnce = 12
 
-/** Each kind of step, up to its number of the 53 that are drawn from. */
+/** Each kind of step, up to its number of the 53 to draw from. */
 const kinds: [upTo: number, step: (history: History) => Step | undefined][] = [
   [6, lead],
   [14, sell],
@@ -43,7 +43,7 @@ const kinds: [upTo: number, step: (history: History) => Step | undefined][] = [
   [53, joinProgram],
 ]
 
-/** The next step, drawn from what there is now. */
+/** Draws the next possible step. */
 function next(history: History): Step {
   const kind = history.random.integer(1, 53)
   const person = history.person()
@@ -52,8 +52,8 @@ function next(history: History): Step {
 }
 
 /**
- * Runs a random history of a program of its own, steps that do not depend on each other at once, and returns what is wrong
- * afterwards: an answer that is not the model's, a state that is not the model's, or what the audit finds.
+ * Runs a random history of its own program, with independent steps concurrently. Returns the errors: answers and states
+ * that differ from the model's, and findings of the audit.
  */
 export async function runHistory(world: World, seed: number, steps: number): Promise<string[]> {
   const program = await patiently(() =>
@@ -104,10 +104,10 @@ export async function runHistory(world: World, seed: number, steps: number): Pro
   return history.wrong.map((line) => `seed ${seed}: ${line}`)
 }
 
-/** How many refunds found a balance below zero depends on which of two at the same moment came first; the money does not. */
+/** The number of refunds that found a negative balance depends on the order of concurrent ones. The money doesn't. */
 const isOfAnyOrder = (told: unknown) => !(Array.isArray(told) && told[0] === 'balance_negative')
 
-/** What the audit finds, in one program or in all. */
+/** The findings of the audit, in one program or in all. */
 export async function differences(world: World, programId?: number): Promise<string[]> {
   const client = await world.pool.connect()
   let failure: Error | undefined

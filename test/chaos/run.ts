@@ -16,10 +16,11 @@ import { runWebhookChaos } from './webhooks.ts'
 import { openWorld, type World } from './world.ts'
 
 /**
- * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: histories under faults, eight programs at once with up to twelve
- * calls at once each. A twentieth of the seeds goes through workerd, the rest through the same apps in this process. Postgres is
- * killed with SIGKILL twice on the way. `--nightly` takes 20,000 seeds. After them webhooks go to dead and broken endpoints, and two processes of
- * `npm run serve` are killed, replaced, robbed of their database and of the right time, with `--seeds 0` these alone. The last line is the figure; 1 is the exit code where anything is wrong.
+ * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: runs histories under faults, eight programs with up
+ * to twelve concurrent calls each. A twentieth of the seeds uses workerd, the rest runs the same apps in this process.
+ * Kills Postgres with SIGKILL twice. `--nightly` runs 20,000 seeds. Afterwards webhooks go to dead and broken
+ * endpoints. Then two processes of `npm run serve` are killed, replaced, and lose their database and the correct time.
+ * `--seeds 0` runs only these. The last line is the figure. The exit code is 1 if anything is wrong.
  */
 const usage =
   'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --nightly]    random histories under faults, each audited'
@@ -42,7 +43,7 @@ const [stand, service] = await Promise.all([startStand(), loadService()])
 const { databaseUrl, neon, queue, stripe } = stand
 const faultyQueue = await startFaultyQueue(queue.endpoint, firstSeed, 0.3)
 const mail = await startFaultyMail(firstSeed, 0.3)
-// A connection that breaks is replaced by the pool.
+// The pool replaces a broken connection.
 const pool = new Pool({ connectionString: databaseUrl, max: lanes })
 pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))
@@ -58,7 +59,7 @@ const worldOptions = {
   faultRate,
 }
 
-/** Runs the seeds from `from` to `to`, eight at once; `at` are those before which Postgres is killed. */
+/** Runs the seeds from `from` to `to`, eight at a time. Kills Postgres before each seed in `at`. */
 async function runSeeds(world: World, from: number, to: number, at: number[]): Promise<string[]> {
   const wrong: string[] = []
   let next = from
@@ -133,7 +134,7 @@ console.log(
 const servedEnvironment = {
   ...givenSecrets,
   AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '',
-  // Nobody is written to.
+  // Nobody receives mail.
   MAIL_API_URL: 'http://127.0.0.1:9',
   MAIL_API_KEY: 'none',
   MAIL_FROM: 'Chaos <chaos@example.com>',

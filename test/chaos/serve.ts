@@ -10,13 +10,13 @@ import { type Served, spawnServe } from '../support/serve-process.ts'
 import { bareEnvironment } from '../support/spawned.ts'
 import type { Random } from './random.ts'
 
-/** Callers that click, refer, sell and refund at a service whatever befalls it, and what it acknowledged to them. */
+/** Callers that click, refer, sell and refund whatever happens to the service, and the calls that it acknowledged. */
 export interface Callers {
-  /** Sales so far. */
+  /** The number of sales so far. */
   count(): number
-  /** How often so far they were to come again. */
+  /** The number of answers so far that asked for a repeat. */
   refusals(): number
-  /** Ends them, and says what they heard. */
+  /** Stops the callers and returns their results. */
   stop(): Promise<Heard>
 }
 
@@ -24,21 +24,24 @@ interface Heard {
   clicks: string[]
   sales: string[]
   refunds: string[]
-  /** How often nobody answered, or the answer was to come again. */
+  /** The number of calls without an answer, or with an answer that asked for a repeat. */
   refusals: number
-  /** Answers that a caller should never get. */
+  /** Answers that callers must never get. */
   wrong: string[]
 }
 
-/** A program, as far as its callers know it. */
+/** The details of a program that its callers know. */
 type Caller = Pick<Sandbox, 'apiKey' | 'partnerCode'>
 
-/** `addressOf` names the process that is called next; a call that nobody answered, or with 503, is made again as callers are told to. */
+/**
+ * `addressOf` names the process for the next call. Callers repeat a call without an answer, or with 503, as the
+ * documentation says.
+ */
 export function startCallers(addressOf: () => string, programs: Caller[], count = 16): Callers {
   const heard: Heard = { clicks: [], sales: [], refunds: [], refusals: 0, wrong: [] }
   const over = new AbortController()
 
-  /** What was answered; undefined where it is over before there was an answer. */
+  /** The answer, or undefined if the run ended first. */
   async function call(name: string, body: object, key?: string): Promise<{ click_id?: string } | undefined> {
     for (let attempt_count = 0; attempt_count === 0 || !over.signal.aborted; attempt_count++) {
       try {
@@ -46,7 +49,7 @@ export function startCallers(addressOf: () => string, programs: Caller[], count 
           method: 'POST',
           headers: {
             'content-type': 'application/json',
-            // Each call is a visitor's of their own, or the limit of an address is met.
+            // Each call has its own address, because an address has a rate limit.
             'x-forwarded-for': `198.18.${randomInt(256)}.${randomInt(256)}`,
             ...(key !== undefined && { authorization: `Bearer ${key}` }),
           },
@@ -58,7 +61,7 @@ export function startCallers(addressOf: () => string, programs: Caller[], count 
         if (response.ok || isKnown) return JSON.parse(text) as { click_id?: string }
         if (response.status !== 503) heard.wrong.push(`${name}: ${response.status} ${text.slice(0, 200)}`)
       } catch {
-        // The process ended, or another is not there yet.
+        // The process has ended, or the next one isn't ready.
       }
       heard.refusals += 1
       await sleep(50)
@@ -95,7 +98,7 @@ export function startCallers(addressOf: () => string, programs: Caller[], count 
   }
 }
 
-/** What was acknowledged and is not there, or is there twice, or was answered wrongly; and what the audit finds. */
+/** Acknowledged events that are missing, duplicated or answered wrongly, and the findings of the audit. */
 export async function lossesOf(sql: ClientBase, heard: Heard): Promise<string[]> {
   const lost = async (what: string, ids: string[], query: string) => {
     const { rows } = await sql.query<{ id: string }>(query, [ids])
@@ -117,7 +120,7 @@ export async function lossesOf(sql: ClientBase, heard: Heard): Promise<string[]>
   ]
 }
 
-/** What befalls the service. */
+/** The disturbances of the service. */
 const strokes = [
   'kill the leader',
   'kill another',
@@ -127,7 +130,7 @@ const strokes = [
   'a silent network',
 ] as const
 
-/** A call is tried twice for ten seconds each where the database is silent. */
+/** A call has two attempts of ten seconds each if the database is silent. */
 const answeredWithinMilliseconds = 25_000
 
 /** Whether a process holds the lock of lib/serve/coordinator.ts. */
@@ -145,9 +148,9 @@ const isLeader = (served: Served) => served.logs().some(({ leader }) => leader =
 const clock = fileURLToPath(new URL('./clock.ts', import.meta.url))
 
 /**
- * Two processes of `npm run serve` on one database under callers. In each round one is killed, or gives way to a new one beside it, or
- * Postgres is killed, or a clock jumps by an hour, or nothing passes between them and Postgres any more; then somebody leads and everybody is
- * answered again.
+ * Runs two processes of `npm run serve` on one database with callers. Each round kills one, replaces one by a new one,
+ * kills Postgres, moves a clock by an hour, or cuts the network to Postgres. Then it checks that one process leads and
+ * that everybody gets answers again.
  */
 export async function runServeChaos(options: {
   sql: Pool
@@ -162,7 +165,7 @@ export async function runServeChaos(options: {
   acknowledged: number
   refusals: number
   strokes: Record<string, number>
-  /** How long looking for what was lost took, which is mostly the audit. */
+  /** The time of the search for losses, which is mostly the audit. */
   audit_ms: number
 }> {
   const { sql, programs, killPostgres, random, rounds } = options
@@ -184,7 +187,7 @@ export async function runServeChaos(options: {
     })
   }
   let running: Served[] = await Promise.all([start(), start()])
-  // Where this run breaks off, they do not stay.
+  // A run that breaks off must not leave them behind.
   process.once('exit', () => running.forEach((served) => served.process.kill('SIGKILL')))
   const replace = (old: Served, by: Served) => (running = running.map((one) => (one === old ? by : one)))
   const callers = startCallers(() => random.pick(running)?.baseUrl ?? '', programs)

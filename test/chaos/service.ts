@@ -1,4 +1,4 @@
-/** What the harness runs of the service, bundled into one module so that a test can plant a mistake in it. */
+/** The parts of the service that the harness runs, bundled into one module so that a test can plant mistakes. */
 export { default as applyParkedEventsFunction } from '../../functions/apply-parked-events.ts'
 export { default as approveCommissionsFunction } from '../../functions/approve-commissions.ts'
 export { handler as deliverBatch } from '../../functions/deliver-notifications.ts'

@@ -11,13 +11,13 @@ import { readTestFunctions } from '../support/functions.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 import { patiently, webhookSecret } from './world.ts'
 
-/** A Postgres of its own with all around it, for the commands: tests share one that must not be killed. */
+/** Starts a separate Postgres and its surroundings for the commands: the tests' shared one must not be killed. */
 export async function startStand() {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-chaos-'))
   const serverOptions = {
     dataFolder: path.join(folder, 'postgres'),
     password: 'chaos',
-    // A commit is in the kernel's hands when it is answered, which is what survives the death of a process.
+    // An answered commit is in the kernel's hands, so it survives the death of the process.
     settings: ['fsync=off', 'full_page_writes=off'],
   }
   let postgres = await startPostgres(serverOptions)
@@ -29,13 +29,13 @@ export async function startStand() {
     neon,
     queue,
     stripe,
-    /** Kills Postgres as a machine does that loses its power, and starts it again at the same address. */
+    /** Kills Postgres as a power failure does, and restarts it at the same address. */
     async killPostgres(): Promise<void> {
       const settings = [...serverOptions.settings, `port=${new URL(databaseUrl).port}`]
       process.kill(postgres.pid, 'SIGKILL')
       postgres = await patiently(() => startPostgres({ ...serverOptions, settings }))
     },
-    /** Functions in workerd, without rate limits. `queueEndpoint` stands in front of the queue. */
+    /** Starts functions in workerd without rate limits. `queueEndpoint` is in front of the queue. */
     async startFunctions(queueEndpoint: string, names: string[] | 'all', onLog?: (line: string) => void) {
       const port = await freePort()
       const addresses = {

@@ -24,21 +24,21 @@ interface WebhookChaos {
   queue: Queue
   faults: FaultyQueue
   seed: number
-  /** Rounds of one sale with two refunds at every program. */
+  /** Rounds with one sale and two refunds per program. */
   rounds: number
-  /** With endpoints that never answer, which take ten seconds a try; then it is also measured how late others are told beside them. */
+  /** Adds endpoints that never answer, with ten seconds per attempt, and measures the delay of others. */
   hanging: boolean
 }
 
 export interface WebhookChaosFigures {
-  /** What is wrong, a sentence each. */
+  /** The errors, one sentence each. */
   wrong: string[]
   events: number
   requests: number
-  /** Faults that met a request of the consumer or the relay, to the database and to the queue. */
+  /** Faults that hit a request of the consumer or the relay to the database and to the queue. */
   databaseFaults: number
   queueFaults: number
-  /** The longest that a sale took to reach its program's server, alone and while endpoints of others hung; only where `hanging`. */
+  /** The longest time from a sale to its program's server, alone and next to hanging endpoints. Only if `hanging`. */
   alone_ms: number | undefined
   beside_ms: number | undefined
 }
@@ -47,7 +47,7 @@ const kinds = ['ok', 'ok', 'slow', '500', 'redirect', 'down', 'hidden'] as const
 const hangs = ['hang', 'hang', 'hang'] as const
 type Kind = (typeof kinds)[number] | 'hang'
 
-/** How each try at an endpoint of a kind ends: with this status, or for this reason. */
+/** The end of each attempt at a kind of endpoint: a status or a reason. */
 const endings: Record<Kind, RegExp> = {
   ok: /^200$/,
   slow: /^200$/,
@@ -58,15 +58,16 @@ const endings: Record<Kind, RegExp> = {
   hang: /^There was no answer within 10 seconds\.$/,
 }
 
-/** How much later than alone somebody may be told where endpoints of others are dead. */
+/** The allowed extra delay next to dead endpoints. */
 const patienceMilliseconds = 1000
-/** As many as the deployed function has. */
+/** The number of lanes of the deployed function. */
 const maxLanes = 24
 
 /**
- * Programs that are told of sales and refunds while the database and the queue fail, at endpoints that are well, slow, down, answer 500, lead on to
- * what is inside, have a name that leads to this machine, or never answer; then all are mended. What is held: every event reaches the endpoint of
- * its program and of no other, under one id with one body, signed, and by their numbers the events of a sale are in the order in which they happened.
+ * Sends sales and refunds while the database and the queue fail, to endpoints that are healthy, slow, down, answer 500,
+ * redirect inside, resolve to this machine, or never answer. Then all recover. Checks that every event reaches its
+ * program's endpoint and no other, with one id and body, signed, and that the numbers of a sale's events have their
+ * real order.
  */
 export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookChaosFigures> {
   const { sql, neon, queue, faults } = options
@@ -107,7 +108,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     const settings = { url, description: name, types: ['sale.created' as const, 'sale.refunded' as const] }
     const endpoint = await makeEndpoint(db, env, program.programId, settings)
     receiver.expect(name, endpoint.secret)
-    /** What happened to each sale, as it will be told. */
+    /** The expected events of each sale. */
     const sales = new Map<string, number[]>()
     return { kind, name, program, endpointId: endpoint.id, sales }
   }
@@ -121,7 +122,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     await Promise.all([program.refund(id, 1000), program.refund(id, 2000)])
   }
 
-  /** One run of the consumer, which brings another where its connections are taken, as the deployed one does. */
+  /** One run of the consumer, which starts another one if its connections are taken, as the deployed one does. */
   async function run(channels: typeof well, term: ConsumerTerm, lane = 1): Promise<void> {
     const onFull = async () => await run(channels, { ...term, waits: false }, lane + 1)
     await deliverWebhooks({ db, channels, env }, lane < maxLanes ? { ...term, onFull } : term)
@@ -132,7 +133,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     await run(channels, { deadline: Date.now() + milliseconds, waits: false })
   }
 
-  /** Brings what waits to this moment, and what a consumer held that ended. Returns how many deliveries wait. */
+  /** Makes waiting deliveries due now, including those of an ended consumer. Returns their number. */
   async function letTimePass(): Promise<number> {
     await sql.query('update webhook_endpoints set rests_until = null where rests_until is not null')
     const { rowCount } = await sql.query(
@@ -141,13 +142,13 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     return rowCount ?? 0
   }
 
-  // Sales have their own faults elsewhere; here they only have to happen.
+  // Other tests disturb sales. Here they only need to happen.
   const injected = ['drop-before', 'drop-after', 'cut', 'unavailable', 'kill-backend'] as const
   const met = ['claim_webhooks', 'record_webhook_attempts', 'from "webhook_deliveries"'] as const
   let databaseFaults = 0
   const queueFaultsBefore = faults.faults
   async function consumeUnderFaults(): Promise<void> {
-    // A consumer asks again where its claim fails, so that one fault of a claim is none.
+    // A consumer repeats a failed claim, so one fault of a claim has no effect.
     for (const matching of met) {
       const action = random.pick(injected)
       if (action && random.chance(0.6)) neon.inject({ action, matching, times: random.integer(1, 2) })
@@ -167,8 +168,8 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
   const queueFaults = faults.faults - queueFaultsBefore
 
   /**
-   * The longest of several sales of a healthy program from the sale's answer until its server knows of it. They are few, so that on a machine
-   * with other work the last one comes before the consumer ends.
+   * The longest time from the answer of a healthy program's sale to its server. The sales are few, so that the last one
+   * arrives before the consumer ends, even on a busy machine.
    */
   async function longestToTell(listener: Listener): Promise<number> {
     let longest = 0
@@ -197,7 +198,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     const later = `update webhook_deliveries set next_attempt_at = now() + interval '1 hour' where next_attempt_at is not null`
     await sql.query(later)
     alone_ms = await measure()
-    // As if they had answered until now: more than one request to each may be under way then.
+    // As if they had answered so far: each may have several concurrent requests.
     await sql.query('update webhook_endpoints set failing_since = null, failures = 0')
     await letTimePass()
     await relayWebhooks(db, well.wakes)
@@ -271,7 +272,7 @@ interface Told {
   data: { transaction_id: string; refunded_cents?: number }
 }
 
-/** What is told of a sale that is refunded so, one after the other. */
+/** The events of a sale with these refunds, in order. */
 function stepsOf(refunds: number[]): string[] {
   let refunded = 0
   return ['sale.created 0', ...refunds.map((cents) => `sale.refunded ${(refunded += cents)}`)]

@@ -8,53 +8,56 @@ import type { Random } from './random.ts'
 
 export const webhookSecret = 'whsec_chaos'
 
-/** Where the parts are that the world is made of, and how bad it is. */
+/** The addresses of the world's parts, and its fault rate. */
 export interface WorldOptions {
   service: Service
   databaseUrl: string
-  /** Connections to it without faults, for looking. They outlive the world: what they have planned serves the next one. */
+  /** Connections without faults, for checks. They outlive the world, so the next one can use their plans. */
   pool: Pool
   neonEndpoint: string
-  /** What faults at that endpoint take. */
+  /** Controls the faults at that endpoint. */
   neonControl: NeonEndpoint['control']
   queueEndpoint: string
   queueUrl: string
   stripeApiUrl: string
-  /** Origin of the functions in workerd; without it they run in this process. */
+  /** The origin of the functions in workerd. Without it they run in this process. */
   baseUrl?: string
-  /** How likely each database request meets a fault. */
+  /** The probability of a fault for each database request. */
   faultRate: number
 }
 
-/** A call under way: what befalls it is drawn from its own numbers, so a seed repeats it. */
+/** A call in progress. Its own numbers decide its faults, so a seed repeats them. */
 interface Call {
   random: Random
-  /** How often the caller could not know what became of it. */
+  /** The number of answers that the caller lost. */
   lost: number
-  /** How often the function could not. */
+  /** The number of answers that the function lost. */
   unsure: number
   die?: () => void
-  /** Whoever made the call of a function that runs. */
+  /** The call that a running function belongs to. */
   caller?: Call
 }
 
 export interface World {
   service: Service
   pool: Pool
-  /** Without faults, for looking. */
+  /** Without faults, for checks. */
   db: Database
-  /** Calls of functions and verbs so far, and faults among them. */
+  /** The number of calls of functions and verbs so far, and of faults. */
   counts: { calls: number; faults: number }
-  /** One JSON text for every line that the functions logged. */
+  /** One JSON text per log line of the functions. */
   logs: string[]
-  /** Answers that no function may give, whatever happens. */
+  /** Forbidden answers of functions. */
   violations: string[]
   env: Record<string, unknown>
-  /** Runs `work` with faults drawn from `random`; the result says how often an answer was lost to the caller or to the function. */
+  /**
+   * Runs `work` with faults drawn from `random`. The result contains the number of answers that the caller and the
+   * function lost.
+   */
   during<Result>(random: Random, work: () => Promise<Result>): Promise<{ result: Result; lost: number; unsure: number }>
-  /** Calls a verb of `lib/` until it is known what became of it: its answer, or the code it was refused with. */
+  /** Calls a verb of `lib/` until its outcome is known: its answer, or the code of its refusal. */
   settle(work: () => Promise<object | number | void>): Promise<object>
-  /** Waits for what functions do after their answers. */
+  /** Waits for work after the answers. */
   idle(): Promise<void>
   close(): Promise<void>
 }
@@ -65,15 +68,15 @@ interface App {
 
 const calls = new AsyncLocalStorage<Call>()
 
-/** What the edge answers where the function was killed. */
+/** The edge's answer if the function was killed. */
 class Killed extends TypeError {}
 
 const never = new Promise<never>(() => {})
 
 /**
- * The service in this process, reached with `fetch` at http://svc.test as it is over HTTP, its database requests through the
- * Neon endpoint. Every database request may be dropped before or after it ran, answered 503, delayed, or lose its backend; the function may be
- * killed at any of them, and after its answer.
+ * Starts the service in this process. `fetch` reaches it at http://svc.test as over HTTP, and its database requests go
+ * through the Neon endpoint. Each database request can be dropped before or after it ran, answered 503, delayed, or
+ * lose its backend. The function can be killed at any of them, and after its answer.
  */
 export function openWorld(options: WorldOptions): World {
   const { service, databaseUrl, pool, neonEndpoint, neonControl, faultRate } = options
@@ -106,7 +109,7 @@ export function openWorld(options: WorldOptions): World {
     '/api/v1/webhooks/stripe': service.processorWebhook,
   }
 
-  /** Runs a function or verb so that it can be killed at each of its database requests. */
+  /** Runs a function or verb that can be killed at each of its database requests. */
   async function mortal<Result>(work: () => Promise<Result>): Promise<Result> {
     world.counts.calls += 1
     const outer = calls.getStore()
@@ -221,7 +224,7 @@ export function openWorld(options: WorldOptions): World {
   return world
 }
 
-/** Repeats what only looks at the database while Postgres may be away for a moment. */
+/** Repeats a read while Postgres may be down for a moment. */
 export async function patiently<Result>(look: () => Promise<Result>): Promise<Result> {
   for (let attempt = 0; ; attempt++) {
     try {

@@ -4,9 +4,9 @@ import { syncBuiltinESMExports } from 'node:module'
 const { scrypt } = crypto
 
 /**
- * Hashes passwords at a sixteenth of their cost in this thread, because a test that signs people in is mostly that. Hashes of the one cost
- * are wrong at the other, so both sides of a test take it or neither.
- * @returns what sets the cost back
+ * Hashes passwords at a sixteenth of their cost in this thread, because tests of sign-ins spend most of their time on
+ * it. Hashes at one cost don't match at the other, so both sides of a test must use it.
+ * @returns a function that restores the cost
  */
 export function hashPasswordsCheaply(): () => void {
   set((password, salt, length, options, callback) =>

@@ -9,7 +9,7 @@ const cacheFolder = fileURLToPath(new URL('../../node_modules/.cache/', import.m
 const chromiumFolder = path.join(cacheFolder, 'chromium')
 const fontsConfig = 'fonts.conf'
 
-/** Playwright's own list of disabled features that matter without a window. Chromium only reads the last such flag. */
+/** Playwright's list of disabled features that matter without a window. Chromium only reads the last such flag. */
 const featuresOfPlaywright = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
@@ -54,13 +54,13 @@ async function installedChromium(): Promise<{ executablePath: string; env: Recor
   return { executablePath, env: complete ? env : { ...env, LD_LIBRARY_PATH: path.join(chromiumFolder, 'al2023/lib') } }
 }
 
-/** Unpacks into a temporary folder and renames it, because two processes may do this at once. */
+/** Unpacks into a temporary folder and renames it, because two processes can do this at once. */
 export async function unpackChromium(): Promise<void> {
   if (process.platform !== 'linux' || existsSync(chromiumFolder)) return
   mkdirSync(cacheFolder, { recursive: true })
   const partial = mkdtempSync(`${chromiumFolder}-`)
   const script = "import chromium from '@sparticuz/chromium'; await chromium.executablePath()"
-  // The package unpacks into the temporary folder, and unpacks the libraries only if it believes to run on Lambda.
+  // The package unpacks into the temporary folder, and unpacks the libraries only if it seems to run on Lambda.
   const environment = { ...process.env, TMPDIR: partial, AWS_LAMBDA_JS_RUNTIME: 'nodejs24.x' }
   await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], { env: environment })
   // The package's own configuration looks for fonts in the temporary folder. Without fonts, Chromium exits.

@@ -2,8 +2,9 @@ import { Client } from 'pg'
 import type { TestDatabase } from './stack.ts'
 
 /**
- * Gives a database a clock that the test sets, so that the service's own statements write a history in the past: a function
- * `now` that unqualified names and column defaults find before Postgres' own. Call it before anything else uses the database.
+ * Gives a database a clock that the test sets, so that the service's own statements write a history in the past.
+ * Unqualified names and column defaults find its function `now` before Postgres' own. Call it before anything else uses
+ * the database.
  */
 export async function setClock(database: TestDatabase): Promise<(time: Date) => Promise<void>> {
   const { databaseUrl, sql } = database

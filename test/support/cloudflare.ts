@@ -9,16 +9,16 @@ interface Binding {
   text?: string
 }
 
-/** A Worker as the stand-in keeps it. */
+/** A Worker in the stand-in. */
 export interface StandInWorker {
   bindings: Binding[]
   crons: string[]
 }
 
 /**
- * Stands in for the part of Cloudflare's API that deploying speaks with: one account, the zone acme.test in it, what Workers are
- * there with their bindings, and routes. An upload leaves bindings of the types that it says to keep, and those it says to inherit,
- * as Cloudflare documents it.
+ * Replaces the part of Cloudflare's API that deployments use: one account, its zone acme.test, Workers with their
+ * bindings, and routes. An upload keeps bindings of the types that it names, and those to inherit, as Cloudflare
+ * documents it.
  */
 export async function startCloudflare() {
   const workers: Record<string, StandInWorker> = {}
@@ -48,7 +48,7 @@ export async function startCloudflare() {
       (name) => ({ schedules: workers[name]?.crons.map((cron) => ({ cron })) }),
     ],
     ['PUT', /\/workers\/scripts\/([^/]+)$/, upload],
-    // The Worker that is there already is given a version, which then is deployed.
+    // An existing Worker gets a version, which is then deployed.
     ['POST', /\/workers\/scripts\/([^/]+)\/versions$/, upload],
     ['PUT', /\/workers\/scripts\/([^/]+)\/routes$/, (_, body) => JSON.parse(body)],
     ['GET', /\/workers\/workers\/([^/]+)$/, () => ({ subdomain: { enabled: false, previews_enabled: false } })],

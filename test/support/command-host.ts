@@ -1,6 +1,6 @@
 /**
- * Runs a command again and again in this one process, each time read anew, with arguments, variables and a folder of its own: as processes of
- * their own would, without a start of Node for each. It tells the parent how each ended.
+ * Runs a command repeatedly in this process, each time loaded afresh, with its own arguments, variables and folder. It
+ * behaves like separate processes, without starting Node for each. Reports the end of each to the parent.
  */
 export interface Order {
   command: string
@@ -34,7 +34,7 @@ async function run({ command, args, environment, folder }: Order): Promise<Outco
   try {
     await import(`${command}?run=${runs}`)
   } catch (error) {
-    // As Node says and ends what nobody caught.
+    // As Node reports uncaught errors and exits.
     console.error(error)
     process.exitCode = 1
   }

@@ -1,9 +1,9 @@
 /**
- * The arithmetic of commissions, written from the documentation and not from the service. It is the only second implementation that tests have.
- * Amounts are whole numbers of a currency's minor unit.
+ * The arithmetic of commissions, from the documentation and not from the service. Tests have no other second
+ * implementation. Amounts are whole numbers of a currency's minor unit.
  */
 
-/** A rule as far as a commission depends on it. Fixed amount and cap are in the currency of the program. */
+/** The parts of a rule that a commission depends on. The fixed amount and the cap are in the program's currency. */
 export interface Rule {
   commission_bp?: number | null | undefined
   commission_fixed_cents?: number | null | undefined
@@ -15,11 +15,14 @@ export interface Rule {
 export interface Terms {
   bp: number
   fixed: number
-  /** The most that all sales of a customer bring. */
+  /** The highest total for all sales of a customer. */
   cap: number | null
 }
 
-/** Chooses the rule of a sale: the first holder's before the next one's; of each holder the first product, then the type, then any sale. */
+/**
+ * Chooses the rule of a sale: the first holder's before the next one's, and of each holder the product's, then the
+ * type's, then the general one.
+ */
 export function ruleFor<Of extends Rule>(holders: Of[][], products: string[], type: string): Of | undefined {
   for (const rules of holders) {
     const found =
@@ -31,7 +34,10 @@ export function ruleFor<Of extends Rule>(holders: Of[][], products: string[], ty
   return undefined
 }
 
-/** Returns the terms by a rule, or without one by the rate of the program. Other currencies than the program's have no fixed amount and no cap. */
+/**
+ * Returns the terms of a rule, or the program's rate without one. Currencies other than the program's have no fixed
+ * amount and no cap.
+ */
 export function termsOf(rule: Rule | undefined, programBp: number, isOwnCurrency: boolean): Terms {
   return {
     bp: rule ? (rule.commission_bp ?? 0) : programBp,
@@ -40,17 +46,20 @@ export function termsOf(rule: Rule | undefined, programBp: number, isOwnCurrency
   }
 }
 
-/** Returns the commission on a base: the percentage half up and the fixed amount, up to the rest of the cap after the customer's earlier sales. */
+/**
+ * Returns the commission on a base: the percentage rounded half up plus the fixed amount, up to the remaining cap after
+ * the customer's earlier sales.
+ */
 export function commissionOf(base: bigint, { bp, fixed, cap }: Terms, brought: bigint): bigint {
   const whole = base === 0n ? 0n : halfUp(base * BigInt(bp), 10_000n) + BigInt(fixed)
   const left = cap === null ? whole : BigInt(cap) - brought
   return left < 0n ? 0n : left < whole ? left : whole
 }
 
-/** Returns the part of a commission that is reversed when so much of its sale is refunded, rounded down. */
+/** Returns the reversed part of a commission when this much of its sale is refunded, rounded down. */
 export const reversedOf = (commission: bigint, refunded: bigint, amount: bigint) => (commission * refunded) / amount
 
-/** Returns the end of a number of months. A month that is too short ends on its last day. */
+/** Returns the end of a number of months. If the last month is too short, it ends on its last day. */
 export function monthsAfter(first: Date, months: number): Date {
   const end = new Date(first)
   end.setUTCMonth(end.getUTCMonth() + months, 1)

@@ -9,18 +9,18 @@ import { builtFunctions, type WorkerModule } from '../../lib/local/workers.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 import { unpackChromium } from './chromium.ts'
 
-/** Kept between runs; what it holds is known by the hash of its source. */
+/** Kept between runs. The hash of its source identifies an entry. */
 const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled/', import.meta.url))
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Connection string of the test server's database `postgres`. */
+    /** The connection string of the test server's `postgres` database. */
     adminUrl: string
-    /** Folder of the built functions' modules. */
+    /** The folder of the built functions' modules. */
     scriptsFolder: string
-    /** The files there that each function has, by its name; the one that is called first. */
+    /** The files of each function there, by its name, with the entry file first. */
     modulesOf: Record<string, string[]>
-    /** False where no test of the run starts a function, so that none is built. */
+    /** False if no test of the run starts a function, so that none is built. */
     withFunctions?: boolean
   }
 }
@@ -29,8 +29,8 @@ const memory = '/dev/shm'
 const roomWanted = 6 * 2 ** 30
 
 /**
- * Where the databases lie: in memory where the machine has plenty. Each is 800 files, which a disk's file system makes and removes in five
- * times the processor time.
+ * The folder of the databases: in memory if the machine has plenty. Each database has 800 files, and a disk's file
+ * system takes five times the processor time for them.
  */
 function placeOfDatabases(): string {
   try {
@@ -42,7 +42,7 @@ function placeOfDatabases(): string {
   }
 }
 
-/** What runs that were killed left in memory, by the process that their folder names. */
+/** Removes the leftovers of killed runs in memory, by the process in their folder's name. */
 function removeLeftovers(place: string): void {
   for (const name of readdirSync(place)) {
     const [, pid] = /^svc-test-(\d+)-/.exec(name) ?? []
@@ -50,32 +50,32 @@ function removeLeftovers(place: string): void {
     try {
       rmSync(path.join(place, name), { recursive: true, force: true })
     } catch {
-      // It is another user's.
+      // Another user's folder.
     }
   }
 }
 
 /**
- * Starts one Postgres for all test files, with the migrated database that they clone, builds the functions once, and unpacks Chromium. The
- * server keeps its promises to nobody after the run, so it does not wait for disks.
+ * Starts one Postgres for all test files with the migrated database that they clone, builds the functions once, and
+ * unpacks Chromium. The server doesn't wait for disks, because its data isn't needed after the run.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { withFunctions } = project.getProvidedContext()
-  // What tests start as a process of its own reads the same files again and again.
+  // Processes that tests start read the same files again and again.
   process.env['NODE_COMPILE_CACHE'] = compileCache
   const place = placeOfDatabases()
   removeLeftovers(place)
   const folder = mkdtempSync(path.join(place, `svc-test-${process.pid}-`))
   const bundling = withFunctions === false ? Promise.resolve(new Map<string, WorkerModule[]>()) : builtFunctions()
-  // Of a new checkout, once, where several test files would all find that it is missing.
+  // Once for a new checkout, because otherwise several test files would do it.
   const unpacking = unpackChromium()
-  // They are waited for when the database is there.
+  // Awaited when the database is ready.
   bundling.catch(() => {})
   unpacking.catch(() => {})
   const postgres = await startPostgres({
     dataFolder: path.join(folder, 'postgres'),
     password: 'test',
-    // Nobody vacuums databases that live for seconds.
+    // Databases that live for seconds need no vacuum.
     settings: ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off', 'autovacuum=off'],
   })
   const cleanUp = async () => {

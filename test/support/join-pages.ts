@@ -11,8 +11,8 @@ import { createWorkspace } from '../../lib/programs/workspaces.ts'
 export const newEmail = () => `grace-${crypto.randomUUID()}@example.com`
 
 /**
- * Programs whose join page is open, and people who apply to them step by step. A partner who joined, for what comes after, is in
- * `joined-partner.ts`, by the verbs of any bundle.
+ * Programs with an open join page, and people who apply step by step. `joined-partner.ts` creates a joined partner with
+ * the verbs of any bundle.
  */
 export function openJoinPages(db: Database, env: SessionEnv) {
   const person = (name = 'Grace') => createPerson(db, env, { name, email: newEmail() })
@@ -40,7 +40,7 @@ export function openJoinPages(db: Database, env: SessionEnv) {
       const application = await findApplication(db, token)
       return application && (await confirmApplication(db, application))
     }
-    /** Somebody without an account whose application waits; returns its id. */
+    /** A person without an account and with a waiting application. Returns its id. */
     async function waiting(email = newEmail()) {
       const { applicationId, token } = await send(email)
       expect(await confirm(token)).toMatchObject({ outcome: 'waiting', isFirst: true })

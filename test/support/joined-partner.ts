@@ -3,7 +3,7 @@ import type { Database } from '../../lib/database.ts'
 import type * as applications from '../../lib/programs/applications.ts'
 import type { changeJoinPage } from '../../lib/programs/join-page.ts'
 
-/** The service's verbs of joining, of `lib/` or of a bundle with a mistake in it. */
+/** The service's verbs for joining, from `lib/` or from a bundle with a mistake. */
 export interface JoinVerbs {
   changeJoinPage: typeof changeJoinPage
   apply: typeof applications.apply
@@ -13,11 +13,11 @@ export interface JoinVerbs {
 
 export interface JoinedPartner {
   partnerId: number
-  /** The code of the link that was made on joining. */
+  /** The code of the link that joining created. */
   code: string
 }
 
-/** An account, whose verified address is its own. */
+/** Creates an account with a verified address of its own. */
 export async function addAccount(client: Pick<pg.Pool, 'query'>, name: string): Promise<{ id: string; email: string }> {
   const id = crypto.randomUUID()
   const email = `${id}@example.com`
@@ -26,8 +26,8 @@ export async function addAccount(client: Pick<pg.Pool, 'query'>, name: string): 
 }
 
 /**
- * Somebody with an account applies on a program's page and is approved, into a group where one is given. Sent again at any point it comes to the same
- * one partner.
+ * A person with an account applies on a program's page and is approved, into `group` if present. Repeating any step
+ * leads to the same partner.
  */
 export async function join(
   verbs: JoinVerbs,
@@ -44,7 +44,10 @@ export async function join(
   await verbs.approveApplications(db, programId, [sent.id], groupId)
 }
 
-/** The partner that an application came to. None and more than one are errors. `look` may ask the database again where it was away. */
+/**
+ * The partner of an application. Throws if there are none or several. `look` can repeat a query if the database was
+ * down.
+ */
 export async function findJoined(
   client: Pick<pg.Pool, 'query'>,
   programId: number,

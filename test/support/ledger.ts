@@ -10,7 +10,10 @@ import { webhookTypes } from '../../lib/notifications/webhook-types.ts'
 import type { JoinedPartner } from './joined-partner.ts'
 import { statement } from './statement.ts'
 
-/** A program with two partners, who have the codes CODE-0 and CODE-1, for tests of money: its verbs as one call each, scoped to it. */
+/**
+ * A program with two partners, who have the codes CODE-0 and CODE-1, for tests of money. Each verb is one call for this
+ * program.
+ */
 export interface LedgerProgram {
   programId: number
   partnerIds: number[]
@@ -19,7 +22,7 @@ export interface LedgerProgram {
   codeOf(partner: number): string
   /** A click on a partner's link, by a bot if it says so. */
   click(partner: number, isBot?: boolean): Promise<string>
-  /** Takes in whoever joined, as the partner who comes last. */
+  /** Adds a joined partner as the last one. */
   add(joined: JoinedPartner): void
   lead(customerKey: string, clickId: string | null): Promise<void>
   sale(sale: {
@@ -31,7 +34,7 @@ export interface LedgerProgram {
     clickId?: string | null
     coupon?: string
   }): Promise<RecordedSale>
-  /** A sale of a new customer whom a partner brought, and its commission. */
+  /** The sale of a partner's new customer, with its commission. */
   soldBy(
     partner: number,
     amount: number,
@@ -41,7 +44,7 @@ export interface LedgerProgram {
   returnRefund(saleId: string, refundId: string): Promise<{ returned: boolean }>
 }
 
-/** Makes such a program in one statement; commissions are `commissionBp` basis points. */
+/** Creates such a program in one statement. Commissions are `commissionBp` basis points. */
 export async function createLedgerProgram(
   client: Pick<pg.Pool, 'query'>,
   db: Database,
@@ -141,7 +144,7 @@ export async function createLedgerProgram(
         statement<{ stands: boolean }>`select r.returned_at is null as stands from refunds r
           join sales s on r.program_id = s.program_id and r.sale_id = s.id
           where s.program_id = ${programId} and s.transaction_id = ${saleId} and r.refund_key = ${`id:${id}`}`,
-        // Of an amount that no refund of the API has, which could stand for it.
+        // No API refund has this amount, so none can be mistaken for it.
         statement`insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, amount_cents, currency,
             returned_event_id, returned_at)
           select ${accountId}, ${id}, true, 'refund', transaction_id, 9999999999999, currency, 'evt_failed', now()
@@ -163,10 +166,10 @@ export async function keepWebhooks(client: Pick<pg.Pool, 'query'>, programId: nu
   )
 }
 
-/** A refund's id at the processor is its alone; tests name the refunds of each sale from the beginning. */
+/** A refund's id at the processor is unique, but tests number the refunds of each sale from the start. */
 const refundIdOf = (saleId: string, refundId: string) => `${refundId} of ${saleId}`
 
-/** How the tests' money leaves. */
+/** The transfer that pays the tests' payouts. */
 export const transfer = { reference: 'transfer-1', paid_on: new Date('2026-11-20T00:00:00Z') }
 
 /** Defaults for the tests' clicks, leads and sales. */

@@ -3,34 +3,34 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Postgres, type SentStatement, withTimeout } from '../../lib/database.ts'
 import type { Fault, NeonEndpoint } from '../../lib/local/neon.ts'
 
-/** What was asked of a database, counted as the Neon endpoint counts it, and faults for what is asked next. */
+/** The requests to a database, counted as the Neon endpoint counts them, and faults for the next ones. */
 export type Meter = Pick<NeonEndpoint, 'requests' | 'statements' | 'recent' | 'inject' | 'clearFaults'>
 
-/** A fault that two meters know, of which it meets one. */
+/** A fault in two meters that hits one of them. */
 export interface SharedFault extends Fault {
   id: number
 }
 
 interface Told {
-  /** First of all, so that faults can come in time. */
+  /** Runs first, so that faults can arrive in time. */
   beforeRequest?: () => void
   onRequest?: (request: string, statements: number) => void
   onFault?: (id: number) => void
 }
 
 export interface MeteredPostgres extends Postgres, Meter {
-  /** Who is told of what comes over it. */
+  /** Receives the requests. */
   told: Told
   inject(fault: Fault | SharedFault): void
-  /** The other meter's request met the fault. */
+  /** The fault hit a request of the other meter. */
   spend(id: number): void
 }
 
 const backendEnds = { text: 'select pg_terminate_backend(pg_backend_pid())', parameters: [] }
 
 /**
- * Connections that count what goes over them, a batch as one request, and that fail as {@link Fault} says. What breaks in transit breaks
- * here where a driver says so.
+ * Connections that count their requests, with a batch as one, and fail as {@link Fault} describes. A transport fault
+ * fails here as a driver reports it.
  */
 export function meter(postgres: Postgres, told: Told = {}): MeteredPostgres {
   let faults: (Required<Fault> & { id: number })[] = []

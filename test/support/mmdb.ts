@@ -2,7 +2,7 @@ import { isIPv4 } from 'node:net'
 
 type Value = string | number | Value[] | { [name: string]: Value }
 
-/** A file in the format MaxMind DB with these networks, a tree of IPv6 whose records have so many bits. */
+/** A file in the MaxMind DB format with these networks: an IPv6 tree with this record size in bits. */
 export function mmdb(recordBits: number, networks: [address: string, prefix: number, value: Value][]): Buffer {
   type Node = [Node | number | undefined, Node | number | undefined]
   const root: Node = [undefined, undefined]
@@ -60,12 +60,12 @@ const hex = (value: number, digits: number) => value.toString(16).padStart(digit
 
 function packed(bits: number, left: number, right: number): Buffer {
   const [first, second] = [hex(left, bits / 4), hex(right, bits / 4)]
-  // With 28 bits, the byte in the middle has the highest four of both.
+  // With 28 bits, the middle byte contains the highest four bits of both.
   const text = bits === 28 ? first.slice(1) + first.slice(0, 1) + second.slice(0, 1) + second.slice(1) : first + second
   return Buffer.from(text, 'hex')
 }
 
-/** A value's type and size, as they stand before it. */
+/** A value's type and size, which precede it. */
 function head(type: number, size: number): Buffer {
   const sizes = size < 29 ? [size] : [29, size - 29]
   return Buffer.from(

@@ -6,7 +6,10 @@ import { commissionOf, reversedOf, ruleFor, termsOf } from './commission-oracle.
 export const commissionBp = 1375
 export const leadCommissionCents = 150
 
-/** Customers whose click was a bot's: what they bring is held until a person decides. Of whom one was released, the others are not held. */
+/**
+ * Customers with a bot's click: their commissions are held until a person decides. After one release, the customer's
+ * others aren't held.
+ */
 export const bots: readonly number[] = [4, 7]
 
 /** The partner who brought a customer by a click; 2 is the partner who joins on the way. */
@@ -21,10 +24,10 @@ export interface ModelCommission {
   reversed: number
   reversal: 'none' | 'partial' | 'full'
   rejected: boolean
-  /** While it waits for a person to decide on it. */
+  /** While it waits for a person's decision. */
   held: boolean
   released: boolean
-  /** Its place among everything credited, or undefined. */
+  /** Its place in the order of credits, or undefined. */
   credited?: number
   paid: boolean
 }
@@ -56,13 +59,13 @@ export interface ModelPayout {
   currency: string
   amount: number
   status: 'requested' | 'paid' | 'refused' | 'cancelled'
-  /** The payout run that it is of. */
+  /** Its payout run. */
   run?: number
 }
 
 /**
- * The rules in plain words and numbers, with nothing happening at once. Every method answers what the service must answer, and
- * changes what the service must change.
+ * The rules in plain words and numbers, without concurrency. Every method returns the service's expected answer and
+ * makes its expected change.
  */
 export class Model {
   readonly sales: ModelSale[] = []
@@ -80,12 +83,12 @@ export class Model {
   readonly paidRuns = new Set<number>()
   readonly balances = new Map<string, number>()
   readonly told = new Map<string, number>()
-  /** By whom they are for: `everybody`, `group 0`, `partner 1`. */
+  /** By holder: `everybody`, `group 0`, `partner 1`. */
   readonly rules = new Map<string, ModelRule[]>()
-  /** Of each partner; whoever joins comes last. */
+  /** The group of each partner. Joined partners come last. */
   readonly groups: (number | null)[] = [null, null]
   #creditedSoFar = 0
-  /** Of each customer who bought, the partner whose code their first purchase named. */
+  /** The partner whose code each buyer's first purchase named. */
   readonly #byCode = new Map<number, number | null>()
 
   get commissions(): ModelCommission[] {
@@ -202,7 +205,7 @@ export class Model {
     return wrong.length
   }
 
-  /** A person decides on those that are held. Answers on how many. */
+  /** A person decides on the held ones. Returns their number. */
   decide(commissions: ModelCommission[], decision: 'released' | 'rejected'): number {
     const held = [...new Set(commissions)].filter((c) => c.held && c.reversal !== 'full')
     if (decision === 'rejected') return this.rejectAll(held)
@@ -276,7 +279,7 @@ export class Model {
     return payout.status === 'cancelled' ? { ok: true } : { error: 'conflict' }
   }
 
-  /** Everything that a run made now pays, in the order of its payments. */
+  /** The payments of a run at this moment, in order. */
   payable(): { partner: number; currency: string; amount: number }[] {
     return this.groups
       .flatMap((_, partner) => ['jpy', 'kwd', 'usd'].map((currency) => ({ partner, currency })))
@@ -284,7 +287,7 @@ export class Model {
       .filter(({ amount }) => amount > 0)
   }
 
-  /** The payments of a run that are not paid or taken back. */
+  /** The payments of a run that are neither paid nor canceled. */
   openOf(run: number): ModelPayout[] {
     return this.payouts.filter((payout) => payout.run === run && payout.status === 'requested')
   }
@@ -370,7 +373,7 @@ export class Model {
   }
 }
 
-/** `json_agg` of no rows is null. */
+/** `json_agg` without rows is null. */
 const orNull = <Item>(list: Item[]) => (list.length === 0 ? null : list)
 
 const byFirst = ([a]: unknown[], [b]: unknown[]) => (String(a) < String(b) ? -1 : 1)

@@ -3,7 +3,7 @@ import { checkoutSession, invoice, type Shop } from '../../lib/local/stripe-even
 /** Stripe's objects of a shop's first payment of 100.00 dollars; tests add their own fields. */
 export const paidBy = { payment_intent: 'pi_1', charge: 'ch_1' }
 
-/** The session of one payment. */
+/** The session of a single payment. */
 export const oneTime = (shop: Shop, more: Partial<Parameters<typeof checkoutSession>[1]> = {}) =>
   checkoutSession(shop, { id: 'cs_1', total: 10_000, payment_intent: 'pi_1', ...more })
 

@@ -6,7 +6,7 @@ import type { TestStack } from './stack.ts'
 
 export const password = 'correct horse battery'
 
-/** What a function in this process has in a Worker's place. */
+/** The execution context of a function in this process. */
 export const inNoWorker = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} }
 
 interface Answer {
@@ -21,7 +21,7 @@ export function newEmail() {
 
 export const sessionCookieOf = (token: string) => ({ cookie: `__Host-svc_session=${encodeURIComponent(token)}` })
 
-/** Somebody who signs up on the page that is open, and in after it. */
+/** A person who signs up on the open page and is then signed in. */
 export async function signUpInBrowser(page: Page, name: string, email: string) {
   await page.getByLabel('Your name').fill(name)
   await page.getByLabel('E-mail').fill(email)
@@ -33,7 +33,7 @@ export async function signUpInBrowser(page: Page, name: string, email: string) {
   await page.getByRole('button', { name: 'Sign in' }).click()
 }
 
-/** People of a stack as tests make them and act for them: through the sign-in's API, their mails and the pages' forms. */
+/** People who act through the sign-in API, their mails and the pages' forms. */
 export function peopleOf(stack: TestStack) {
   const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 
@@ -53,12 +53,12 @@ export function peopleOf(stack: TestStack) {
     return { email, token: answer.token ?? '' }
   }
 
-  /** Somebody with a confirmed address, signed in, without a sign-up's mail. */
+  /** A signed-in person with a confirmed address, without the sign-up mail. */
   async function makePerson() {
     return await createPerson(stack.db, env, { name: 'Ada', email: newEmail(), password })
   }
 
-  /** Whether a token signs anybody in, by the check that the dashboard's reads make. */
+  /** Whether a token is a valid session, by the check of the dashboard's reads. */
   async function isSignedIn(token: string) {
     return await findAccess(stack.db, env, new Headers({ authorization: `Bearer ${token}` }), undefined).then(
       () => true,
@@ -78,7 +78,7 @@ export function peopleOf(stack: TestStack) {
     return (await mailsTo(recipient)).at(-1)?.body ?? ''
   }
 
-  /** The link to `page` in the latest mail, once it is there: it is sent after the answer that caused it. */
+  /** The link to `page` in the latest mail. Waits for the mail, which is sent after the answer. */
   async function mailedLink(recipient: string, page: string) {
     const pattern = new RegExp(`/${page}\\?token=(\\S+)`)
     return await vi.waitFor(async () => {
@@ -88,7 +88,7 @@ export function peopleOf(stack: TestStack) {
     }, 60_000)
   }
 
-  /** Posts a form of a page, as the person whose session is `token`. */
+  /** Posts a page's form with the session `token`. */
   async function post(path: string, token?: string, fields: Record<string, string> = {}) {
     return await fetch(stack.baseUrl + path, {
       method: 'POST',

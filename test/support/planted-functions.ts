@@ -1,12 +1,12 @@
 import type pg from 'pg'
 
 /**
- * Mistakes in functions of the database, by name. Each is a plpgsql body that takes the place of the function's own. `intact();` in it calls the
- * function as it was, with the parameters as they are by then. Its answer is in `result`, or in the out parameters.
+ * Mistakes in database functions, by name. Each is a plpgsql body that replaces the function's own. `intact();` in it
+ * calls the original function with the present parameters. Its answer is in `result`, or in the out parameters.
  */
 export type FunctionMistakes = Readonly<Record<string, string>>
 
-/** What is said of a mistake that does not run: it would be found as something else. */
+/** The error of a mistake that doesn't run, which tests would find as something else. */
 export const unrunnable = /ReferenceError|SyntaxError|is not a function|"code":"42/
 
 interface FunctionRow {
@@ -42,7 +42,10 @@ function bodyOf(name: string, body: string, { answer, is_set: isSet, given, out 
   return `#variable_conflict use_column\ndeclare ${declared}\nbegin\n${body.replaceAll('intact();', () => `${called};`)}\n${last}\nend`
 }
 
-/** Plants mistakes, and returns what takes them out again. Only what changes is written, because each connection plans it anew. */
+/**
+ * Plants mistakes, and returns a function that removes them. Only writes changes, because each connection plans them
+ * again.
+ */
 export async function plantInFunctions(
   sql: pg.Client | pg.Pool,
   mistakes: FunctionMistakes,
@@ -54,7 +57,7 @@ export async function plantInFunctions(
     const [row] = rows
     if (!row) throw new Error(`The database has no function ${name}.`)
     definitions.push(row.definition)
-    // Under the same name, because bodies name their parameters by it.
+    // Under the same name, because bodies qualify their parameters with it.
     await sql.query(row.definition.replace('FUNCTION public.', 'FUNCTION intact.'))
     await sql.query(
       `create or replace function public.${name}(${row.parameters}) returns ${row.answer} language plpgsql as $planted$\n${bodyOf(name, body, row)} $planted$`,

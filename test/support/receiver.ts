@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 export interface ReceivedWebhook {
   name: string
   behaviour: string
-  /** Whether the library of Standard Webhooks verified it, there. */
+  /** Whether the library of Standard Webhooks verified it. */
   signed: boolean
   at: number
   id: string
@@ -15,18 +15,18 @@ export interface ReceivedWebhook {
 }
 
 export interface Receiver {
-  /** The address under which an endpoint of this name behaves so. */
+  /** The address of an endpoint with this name and behavior. */
   urlOf(name: string, behaviour: 'ok' | '500' | '300ms' | 'slow' | 'hang' | 'redirect' | 'long'): string
-  /** Tells the process by which secret it verifies what comes for a name. */
+  /** Gives the process the secret for a name. */
   expect(name: string, secret: string): void
   received: ReceivedWebhook[]
-  /** Waits until everything that came so far is in `received`. */
+  /** Waits until everything that arrived is in `received`. */
   settle(): Promise<void>
   of(name: string): ReceivedWebhook[]
   close(): void
 }
 
-/** Starts a process that receives webhooks, until it is closed. */
+/** Starts a process that receives webhooks until it is closed. */
 export async function startReceiver(): Promise<Receiver> {
   const child = fork(fileURLToPath(new URL('receiver-process.ts', import.meta.url)))
   const [{ port }] = (await once(child, 'message')) as [{ port: number }]

@@ -6,9 +6,10 @@ import { startVitest, type TestModule } from 'vitest/node'
 import { answerHelp } from '../../lib/commands/command.ts'
 
 /**
- * `npm test`: formatter, linter and type checkers, then every test. `npm test -- <part of a file's name>` runs the tests of these files
- * only. Tests run the service as test/support/stack.ts says: as lib/serve does, or with `RUN_ON=workers` in workerd. `npm run check` leaves
- * out every test that starts more than a database. The last line is `N passed, N failed`, where a check counts as one.
+ * `npm test`: runs the formatter, linter and type checkers, then every test. `npm test -- <part of a file's name>` runs
+ * only the tests of these files. Tests run the service as test/support/stack.ts describes: as lib/serve does, or in
+ * workerd with `RUN_ON=workers`. `npm run check` skips every test that starts more than a database. The last line is `N
+ * passed, N failed`, and a check counts as one.
  */
 answerHelp(`npm test               checks everything, on a database of its own
 npm test -- NAME       the test files whose names hold that
@@ -24,9 +25,9 @@ interface Check {
   command: string
 }
 
-/** First and always, because tests run what it builds; it fails where a size is over its limit. */
+/** Always first, because tests run its output. It fails if a size exceeds its limit. */
 const build: Check = { name: 'build and sizes of the tracker', command: 'npm run -s build -w tracker' }
-/** One checker, because several each work out anew what they share: it takes half the CPU time. */
+/** One checker, because several repeat their shared work: it takes half the CPU time. */
 const checks: Check[] = [
   { name: 'formatter', command: 'oxfmt --check' },
   { name: 'linter', command: 'oxlint' },
@@ -38,8 +39,8 @@ let passed = 0
 let failed = 0
 
 /**
- * The linter and the compiler are written in Go and over soon: they collect no garbage before they hold 2 GiB. The linter has a type checker
- * for each processor it sees, and each checks anew what they share: with one it takes three fifths of the CPU time.
+ * The linter and the compiler are short-lived Go programs, so they collect no garbage below 2 GiB. The linter starts a
+ * type checker per processor, and each repeats the shared work: with one it takes three fifths of the CPU time.
  */
 const environment = { ...process.env, GOGC: 'off', GOMEMLIMIT: '2GiB', GOMAXPROCS: '1' }
 
@@ -61,7 +62,7 @@ async function check({ name, command }: Check, priority = constants.priority.PRI
   }
 }
 
-/** The test files that start nothing but a database: no function, endpoint, queue, browser or command. */
+/** The test files that only start a database: no function, endpoint, queue, browser or command. */
 function testsWithoutStack(): string[] {
   return readdirSync('test', { encoding: 'utf8' })
     .filter((name) => /\.test\.tsx?$/.test(name))
@@ -72,7 +73,7 @@ function testsWithoutStack(): string[] {
 const counter = {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]) {
     for (const module of modules) {
-      // A file that could not be read or set up has no failed test of its own.
+      // A file that couldn't be loaded has no failed test of its own.
       failed += module.errors().length
       for (const suite of module.children.allSuites()) failed += suite.errors().length
       for (const test of module.children.allTests()) {
@@ -85,8 +86,8 @@ const counter = {
 }
 
 /**
- * Beside the tests, which leave the processor alone where they wait for a browser, a process or a queue. One after the other, for the
- * memory that the linter and the compiler take.
+ * Runs beside the tests, which leave the processor idle while they wait for a browser, a process or a queue. One check
+ * at a time, because the linter and the compiler need much memory.
  */
 async function runChecks(): Promise<void> {
   for (const one of checks) await check(one, constants.priority.PRIORITY_LOW)

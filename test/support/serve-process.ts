@@ -5,15 +5,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export interface Served {
   process: ChildProcess
   baseUrl: string
-  /** The lines that it logged, all of them JSON. */
+  /** Its log lines, all JSON. */
   logs(): Record<string, unknown>[]
-  /** What it wrote on standard error, where nothing of a running service goes. */
+  /** Its standard error, which a running service never uses. */
   errors(): string
-  /** Sends the signal and resolves with the code that it ended with. */
+  /** Sends the signal and resolves with the exit code. */
   end(signal: NodeJS.Signals): Promise<number | null>
 }
 
-/** What is given in place of the secrets that one with a database of its own makes. */
+/** Replaces the secrets that a service with its own database creates. */
 export const givenSecrets: Record<string, string> = Object.fromEntries(
   ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET', 'METRICS_TOKEN'].map((name) => [
     name,
@@ -23,7 +23,7 @@ export const givenSecrets: Record<string, string> = Object.fromEntries(
 
 const startsWithinMilliseconds = 120_000
 
-/** `npm run serve` with no environment but what is given, once it answers. Whoever starts it ends it. */
+/** Starts `npm run serve` with only this environment, and resolves when it answers. The caller must end it. */
 export async function spawnServe(
   environment: Record<string, string>,
   args: string[] = [],

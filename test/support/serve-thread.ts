@@ -13,7 +13,7 @@ import { shareClicks } from '../../lib/serve/shared-clicks.ts'
 import { hashPasswordsCheaply } from './cheap-passwords.ts'
 import { meter, type SharedFault } from './meter.ts'
 
-/** The service of a test file, as it is to run in the thread. */
+/** The service that the thread runs for a test file. */
 export interface ThreadOptions {
   functions: FunctionEntry[]
   databaseUrl: string
@@ -24,7 +24,7 @@ export interface ThreadOptions {
   port: number
 }
 
-/** What the test asks for; each is answered by `Done`. */
+/** The test's requests. Each is answered by `Done`. */
 export type Order = { id: number } & (
   | { what: 'scheduled'; name: string; cron: string | undefined }
   | { what: 'waiting' }
@@ -36,28 +36,28 @@ export interface Done {
   error?: string
 }
 
-/** What the thread tells unasked. */
+/** Reports that the thread sends without a request. */
 export type Seen = { request: string; statements: number } | { spent: number } | { log: string }
 
-/** What the thread is told of faults. */
+/** Messages to the thread about faults. */
 export type OfFaults = { inject: SharedFault } | { spent: number } | { clear: true }
 
 export interface Ports {
   orders: MessagePort
-  /** Carries {@link OfFaults}, which the thread reads just before each request to the database. */
+  /** Carries {@link OfFaults}. The thread reads it just before each database request. */
   faults: MessagePort
   seen: MessagePort
 }
 
-/** The list is of what is handed over with it, which is nothing. */
+/** The transfer list is empty. */
 const tell = (port: MessagePort, message: Seen | Done) => port.postMessage(message, [])
 
-/** Where the requests of this machine come from; as workerd is told in lib/local/workers.ts. */
+/** The location of this machine's requests, as in lib/local/workers.ts. */
 const place = { country: 'US', region: 'California', city: 'San Francisco' }
 
 hashPasswordsCheaply()
 
-/** All that is logged goes to the one service that this thread runs at a time. */
+/** All logs belong to the one service that this thread runs at a time. */
 let seenBy: MessagePort | undefined
 for (const level of ['log', 'info', 'warn', 'error'] as const) {
   console[level] = (...values: unknown[]) => {
@@ -65,10 +65,10 @@ for (const level of ['log', 'info', 'warn', 'error'] as const) {
   }
 }
 
-/** Whether an answer that the work is part of is still to be given. */
+/** Whether the answer that the work belongs to is still open. */
 const answering = new AsyncLocalStorage<{ isOver: boolean }>()
 
-/** The database as a test counts it: without what goes on after an answer, which is a queue's consumer at Cloudflare. */
+/** The database with a test's counts: without the work after an answer, which is a queue consumer's at Cloudflare. */
 function countedPostgres(pool: Postgres, { faults, seen }: Ports): Postgres {
   const metered = meter(pool, {
     beforeRequest() {

@@ -16,17 +16,17 @@ export interface Mail {
 
 export interface MailApi {
   url: string
-  /** What was taken. */
+  /** The accepted mails. */
   mails: Mail[]
-  /** The idempotency key of every mail that came, also of those that were not taken. */
+  /** The idempotency key of every mail, even of refused ones. */
   keys: (string | undefined)[]
-  /** What is answered. */
+  /** The status of the answers. */
   status: number
-  /** The newest mail to an address. */
+  /** The latest mail to an address. */
   to(address: string): Mail | undefined
 }
 
-/** Stands in for the mail API, at the edge of what is the service's. */
+/** Starts a mail API outside the service. */
 export async function startMailApi(): Promise<MailApi> {
   const api: MailApi = {
     url: '',
@@ -52,7 +52,7 @@ export async function startMailApi(): Promise<MailApi> {
   return api
 }
 
-/** What a service needs on a machine without a proxy. */
+/** The settings of a service on a machine without a proxy. */
 export const settingsOf = (port: number, mailApi: MailApi): Record<string, string> => ({
   BASE_URL: `http://127.0.0.1:${port}`,
   PORT: String(port),
@@ -62,7 +62,7 @@ export const settingsOf = (port: number, mailApi: MailApi): Record<string, strin
   MAIL_FROM: 'Partners <partners@example.com>',
 })
 
-/** `npm run serve` with nothing of this process's environment but what is given; it ends with the test file at the latest. */
+/** Starts `npm run serve` with only the given environment. It ends with the test file at the latest. */
 export async function startServe(
   environment: Record<string, string>,
   args: string[] = [],

@@ -7,15 +7,15 @@ import type { Done, OfFaults, Order, Ports, Seen, ThreadOptions } from './serve-
 /** The functions as lib/serve runs them, for one test file. */
 export interface ServedFunctions {
   scheduled(name: string, cron?: string): Promise<void>
-  /** Programs that wait to be looked at for webhooks. */
+  /** The number of programs that wait for webhooks to be sent. */
   waitingWebhooks(): Promise<number>
   meter: Meter
-  /** What functions wrote with `console`. */
+  /** The functions' `console` output. */
   logs(): string[]
   close(): Promise<void>
 }
 
-/** The thread, and what it died of as soon as it has. */
+/** The thread, and the cause of its end if it has ended. */
 interface Thread {
   worker: Worker
   death: Promise<Error>
@@ -24,8 +24,9 @@ interface Thread {
 let thread: Thread | undefined
 
 /**
- * A thread that is as Node's own process is to `npm run serve`: without vitest, its transforms and its variables. It runs one service
- * after the other, because reading the functions takes longer than most tests. Where it died, the next service has a new one.
+ * A thread like Node's own process under `npm run serve`: without vitest, its transforms and its variables. It runs one
+ * service after the other, because loading the functions takes longer than most tests. If it dies, the next service
+ * gets a new one.
  */
 function threadOfThisProcess(): Thread {
   thread ??= startThread()
@@ -48,8 +49,8 @@ export function startThread(): Thread {
 }
 
 /**
- * `own` is the test's own way to the database: what goes there counts too, and a fault meets a request here or there. Where the thread
- * dies, whatever is asked of it is refused with what it died of.
+ * `own` is the test's own connection. Its requests count too, and a fault hits a request of either. If the thread dies,
+ * every order is rejected with the cause.
  */
 export async function serveFunctions(
   options: ThreadOptions,
@@ -81,7 +82,7 @@ export async function serveFunctions(
 
   const counted = { requests: 0, statements: 0, recent: [] as string[] }
   const logs: string[] = []
-  // Whatever the thread told before an answer came is here when it is asked for.
+  // Reads everything that the thread reported before an answer.
   const look = () => {
     for (let told = receiveMessageOnPort(seen.port1); told; told = receiveMessageOnPort(seen.port1)) {
       const { message }: { message: Seen } = told

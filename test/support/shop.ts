@@ -13,23 +13,23 @@ export interface ShopCall {
 export interface Shop {
   /** Chromium's switch that sends every host name here, so that a page can be on any domain. */
   browserArg: string
-  /** The page under every path of every host but `api.svc.test`. */
+  /** The page at every path of every host except `api.svc.test`. */
   html: string
-  /** Answers a request of a shop's host in place of the page. */
+  /** Answers a request to a shop's host instead of the page. */
   handler?: ((request: Request) => Promise<Response | undefined>) | undefined
   /**
-   * What becomes of the next calls to the service: `drop` breaks the connection, `page` answers 200 with a page, a number is the
-   * status of the answer.
+   * The fault of the next calls to the service: `drop` breaks the connection, `page` answers 200 with a page, and a
+   * number is the status of the answer.
    */
   fault?: 'drop' | 'page' | number | undefined
-  /** How long the service takes to answer, in milliseconds. */
+  /** The delay of the service's answers, in milliseconds. */
   delayMs: number
   calls: ShopCall[]
 }
 
 /**
- * A web server for every shop of a test file: any host name shows `html`, and `api.svc.test` is the service at `serviceUrl`, with
- * what was called kept and faults on demand.
+ * A web server for the shops of a test file: any host name shows `html`, and `api.svc.test` is the service at
+ * `serviceUrl`, with recorded calls and optional faults.
  */
 export async function startShop(serviceUrl: string): Promise<Shop> {
   const shop: Shop = { browserArg: '', html: '', calls: [], delayMs: 0 }
@@ -77,7 +77,7 @@ export async function startShop(serviceUrl: string): Promise<Shop> {
   return shop
 }
 
-/** The Fetch API's form of a request that Node's server took in. */
+/** Converts a request of Node's server into a Fetch API request. */
 export async function asRequest(incoming: IncomingMessage): Promise<Request> {
   const chunks: Buffer[] = []
   for await (const chunk of incoming) chunks.push(chunk)

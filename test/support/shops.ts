@@ -5,15 +5,15 @@ import type { Generation, Shop } from '../../lib/local/stripe-events.ts'
 
 export interface TestShop extends Shop {
   partnerId: number
-  /** Partner and link of a second partner in the same program. */
+  /** The partner and link of a second partner in the same program. */
   otherPartnerId: number
   otherLinkId: number
   linkId: number
 }
 
 /**
- * Makes programs, each connected to an account of its own, with two partners and a customer who clicked the first partner's link,
- * in one statement. Commissions are 20 %.
+ * Creates programs in one statement. Each is connected to its own account, and has two partners and a customer who
+ * clicked the first partner's link. Commissions are 20%.
  */
 export async function createShops(
   client: pg.Client,
@@ -70,7 +70,7 @@ export async function createShops(
   }))
 }
 
-/** Makes one such program. */
+/** Creates one such program. */
 export async function createShop(
   client: pg.Client,
   settings: Parameters<typeof createShops>[2] = {},

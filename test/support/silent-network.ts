@@ -1,11 +1,11 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** A way to a server of this machine on which the network can go silent. */
+/** A connection to a server on this machine whose network can go silent. */
 export interface SilentNetwork {
   port: number
-  /** From now on nothing arrives and nothing is refused, on connections that are there and on new ones. */
+  /** From now on nothing arrives and nothing is refused, on existing and new connections. */
   silence(): void
-  /** New connections reach the server again. Those that were there in the silence have lost what was sent, and end. */
+  /** New connections reach the server again. Older ones have lost data, and end. */
   speak(): void
   close(): void
 }
@@ -22,7 +22,7 @@ export async function startSilentNetwork(target: { host: string; port: number })
       from.on('data', (bytes) => void (isSilent || to.write(bytes)))
       from.on('error', () => {})
       from.on('close', () => {
-        // Neither side hears of the other's end meanwhile.
+        // Neither side hears of the other's end in the meantime.
         if (isSilent) return
         to.destroy()
         pairs.delete(pair)

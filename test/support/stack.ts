@@ -71,7 +71,7 @@ export function openConnections(databaseUrl: string, max: number): Pool {
 }
 
 export interface TestEndpoint extends TestDatabase {
-  /** Counts requests to the database and injects faults; see lib/local/neon.ts. */
+  /** Counts database requests and injects faults (lib/local/neon.ts). */
   neon: Meter
   /** The functions' `c.get('db')`. */
   db: Database
@@ -114,7 +114,10 @@ export async function startEndpoint(on: RunOn = runOn): Promise<TestEndpoint> {
 }
 
 export interface TestStack extends TestEndpoint {
-  /** Origin of the functions, routed as wrangler.toml says. In workerd, `http://<function>.localhost:<port>` works too. */
+  /**
+   * The origin of the functions, routed as in wrangler.toml. In workerd, `http://<function>.localhost:<port>` works
+   * too.
+   */
   baseUrl: string
   /** The fake of Stripe's API. */
   stripe: LocalStripe

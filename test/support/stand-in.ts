@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeEach } from 'vitest'
 import { asRequest } from './shop.ts'
 
-/** What the server answers to one request: status and body, a broken connection, or nothing for ever. */
+/** The server's answer to one request: a status and body, a broken connection, or silence. */
 export type Answer = { status: number; body?: unknown; headers?: Record<string, string> } | 'drop' | 'hang'
 
 interface Received {
@@ -15,7 +15,7 @@ interface Received {
 
 export interface StandIn {
   baseUrl: string
-  /** What the next requests are answered, in turn; after them, success. Empty before each test, like `received`. */
+  /** The answers to the next requests in turn. After them, success. Empty before each test, like `received`. */
   answers: Answer[]
   received: Received[]
 }
@@ -33,7 +33,7 @@ export const refusal = (
   headers,
 })
 
-/** A server in the service's place for one test file, which answers what a test says. */
+/** A server that replaces the service for one test file and gives a test's answers. */
 export async function openStandIn(): Promise<StandIn> {
   const server = createServer((incoming, outgoing) => {
     void asRequest(incoming).then(async (request) => {

@@ -11,10 +11,10 @@ import type { Order, Outcome } from './command-host.ts'
 import { bareEnvironment } from './spawned.ts'
 import { startStack } from './stack.ts'
 
-/** The command `svc` as `npm run build` makes it. */
+/** The `svc` command as `npm run build` creates it. */
 export const command = fileURLToPath(new URL('../../tracker/dist/svc.js', import.meta.url))
 
-/** A program of a running service, and the command with its key, in a folder that each test has for itself. */
+/** A program of a running service, and the command with its key, in a separate folder for each test. */
 export async function startSvc(functions: string[], settings: Partial<ProgramSettings> = {}) {
   const stack = await startStack({ functions: ['cli-status', 'webhook-endpoints', 'track-sale', ...functions] })
   const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
@@ -34,7 +34,7 @@ export async function startSvc(functions: string[], settings: Partial<ProgramSet
   })
   afterAll(() => void host.kill())
 
-  /** Runs the command in the test's folder, with nothing of this process's environment but what is given. */
+  /** Runs the command in the test's folder with only the given environment. */
   async function svc(args: string[], environment: Record<string, string> = connection): Promise<Outcome> {
     const ended = once(host, 'message')
     host.send({ command, args, folder, environment: { ...bareEnvironment, ...environment } } satisfies Order)
@@ -51,9 +51,9 @@ export async function startSvc(functions: string[], settings: Partial<ProgramSet
     inFolder,
     read: (file: string) => readFileSync(inFolder(file), 'utf8'),
     svc,
-    /** What it prints with `--json`. */
+    /** Its output with `--json`. */
     json: async (...call: Parameters<typeof svc>) => JSON.parse((await svc(...call)).stdout),
-    /** The same in a process of its own, as whoever installed it has it. */
+    /** Runs the command in its own process, as users do. */
     svcAlone: (args: string[], environment: Record<string, string> = connection): Promise<Outcome> =>
       new Promise((resolve) => {
         const options = { cwd: folder, env: { ...bareEnvironment, ...environment } }

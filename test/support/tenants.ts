@@ -16,7 +16,7 @@ import { webhookId } from '../../lib/notifications/webhook-types.ts'
 import { inviteMember } from '../../lib/programs/invitations.ts'
 import { startStack } from './stack.ts'
 
-/** A program that has something of everything that an address can name, another one beside it, and who may call. */
+/** A program with objects of all kinds that an address can name, a neighboring program, and callers. */
 export async function startTenants() {
   const stack = await startStack()
   const { AUTH_SECRET, WEBHOOK_SECRET } = stack.environment
@@ -43,7 +43,7 @@ export async function startTenants() {
   }
   const { removed, expired, unverified, revokedKey } = await callersOf(victim)
 
-  /** Another partner of the victim's program, who has nothing there. */
+  /** Another partner of the victim's program, who owns nothing there. */
   const fellow = await createPerson(stack.db, env, {
     name: 'Fellow',
     email: `fellow-${crypto.randomUUID()}@example.com`,
@@ -56,7 +56,7 @@ export async function startTenants() {
   })
   await tiePartner(stack.db, added.partnerId, fellow.userId)
 
-  /** Who calls, by the session or key they hold. All but the first four hold nothing that is good for the victim's program. */
+  /** Callers by their session or key. All except the first four have no rights in the victim's program. */
   const callers = {
     owner: victim.dashboardToken,
     'a member without the action': victim.billingToken,
@@ -88,7 +88,7 @@ export async function startTenants() {
     return { status: response.status, location: response.headers.get('location'), text: await response.text() }
   }
 
-  /** What the victim has of everything that an address can name. */
+  /** The victim's objects of all kinds that an address can name. */
   async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: Sandbox) {
     const click = {
       affiliate_url: `https://shop.example.com/?aff=${partnerCode}`,
@@ -145,7 +145,7 @@ export async function startTenants() {
       crypto.randomUUID(),
       [],
     )
-    // What is decided on it by others would be seen.
+    // A decision by others would be visible in it.
     await stack.sql.query(
       `with held as (update commissions set held_at = now() where program_id = $1 and id = $2)
       insert into commission_reviews (program_id, commission_id, flags)

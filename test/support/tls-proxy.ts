@@ -4,7 +4,7 @@ import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { afterAll } from 'vitest'
 
-/** A byte for what it is, the length, and what it holds: ASN.1 in DER. */
+/** A tag byte, the length, and the content: ASN.1 in DER. */
 function der(tag: number, ...parts: (Buffer | string)[]): Buffer {
   const content = Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)))
   const { length } = content
@@ -16,7 +16,10 @@ const identifier = (hex: string) => der(0x06, Buffer.from(hex, 'hex'))
 /** YYMMDDHHMMSSZ */
 const utcTime = (date: Date) => der(0x17, `${date.toISOString().slice(2, 19).replaceAll(/\D/g, '')}Z`)
 
-/** A key and a certificate of RFC 5280 for these hosts, signed by itself and good for a day: Node reads certificates and makes none. */
+/**
+ * Creates a key and a self-signed certificate (RFC 5280) for these hosts, valid for a day. Node can read certificates
+ * but not create them.
+ */
 function selfSigned(hosts: string[]): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const ecdsaWithSha256 = sequence(identifier('2a8648ce3d040302'))
@@ -48,8 +51,8 @@ export interface TlsProxy {
 }
 
 /**
- * The proxy before `npm run serve`: HTTPS for `host`, passed on by HTTP to the port of this machine, with the address of whoever calls, which is
- * always `visitor` here, put behind what `X-Forwarded-For` said before. Every other host shows a page.
+ * The proxy in front of `npm run serve`. Forwards HTTPS requests for `host` as HTTP to the port on this machine.
+ * Appends the caller's address, which is always `visitor` here, to `X-Forwarded-For`. Every other host shows a page.
  */
 export async function startTlsProxy(options: {
   host: string

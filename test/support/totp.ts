@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
-/** The code (RFC 6238) that an app shows which was given this key, now or `steps` of 30 seconds later. */
+/** The code (RFC 6238) of an authenticator app with this key, now or `steps` of 30 seconds later. */
 export function totp(key: string, steps = 0): string {
   const bits = Array.from(key.replace(/=+$/, ''), (letter) =>
     alphabet.indexOf(letter).toString(2).padStart(5, '0'),

@@ -9,7 +9,10 @@ import { oneTime, paidBy } from './payments.ts'
 import { createShop, type TestShop } from './shops.ts'
 import type { TestEndpoint } from './stack.ts'
 
-/** What Stripe tells of a refund (`re_…`) or of a dispute (`dp_…`) of the payment that {@link paidBy} names; a refund succeeded, a dispute began. */
+/**
+ * Stripe's report of a refund (`re_…`) or a dispute (`dp_…`) of the payment in {@link paidBy}: a refund that succeeded,
+ * a dispute that began.
+ */
 export type Told = [id: string, amount: number, status?: 'pending' | 'failed' | 'canceled' | 'won']
 
 export const told = (...event: Told) => event
@@ -17,7 +20,7 @@ export const told = (...event: Told) => event
 export interface Answer {
   status: number
   body: { outcome?: string; reason?: string | null; error?: { code: string } }
-  /** Database requests that it took. */
+  /** The number of database requests. */
   requests: number
 }
 
@@ -26,14 +29,14 @@ export interface TestWebhook {
   env: typeof environment
   /** Signs an event's text and posts it to the function. */
   post: (text: string, header?: string) => Promise<Answer>
-  /** Wraps an object in an event of this type and posts it. Each event has an id of its own unless one is given. */
+  /** Wraps an object in an event of this type and posts it. Each event has a new id unless `id` names one. */
   send: (shop: Shop, type: string, object: Record<string, unknown>, id?: string) => Promise<Answer>
-  /** A shop that sold once, for 100.00 dollars, of which the commission is 20.00. */
+  /** A shop with one sale of 100.00 dollars and a commission of 20.00. */
   sold: (settings?: Parameters<typeof createShop>[1]) => Promise<TestShop>
   tell: (shop: Shop, ...event: Told) => Promise<Answer>
-  /** What a query finds of a shop, whose program is `$1`. */
+  /** The rows of a query about a shop. `$1` is its program. */
   rows: (query: string, shop: Shop) => Promise<Record<string, unknown>[]>
-  /** The sales of a shop, each with its commission and whom it was attributed to. */
+  /** The sales of a shop, each with its commission and its attribution. */
   salesOf: (shop: Shop) => Promise<Record<string, unknown>[]>
 }
 
@@ -44,7 +47,7 @@ const environment = {
   RELAY: { fetch: () => Promise.resolve(new Response()) },
 }
 
-/** The header with which Stripe would sign this text. */
+/** Stripe's signature header for this text. */
 export async function signatureOf(text: string, secret = 'whsec_new', timestamp = Math.floor(Date.now() / 1000)) {
   return await Stripe.webhooks.generateTestHeaderStringAsync({ payload: text, secret, timestamp })
 }
@@ -105,7 +108,7 @@ export async function openWebhook(endpoint: TestEndpoint): Promise<TestWebhook> 
   }
 }
 
-/** What holds at the end of every file of tests that send events: call it last. */
+/** Checks the final state of a test file that sends events. Call it last. */
 export function testWhatIsKept(sql: pg.Client): void {
   test('no e-mail address is kept anywhere, and everything agrees', async () => {
     const { rows: tables } = await sql.query<{ name: string }>(
@@ -115,7 +118,7 @@ export function testWhatIsKept(sql: pg.Client): void {
       const found = await sql.query(`select 1 from ${name} t where t::text ~* '(ann|bob)@example'`)
       expect(found.rowCount, name).toBe(0)
     }
-    // The customers of these tests were put in without their clicks.
+    // These tests insert customers without clicks.
     const found = (await audit(sql)).filter(({ check, total }) => total > 0 && check !== 'a customer came by a click')
     expect(found).toEqual([])
   })
