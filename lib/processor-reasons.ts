@@ -4,7 +4,7 @@
  */
 const sentences: Readonly<Record<string, string>> = {
   account_not_connected: 'No program is connected to this account.',
-  already_disconnected: 'No program is connected to this account any more, or it was reconnected since then.',
+  already_disconnected: 'No program is connected to this account anymore, or it was reconnected since then.',
   customer_erased: 'Its customer was erased.',
   known_customers_left_out:
     "Its metadata names no program, and the program does not attribute known customers' payments.",
@@ -12,7 +12,7 @@ const sentences: Readonly<Record<string, string>> = {
   customer_known: 'Its customer is known now. It will be applied within half an hour.',
   newer_metadata: 'Newer metadata of its customer is known.',
   no_program_named: 'Its metadata names no program.',
-  customer_metadata: 'It attributes this customer’s payments that have no metadata of their own.',
+  customer_metadata: 'It attributes those payments of its customer that name nobody themselves.',
   buyer_known: 'It was attributed when its buyer became known.',
   unknown_code: "Its code was used, has expired or never existed. Create a new one in the program's settings.",
   code_of_connected_account: 'It came from a connected account. Use an endpoint for the events of your own account.',

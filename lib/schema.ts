@@ -1079,7 +1079,7 @@ export interface DB {
 
 export interface DatabaseFunctions {
   apply_event: {
-    arguments: { told: string | null; answer: string | null; click_id_prefix: string | null }
+    arguments: { received: string | null; answer: string | null; click_id_prefix: string | null }
     row: { outcome: string | null; reason: string | null; program_id: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
   }
   apply_to_program: {
@@ -1235,7 +1235,7 @@ export interface DatabaseFunctions {
     row: { keep_email_hashes: unknown | null }
   }
   known_of_past: {
-    arguments: { of_account_id: string | null; told: string | null }
+    arguments: { of_account_id: string | null; past_objects: string | null }
     row: { place: number | null; is_test: boolean | null }
   }
   mail_choices_of: {
@@ -1411,7 +1411,7 @@ export interface DatabaseFunctions {
 export const functionCalls: {
   [Name in keyof DatabaseFunctions]: { text: string; names: (keyof DatabaseFunctions[Name]['arguments'])[] }
 } = {
-  apply_event: { text: 'select * from apply_event($1, $2, $3)', names: ['told', 'answer', 'click_id_prefix'] },
+  apply_event: { text: 'select * from apply_event($1, $2, $3)', names: ['received', 'answer', 'click_id_prefix'] },
   apply_to_program: { text: 'select * from apply_to_program($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', names: ['of_program_id', 'of_source', 'seen_version', 'seen_terms', 'of_user_id', 'of_email', 'of_name', 'of_answers', 'of_token_hash', 'code_digits'] },
   approve_applications: { text: 'select * from approve_applications($1, $2, $3)', names: ['of_program_id', 'in_group_id', 'given'] },
   approve_commissions: { text: 'select * from approve_commissions($1, $2)', names: ['program_ids', 'commission_ids'] },
@@ -1450,7 +1450,7 @@ export const functionCalls: {
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
   keep_email_hashes: { text: 'select keep_email_hashes($1, $2, $3, $4)', names: ['of_program_id', 'of_partner_id', 'addresses', 'hashes'] },
-  known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'told'] },
+  known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'past_objects'] },
   mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },

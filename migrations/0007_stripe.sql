@@ -1,12 +1,12 @@
--- What the payment processor's webhooks need beyond the sale: which payment belongs to which sale, refunds and disputes whatever order
--- they are told in, and the log of webhook events.
+-- Tables for the payment processor's webhooks beside the sale: the ids of each payment, refunds and disputes in any order of arrival, and
+-- the log of webhook events.
 
--- A customer can have several ids at the processor, so they have a table.
+-- A customer can have several ids at the processor.
 create table processor_customers (
   program_id bigint not null,
   processor_customer_id text not null,
   customer_id bigint not null,
-  -- When they set out on the earliest attributed purchase that named them: what they bought before was nobody's.
+  -- When the buyer started the earliest attributed purchase that named them. Earlier purchases stay unattributed.
   known_from timestamptz not null default now(),
   created_at timestamptz not null default now(),
   primary key (program_id, processor_customer_id),
@@ -14,32 +14,32 @@ create table processor_customers (
 );
 create index processor_customers_customer_idx on processor_customers (program_id, customer_id);
 
--- What the metadata of an account's customers says: whose those payments of theirs are that say nothing themselves. As it was told last, by the
--- time of what was told and not of its arrival; what says nothing any more stays, so that nothing older comes back.
+-- The metadata of an account's customers. It attributes those payments of theirs that have no metadata. The latest report by its own time
+-- wins, not by its arrival. Rows whose metadata was removed stay, so that no older report returns.
 create table processor_customer_metadata (
   account_id text not null,
   livemode boolean not null,
   processor_customer_id text not null,
-  -- As somebody wrote it: there need be no such program.
+  -- As the integrator wrote it: the program need not exist.
   program_id bigint,
   click_id text,
   customer_key text,
   reported_at timestamptz not null,
   event_id text not null,
-  -- At the processor. Payments from before are still told for days.
+  -- At the processor. Events of earlier payments still arrive for days.
   is_deleted boolean not null,
   primary key (account_id, livemode, processor_customer_id)
 );
 create index processor_customer_metadata_ended_idx on processor_customer_metadata (reported_at)
   where is_deleted or num_nonnulls(program_id, click_id, customer_key) = 0;
 
--- Whose an unpaid checkout session is, until its payment arrives days later.
+-- The buyer of an unpaid checkout session, until its payment arrives days later.
 create table processor_sessions (
   program_id bigint not null,
   session_id text not null,
-  -- Null while nobody is known to have brought its buyer.
+  -- Null while the buyer is unattributed.
   customer_id bigint,
-  -- What it asked for, and of that what is no tax, in the processor's unit: of what is captured later, the same part is.
+  -- The amount that it asks for, and the untaxed part of it, in the processor's unit. A partial capture has the same share of tax.
   asked_total bigint check (asked_total > 0),
   asked_untaxed bigint check (asked_untaxed between 0 and asked_total),
   created_at timestamptz not null default now(),
@@ -49,7 +49,7 @@ create table processor_sessions (
 create index processor_sessions_customer_idx on processor_sessions (program_id, customer_id);
 create index processor_sessions_created_idx on processor_sessions (created_at);
 
--- Which ids are of one payment. Each points to the one of them that ranks highest: the invoice, else the intent, else the session.
+-- The ids of each payment. Each points to the id with the highest rank: the invoice, else the intent, else the session.
 create table processor_payments (
   account_id text not null,
   payment_id text not null,
@@ -60,8 +60,8 @@ create table processor_payments (
 create index processor_payments_created_idx on processor_payments using brin (created_at);
 create index processor_payments_transaction_idx on processor_payments (account_id, transaction_id);
 
--- Refunds and disputes as the processor told them, whether or not their sale is known yet. returned_at is set where the
--- refund failed or the dispute was won, told before or after the refund itself; it is never unset.
+-- Refunds and disputes as the processor reported them, even if their sale is still unknown. returned_at is set if the refund failed or the
+-- dispute was won. The return can be reported first. It is never unset.
 create table processor_reversals (
   account_id text not null,
   reversal_id text not null,
@@ -73,7 +73,7 @@ create table processor_reversals (
   invoice_id text,
   amount_cents amount_cents not null,
   currency currency_code not null,
-  -- The events that told of it and of its return.
+  -- The events that reported it and its return.
   event_id text,
   returned_event_id text,
   returned_at timestamptz,
@@ -87,8 +87,8 @@ create index processor_reversals_charge_idx on processor_reversals (account_id, 
 create index processor_reversals_invoice_idx on processor_reversals (account_id, invoice_id);
 create index processor_reversals_created_idx on processor_reversals (created_at);
 
--- Webhook events of the payment processor and what became of each. The log keeps what was read of an event, with
--- the keyed hash in place of an e-mail address, so that it can be replayed.
+-- Webhook events of the payment processor and their outcomes. The log stores each event's fact, with the keyed hash in place of an e-mail
+-- address, so that it can be replayed.
 create table processor_events (
   account_id text not null,
   event_id text not null,
@@ -97,16 +97,16 @@ create table processor_events (
   livemode boolean not null,
   outcome text not null check (outcome in ('recorded', 'duplicate', 'ignored', 'parked')),
   reason text,
-  -- What a parked event is applied again for, by a scheduled function: its account's connection; another currency, in which its sale
-  -- turned out to be; its buyer, who is known now; a session, which for an hour may say more of who bought. Null where its sale applies it,
-  -- when that is recorded.
+  -- Why a scheduled function applies a parked event again. Its account is connected, its sale is in another currency, its buyer is known
+  -- now, or a session did not name the buyer within an hour. Null if its sale applies it when that is recorded.
   waits_for text check (waits_for in ('connection', 'conversion', 'buyer', 'session')),
   fact jsonb not null,
-  -- Of a purchase, the steps by which its buyer was looked for, with what each found, as in `sales`.
+  -- The steps of the search for a purchase's buyer, each with its result, as in `sales`.
   resolution jsonb,
-  -- A live event that no schema reads, whole, for 30 days: encrypted, as customers' data is in it (lib/stripe/sealed-payload.ts).
+  -- The whole payload of a live event that no schema reads, for 30 days. It is encrypted because it holds customers' data
+  -- (lib/stripe/sealed-payload.ts).
   payload bytea,
-  -- What may come and give it an effect that it does not have yet (awaited_name in functions/stripe-purchases.sql).
+  -- Names of facts that can still give this event an effect (awaited_name in functions/6_processor/event-log.sql).
   awaits text[],
   event_created_at timestamptz not null,
   received_at timestamptz not null default now(),
@@ -117,13 +117,13 @@ create table processor_events (
 );
 create index processor_events_program_idx on processor_events (program_id, received_at desc);
 create index processor_events_account_idx on processor_events (account_id, received_at desc);
--- Test mode's are few among live ones, and are listed and cleared by themselves.
+-- Events of test mode are few among live ones; they are listed and cleared alone.
 create index processor_events_test_idx on processor_events (program_id, received_at desc) where not livemode;
 create index processor_events_test_unnamed_idx on processor_events (account_id, received_at desc) where program_id is null and not livemode;
 create index processor_events_waiting_idx on processor_events (account_id, received_at) where waits_for is not null;
 create index processor_events_payment_idx on processor_events ((fact#>>'{sale,transaction_id}'))
   where fact#>>'{sale,transaction_id}' is not null;
--- Of refunds, disputes and payments of invoices.
+-- For refunds, disputes and payments of invoices.
 create index processor_events_reversed_idx on processor_events ((coalesce(fact->>'payment_intent_id', fact->>'charge_id', fact->>'invoice_id')))
   where coalesce(fact->>'payment_intent_id', fact->>'charge_id', fact->>'invoice_id') is not null;
 create index processor_events_received_idx on processor_events (received_at);
@@ -132,7 +132,7 @@ create index processor_events_awaits_idx on processor_events using gin (awaits) 
 create index processor_events_unexplained_idx on processor_events (received_at)
   where outcome = 'ignored' and livemode and fact->>'reported_alone' = 'false';
 
--- The states that stand for a connection being made at the processor: single use, tied to the session that asked.
+-- States of connections that are under way at the processor. Each works once, in the session that asked.
 create table processor_connect_states (
   state_hash bytea primary key check (length(state_hash) = 32),
   program_id bigint not null references programs (id) on delete cascade,
@@ -141,18 +141,18 @@ create table processor_connect_states (
 );
 create index processor_connect_states_expires_idx on processor_connect_states (expires_at);
 
--- Codes by which an owner proves that the deployment's own account is theirs: whoever can write one into that account's metadata has it.
+-- Codes that prove that an owner controls the deployment's own account: only its owner can write one into that account's metadata.
 create table own_account_codes (
   program_id bigint primary key references programs (id) on delete cascade,
   code text not null constraint own_account_codes_code_key unique check (length(code) = 43),
   asked_by text not null references users (id) on delete cascade,
-  -- Where the deployment's key is a live one, an event of test mode proves too little.
+  -- If the deployment has a live key, an event of test mode proves too little.
   needs_livemode boolean not null,
   expires_at timestamptz not null
 );
 
--- How far the reading of an account's past has come, asked for by a program: `kind` is the list that is read, newest first, and `last_id`
--- its last object that was applied. Only the newest reading of a program is kept.
+-- The progress of reading an account's past for a program. `kind` is the current list, read newest first, and `last_id` its last applied
+-- object. Only the newest reading of a program is stored.
 create table processor_backfills (
   program_id bigint primary key references programs (id) on delete cascade,
   account_id text not null,
@@ -163,7 +163,7 @@ create table processor_backfills (
   last_id text,
   objects_read bigint not null default 0,
   events_recorded bigint not null default 0,
-  -- Why the last step failed, where it did.
+  -- Why the last step failed; null if it worked.
   problem text,
   started_at timestamptz not null default now()
 );

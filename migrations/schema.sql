@@ -1928,7 +1928,7 @@ begin
     given.customer_id := coalesce(given.customer_id, buyer_id);
     given.resolution := coalesce(event.resolution, given.resolution);
     given.processor_session_id := event.fact->>'session_id';
-    -- What the API said of the amount is no word of the processor's, and stays the API's.
+    -- An amount that the API reported stays the API's.
     if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
       given.amount_source := 'session';
       given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{asked,untaxed}')::bigint,
@@ -1990,7 +1990,7 @@ begin
   elsif named is null then
     return with_outcome(event, 'ignored', 'customer_erased');
   end if;
-  -- As purchases do, their customer first.
+  -- In the order of purchases: the customer first.
   perform lock_ids(event.account_id, array[named]);
   perform lock_ids(event.account_id, given);
   insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, reported_at,
@@ -1999,7 +1999,7 @@ begin
     fact->>'customer_key', (fact->>'reported_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
   on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
     customer_key = excluded.customer_key, reported_at = excluded.reported_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
-  -- Of two events in one second, the same one is kept whichever comes first.
+  -- Of two events in one second the same one wins, in any order of arrival.
   where (kept.reported_at, kept.event_id) <= (excluded.reported_at, excluded.event_id);
   if not found then
     return with_outcome(event, 'duplicate', 'newer_metadata');
@@ -2024,7 +2024,7 @@ CREATE OR REPLACE FUNCTION public.apply_deauthorization(event processor_events)
  LANGUAGE plpgsql
 AS $function$
 declare
-  told bigint[];
+  disconnected_ids bigint[];
 begin
   with disconnected as (
     update programs p set processor_account_id = null, processor_connected_at = null, processor_former_account_id = event.account_id
@@ -2032,23 +2032,23 @@ begin
       and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
     returning p.id
   )
-  select min(d.id), array_agg(d.id) into event.program_id, told from disconnected d;
+  select min(d.id), array_agg(d.id) into event.program_id, disconnected_ids from disconnected d;
   if event.program_id is null then
     return with_outcome(event, 'ignored', 'already_disconnected');
   end if;
   perform write_outbox(event.program_id, 'processor_disconnected', 'advertiser', null, 'event:' || event.event_id, '{}');
   insert into outbox (program_id, kind, audience, cause, payload)
-  select id, 'processor_disconnected', 'advertiser', 'event:' || event.event_id, '{}' from unnest(told) id where id <> event.program_id;
+  select id, 'processor_disconnected', 'advertiser', 'event:' || event.event_id, '{}' from unnest(disconnected_ids) id where id <> event.program_id;
   return with_outcome(event, 'recorded', null);
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_event(told jsonb, answer jsonb, click_id_prefix text, OUT outcome text, OUT reason text, OUT program_id bigint, OUT outbox_ids bigint[], OUT wrote_webhooks boolean)
+CREATE OR REPLACE FUNCTION public.apply_event(received jsonb, answer jsonb, click_id_prefix text, OUT outcome text, OUT reason text, OUT program_id bigint, OUT outbox_ids bigint[], OUT wrote_webhooks boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
 declare
-  event processor_events := jsonb_populate_record(null::processor_events, told);
+  event processor_events := jsonb_populate_record(null::processor_events, received);
 begin
   event := case event.fact->>'kind'
     when 'purchase' then apply_purchase(event, answer, click_id_prefix)
@@ -2192,7 +2192,7 @@ begin
     event := with_outcome(event, null, 'discounts');
     return;
   end if;
-  -- All known ids, since events that waited for this one may be applied with it.
+  -- All known ids, because events that waited for this one may be applied with it.
   perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
   perform learn_payments(event.account_id, ids);
   event.fact := complete_purchase(event, ids, answer);
@@ -3515,7 +3515,7 @@ CREATE OR REPLACE FUNCTION public.connect_processor(of_program_id bigint, of_acc
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- What another connection of the account wrote is seen only by a statement after the lock.
+  -- Only a statement after the lock sees another connection of the account.
   perform pg_advisory_xact_lock(hashtextextended(of_account_id, 0));
   update programs p set
     processor_account_id = of_account_id,
@@ -4046,7 +4046,7 @@ AS $function$
 declare
   held record;
 begin
-  -- A partner who is ended or erased at this moment waits, or is seen.
+  -- Waits for a concurrent end or erasure of the partner.
   perform from partners r where r.program_id = of_program_id and r.id = of_partner_id and r.closed_at is null for key share;
   if not found then
     refusal := 'no_partner';
@@ -4953,7 +4953,7 @@ declare
   discounted record;
 begin
   if event.livemode then
-    -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
+    -- Serializes two concurrent purchases if one identifies the other's buyer.
     perform lock_ids(event.account_id, buyer_names(event.fact));
   end if;
   if known.id is null then
@@ -5021,7 +5021,7 @@ begin
     if key_of_click is null then
       return found_id;
     end if;
-    -- Another call can have given the key to a customer meanwhile, who is then found.
+    -- If another call gave the key to a customer meanwhile, the next round finds that customer.
     perform add_second_customer(of_program_id, of_key, of_click_id, click_id_prefix, valid_after);
   end loop;
 end $function$
@@ -5055,7 +5055,7 @@ begin
       when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
       when known.id is null then 'unknown'
       else 'found' end);
-    -- Waits for a call that turns the setting on, which would not see that this payment is left out.
+    -- Waits for a concurrent call that turns the setting on, because that call would not see this payment.
     select p.* into program from programs p where p.id = known.program_id for share;
   end if;
 end $function$
@@ -5896,22 +5896,22 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.known_buyer(of_account_id text, of_test boolean, told jsonb)
+CREATE OR REPLACE FUNCTION public.known_buyer(of_account_id text, of_test boolean, fact jsonb)
  RETURNS customers
  LANGUAGE plpgsql
  STABLE
 AS $function$
 declare
-  bought_at timestamptz := coalesce((told->>'started_at')::timestamptz, 'infinity');
+  bought_at timestamptz := coalesce((fact->>'started_at')::timestamptz, 'infinity');
   buyer customers;
 begin
   select c.* into buyer from (
     select s.program_id, s.customer_id, 1 as place from programs p
-    join sales s on s.program_id = p.id and s.subscription_id = coalesce(told->>'subscription_id', told#>>'{sale,subscription_id}')
+    join sales s on s.program_id = p.id and s.subscription_id = coalesce(fact->>'subscription_id', fact#>>'{sale,subscription_id}')
     where p.processor_account_id = of_account_id and s.customer_id is not null and s.is_test = of_test and s.sale_date <= bought_at
     union all
     select k.program_id, k.customer_id, 2 from programs p
-    join processor_customers k on k.program_id = p.id and k.processor_customer_id = told->>'processor_customer_id'
+    join processor_customers k on k.program_id = p.id and k.processor_customer_id = fact->>'processor_customer_id'
     where p.processor_account_id = of_account_id and not of_test and k.known_from <= bought_at
   ) f join customers c on c.program_id = f.program_id and c.id = f.customer_id
   order by f.place, f.program_id, f.customer_id limit 1;
@@ -5919,13 +5919,13 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.known_of_past(of_account_id text, told jsonb)
+CREATE OR REPLACE FUNCTION public.known_of_past(of_account_id text, past_objects jsonb)
  RETURNS TABLE(place integer, is_test boolean)
  LANGUAGE sql
  STABLE
 AS $function$
   with objects as (
-    select (o.place - 1)::integer as place, o.said from jsonb_array_elements(told) with ordinality o (said, place)
+    select (o.place - 1)::integer as place, o.said from jsonb_array_elements(past_objects) with ordinality o (said, place)
   ), named as (
     select o.place, i.id from objects o cross join jsonb_array_elements_text(o.said->'payment_ids') i (id)
   ), pointed_to as (
@@ -6577,7 +6577,7 @@ begin
     perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
     other.api_payload := coalesce(other.api_payload, api_payload_of(other));
-    -- Each with what it took later.
+    -- Each with the amounts that it took later.
     reported_refunds := array(
       select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
         select sum(p.applied_cents) from refunds p
@@ -6876,22 +6876,22 @@ CREATE OR REPLACE FUNCTION public.notify_ignored_payment(event processor_events)
  LANGUAGE plpgsql
 AS $function$
 declare
-  told jsonb := coalesce(event.fact->'unread', case when event.fact->>'reported_alone' = 'true' then event.fact end);
-  ids text[] := payment_ids_of(told);
+  payment jsonb := coalesce(event.fact->'unread', case when event.fact->>'reported_alone' = 'true' then event.fact end);
+  ids text[] := payment_ids_of(payment);
   sale sales;
   known customers;
   of_cause text;
 begin
-  if event.outcome <> 'ignored' or not event.livemode or told is null or told#>>'{sale,amount_cents}' = '0' then
+  if event.outcome <> 'ignored' or not event.livemode or payment is null or payment#>>'{sale,amount_cents}' = '0' then
     return event;
   end if;
   sale := sale_of_payments(event.account_id, false, ids);
-  -- A payment that is recorded is not lost by an event that says less of it.
+  -- A recorded payment is not lost if a later event says less about it.
   if sale.id is not null and event.fact->>'kind' = 'purchase' then
     return event;
   end if;
   if sale.partner_id is null then
-    known := known_buyer(event.account_id, false, told);
+    known := known_buyer(event.account_id, false, payment);
   else
     select c.* into known from customers c where c.program_id = sale.program_id and c.id = sale.customer_id;
   end if;
@@ -6899,7 +6899,7 @@ begin
     return event;
   end if;
   event.program_id := coalesce(event.program_id, known.program_id);
-  -- Intent, charge and invoice can tell of one payment.
+  -- Intent, charge and invoice can report one payment.
   ids := ids_of_payment(event.account_id, ids);
   of_cause := 'event:' || coalesce(event.fact#>>'{sale,transaction_id}', event.event_id);
   if not exists (
@@ -6982,7 +6982,6 @@ AS $function$
 declare
   of_cause text := 'reversal:' || (fact#>>'{reversals,0,reversal_id}');
 begin
-  -- Told once, however often its events come.
   if sale.partner_id is not null and not exists (
     select from outbox o where o.program_id = sale.program_id and o.kind = 'refund_not_converted' and o.audience = 'advertiser'
       and o.cause = of_cause
@@ -8097,13 +8096,13 @@ CREATE OR REPLACE FUNCTION public.refuse_unsound_customer()
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- As a click makes it; one expression, because each costs a click some ten microseconds.
+  -- The row of a click. One expression, because each one costs a click about ten microseconds.
   if new.customer_status = 'click' and num_nonnulls(new.customer_key, new.email_hash, new.provisional_lead_at,
     new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date, new.key_unverified_since,
     new.email_unverified_since) = 0 then
     return null;
   end if;
-  -- As a lead or a sale makes it.
+  -- The row of a lead or a buyer.
   if coalesce(new.customer_key <> '' and coalesce(length(new.email_hash), 32) = 32
     and num_nulls(new.signup_date, new.lead_event_id) <> 1
     and num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) <> 1
@@ -8121,7 +8120,7 @@ begin
   end if;
   if new.key_unverified_since is not null and new.customer_key is null
     or new.email_unverified_since is not null and new.email_hash is null then
-    raise check_violation using message = 'Only a key or an e-mail hash that is there is unverified.';
+    raise check_violation using message = 'A customer without a key or an e-mail hash has nothing unverified.';
   end if;
   if num_nulls(new.signup_date, new.lead_event_id) = 1
     or num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) = 1 then
@@ -8482,13 +8481,13 @@ CREATE OR REPLACE FUNCTION public.sale_of_payments(of_account_id text, of_test b
  LANGUAGE plpgsql
 AS $function$
 declare
-  -- Once, and not for each sale that is looked at.
+  -- Computed once, not for each sale.
   all_ids text[] := ids_of_payment(of_account_id, ids);
   sale sales;
 begin
   select s.* into sale from programs p join sales s on s.program_id = p.id
   where p.processor_account_id = of_account_id and s.is_test = of_test and s.transaction_id = any (all_ids)
-  -- One that turned out to be of the same payment as another brings nothing any more.
+  -- A merged sale has an amount of 0 and comes last.
   order by s.amount_cents = 0, s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;
 end $function$
@@ -8803,7 +8802,7 @@ AS $function$
 declare
   of_account_id text;
   ids text[];
-  told processor_reversals[];
+  reversals processor_reversals[];
 begin
   select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
   ids := ids_of_payment(of_account_id, array[sale.transaction_id]);
@@ -8814,13 +8813,13 @@ begin
   perform merge_sales(sale, ids);
   perform apply_awaiting_invoices(sale, of_account_id, ids);
 
-  select array_agg(v) into told from processor_reversals v
+  select array_agg(v) into reversals from processor_reversals v
   where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
     and v.currency = sale.currency and v.livemode <> sale.is_test;
-  perform settle_refunds(sale.program_id, sale.id, told);
-  if told is not null then
+  perform settle_refunds(sale.program_id, sale.id, reversals);
+  if reversals is not null then
     update processor_events e set outcome = 'recorded', reason = 'sale_known', waits_for = null
-    from unnest(told) t
+    from unnest(reversals) t
     where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
   end if;
   update processor_events e set waits_for = 'conversion'
@@ -8990,7 +8989,7 @@ begin
   ) then
     return;
   end if;
-  -- Both by id, so that two who take from each other do not wait in a circle.
+  -- Locks both in the order of their ids, so that two calls that take keys from each other don't deadlock.
   perform from customers c where c.program_id = of_program_id and (c.customer_key = of_key or c.click_id = for_click_id)
   order by c.id for no key update;
   update customers k set customer_key = null, key_unverified_since = null
@@ -9115,7 +9114,7 @@ begin
   end if;
 
   if existing_click_id is not null then
-    -- A lead fixes the partner. Before that the newest link takes the customer, unless the program keeps the first one.
+    -- A lead fixes the partner. Before it the newest link takes the customer, unless the program keeps the first link.
     update customers c set
       last_click_at = greatest(c.last_click_at, at),
       link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
@@ -9472,7 +9471,7 @@ begin
     return with_outcome(event, 'ignored', 'known_customers_left_out');
   end if;
   if (is_known or by_code or fact->>'named_by' = 'customer'
-      -- A code decides over a click, and an intent does not say that one was used.
+      -- A code outranks a click, and an intent does not name the code.
       or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
     and fact->>'reported_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then

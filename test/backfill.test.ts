@@ -267,7 +267,7 @@ describe('many invoices', () => {
     expect(await readBackfill(db, broken.programId)).toMatchObject({
       status: 'running',
       objects_read: 200,
-      problem: 'Stripe takes no more calls just now.',
+      problem: 'Stripe is limiting calls. Reading continues later.',
     })
     await goOn(broken)
     expect(await totalsOf(broken)).toEqual(end)

@@ -25,7 +25,7 @@ async function createWorld() {
     ...program,
     codeId: code.id,
     give,
-    /** A sale of a customer, who came by a click of the first partner unless it is told otherwise; its id. */
+    /** A sale of a customer who came by a click of the first partner unless the caller says otherwise. Returns its id. */
     async sell(sale: { customerKey?: string; coupon?: string; by?: number; amount?: number }) {
       const id = randomUUID()
       const { customerKey = id, coupon, by, amount = 1000 } = sale
@@ -33,7 +33,7 @@ async function createWorld() {
       await program.sale({ id, customerKey, amount, currency: 'usd', clickId, ...(coupon && { coupon }) })
       return id
     },
-    /** Whose a sale is, as the place of the partner, what it earned, and what was found of its code. */
+    /** The partner of a sale (as an index), its commission, and the steps about its code. */
     async outcome(id: string) {
       const { rows } = await sql.query<{
         partner_id: string | null
@@ -281,7 +281,7 @@ test('a refund takes back what the code earned, and the figures of the code foll
     ]),
   )
   expect(codes.total).toMatchObject({ sales: 2, commission_cents: 175 })
-  // The link brought both buyers. What the code gave to its partner is none of the link's figures, which its partner reads.
+  // Sales by a code are not among the figures of the partner's link.
   const { groups: links } = await figuresBy('link')
   expect(links).toEqual(
     expect.arrayContaining([

@@ -20,7 +20,7 @@ const at = <Of extends Shop>(shop: Of, seconds: number): Of => ({ ...shop, now: 
 const applyParked = (shop: Shop) => applyParkedEvents(db, client, { limit: 100, accountId: shop.account })
 let updates = 0
 
-/** Tells of the shop's customer with this metadata; by `updated`, what it was before stands beside it. */
+/** Reports the shop's customer with this metadata; `before` holds the earlier metadata. */
 async function tell(shop: Shop, what: 'created' | 'updated' | 'deleted', metadata = shopMetadata(shop), before = {}) {
   const event = stripeEvent(shop, `evt_cus_${++updates}`, `customer.${what}`, customer(shop, metadata))
   const data = what === 'updated' ? { ...event.data, previous_attributes: { metadata: before } } : event.data
@@ -132,7 +132,7 @@ describe("a payment that says nothing itself is of whom its customer's metadata 
   })
 })
 
-/** More than Postgres' stack holds where each is attributed within the one before. */
+/** Too many for Postgres' stack if each attribution ran inside the previous one. */
 const many = 500
 
 /** As many rows more like the program's only one of a table, each with these fields of its own. */
@@ -238,7 +238,7 @@ describe("a customer's metadata", () => {
   test('that says nothing of a visitor is not kept', async () => {
     const shop = await createShop(sql)
     expect(await tell(shop, 'updated', { tier: 'gold' })).toMatchObject({
-      body: { outcome: 'ignored', reason: "The customer's metadata says nothing of a visitor." },
+      body: { outcome: 'ignored', reason: "The customer's metadata names no visitor." },
     })
     await tell({ ...shop, account: 'acct_nobodys' }, 'created')
     const kept = await sql.query('select from processor_customer_metadata where account_id = any ($1)', [

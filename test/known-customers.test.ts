@@ -17,7 +17,7 @@ const turnOn = (shop: Shop) => attributeKnownCustomers(db, shop.programId)
 const applyAll = ({ account: accountId }: Shop) => applyParkedEvents(db, client, { limit: 100, accountId })
 const excluded = (shop: Shop) => countLeftOut(db, shop.programId)
 
-/** A subscription's session, with metadata, and what comes of the same customer or subscription without any. */
+/** A subscription's session with metadata, and later payments of the same customer or subscription without any. */
 const known = (shop: Shop) => send(shop, 'checkout.session.completed', firstPayment(shop))
 const unnamed = (id: string, more: Partial<Parameters<typeof bill>[1]> = {}) => ({
   id,

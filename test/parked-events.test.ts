@@ -23,7 +23,7 @@ const outcomesOf = async (shop: TestShop) =>
     ({ outcome }) => outcome,
   )
 
-/** What is told of two payments, one of an invoice, with a refund of each and a dispute that was won. */
+/** The events of two payments, one of them of an invoice: a refund of each and a dispute that was won. */
 const told: ((shop: Shop) => ReturnType<typeof send>)[] = [
   (shop) => send(shop, 'checkout.session.completed', oneTime(shop)),
   (shop) => tell(shop, 're_1', 3000),

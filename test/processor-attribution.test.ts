@@ -60,7 +60,7 @@ const another = async (
   return made[0]?.click_id ?? ''
 }
 
-/** A lead of the customer who clicked in the shop, as a server tells of it. */
+/** A lead of the customer who clicked in the shop, from the shop's server. */
 const settleFirst = async (shop: TestShop, email: string) => {
   await sql.query(
     `select settle_lead($1, 'settled', $2, 'stem', now() - interval '1 day', 7, decode($3, 'hex'), null, null, null, null)`,

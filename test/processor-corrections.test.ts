@@ -34,7 +34,7 @@ const credit = async (shop: TestShop) => {
   )
 }
 
-/** Pays out what is payable of the first partner. */
+/** Pays out the payable balance of the first partner. */
 async function payOut(shop: TestShop, amountCents: number, pays = true) {
   const of = { programId: shop.programId, partnerId: shop.partnerId, currency: 'usd' }
   const id = await askPayout(db, { ...of, amountCents, requestId: randomUUID() })

@@ -33,10 +33,7 @@ const price = { id: 'price_team', product: 'prod_team' }
 
 const paidBy = (payment: 1 | 2) => ({ payment_intent: `pi_${payment}`, charge: `ch_${payment}` })
 
-/**
- * A subscription's first payment and a renewal, refunds of both (one of which fails), and a dispute of all that was paid, which is
- * won. Of the first payment only the session says whose it is, and only the invoice what was sold.
- */
+/** Only the session names the buyer of the first payment, and only the invoice names the product. */
 function history(shop: Shop) {
   const event = (id: string, type: string, object: Record<string, unknown>, at = 0) =>
     stripeEvent({ ...shop, now: shop.now + at }, id, type, object)
@@ -105,7 +102,7 @@ function history(shop: Shop) {
   ]
 }
 
-/** What does not depend on when something was told. */
+/** The facts that do not depend on the time of their report. */
 async function finalState(shop: Shop) {
   const rows = async (text: string) => (await sql.query(text, [shop.programId])).rows
   return {

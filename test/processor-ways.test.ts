@@ -141,7 +141,7 @@ describe('the account of the deployment itself', () => {
   })
 })
 
-/** What tells of one payment of 120.00 with 20.00 of tax: each with the metadata. */
+/** The events of one payment of 120.00 with 20.00 of tax, each with the metadata. */
 const tellers = {
   charge: (shop: Shop): [type: string, object: Record<string, unknown>] => [
     'charge.captured',
@@ -159,7 +159,7 @@ const tellers = {
     'invoice.paid',
     { ...bill(shop, { amount_paid: 12_000, tax: 2000, billing_reason: 'manual' }), metadata: shopMetadata(shop) },
   ],
-  // What ties an invoice to its intent from 2025-03-31 on, and a refund of half of it.
+  // The event that connects an invoice to its intent from 2025-03-31 on, and a refund of half of it.
   link: (shop: Shop): [type: string, object: Record<string, unknown>] => [
     'invoice_payment.paid',
     invoicePayment(shop, { invoice: 'in_1', payment_intent: 'pi_1', amount: 12_000 }),

@@ -73,7 +73,7 @@ describe('every type of event', () => {
       const answers = new Map<string, number>()
       const oldest = version === versions[0]
       for (const type of allTypes) {
-        // What is not used is not looked at, so that one version of it is enough.
+        // Unused fields are not checked, so one version of them is enough.
         if (!handledEventTypes.includes(type) && !oldest) continue
         // An invoice had no payments of its own before 2025-03-31.
         if (type === 'invoice_payment.paid' && !fixtures.get(version)?.has('invoice_payment')) continue

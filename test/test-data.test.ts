@@ -59,7 +59,7 @@ const figuresIn = (html: string) =>
     Array.from(html.matchAll(/<dt>([^<]+)<\/dt><dd class="value">([^<]+)</g), ([, name, value]) => [name, value]),
   )
 
-/** What a visitor who came in earnest did. */
+/** The events of a real visitor. */
 async function sellLive(sandbox: Sandbox) {
   const { click_id } = await track(sandbox, 'click', {}, false)
   await track(sandbox, 'lead', { customer_key: 'user-1', click_id }, false)
@@ -126,7 +126,7 @@ async function countTestRows({ programId }: Sandbox): Promise<Record<string, num
   return Object.fromEntries(rows.map(({ kind, count }) => [kind, count]))
 }
 
-/** Everything of a program that counts, as one text. The audit log, sessions and keys change by being used, and what is told is told later. */
+/** The audit log, sessions and keys change with their use, and notifications are sent later. */
 async function liveRows({ programId }: Sandbox): Promise<string> {
   const { rows: tables } = await sql.query<{ name: string; columns: string[] }>(
     `select c.relname as name, array_agg(a.attname::text) as columns from pg_class c

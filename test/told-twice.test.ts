@@ -144,7 +144,7 @@ test('ten calls and two refunds of one amount at once take two', async () => {
   }
 })
 
-/** What Stripe tells where the metadata names nobody. */
+/** Stripe's events if the metadata names nobody. */
 const nobody = { customerKey: null, clickId: null }
 
 test('a sale that nobody brought is given its customer when the call names them, with the processor’s amount and date', async () => {

@@ -120,7 +120,7 @@ describe('the log of webhook events', () => {
       { webhook_events: 1, reversals: 0, sessions: 0, more: false },
     ])
     expect(await listWebhookEvents(db, shop.programId, { limit: 10, before: undefined, livemode: true })).toEqual([])
-    // What was told once is not counted again, however old it is.
+    // An event that was reported once is not counted again, however old it is.
     await send(shop, 'checkout.session.completed', oneTime(shop))
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 3000, ...paidBy }))
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
@@ -157,7 +157,7 @@ describe('account.application.deauthorized', () => {
 
 const unreadable = (shop: Shop) => ({ ...oneTime(shop), amount_total: 'a hundred' })
 
-/** The events of a shop's account, and what is kept of those that were not read. */
+/** The events of a shop's account, and the stored payloads of the unread ones. */
 const kept = (shop: Shop) =>
   rows(
     `select e.outcome, e.payload is not null as kept, e.payload::text as payload from processor_events e
@@ -185,7 +185,7 @@ describe('a payload that no schema reads', () => {
     })
     expect(await kept(shop)).toMatchObject([{ kept: true }])
 
-    // The mend: what stands for a schema that reads it is a payload that today's schema reads.
+    // The fix: a payload that today's schema reads replaces the unreadable one.
     const mended = JSON.stringify(stripeEvent(shop, 'evt_unread', 'checkout.session.completed', oneTime(shop)))
     await sql.query('update processor_events set payload = $2 where account_id = $1', [
       shop.account,

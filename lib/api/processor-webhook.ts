@@ -54,7 +54,7 @@ export const processorWebhook = (): Operation => ({
         {
           code: 'invalid_signature',
           message:
-            "The Stripe-Signature header does not fit the body, the time or the endpoint's secret. Check STRIPE_WEBHOOK_SECRET.",
+            "The Stripe-Signature header does not match the body, the time or the endpoint's secret. Check STRIPE_WEBHOOK_SECRET.",
         },
         balanceAvailable,
       ),

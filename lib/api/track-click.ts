@@ -110,7 +110,10 @@ export const trackClick = (): Operation => ({
     refused(
       'link_disabled',
       'A link that is inactive',
-      { code: 'link_disabled', message: 'This referral link is no longer active. No click was recorded.' },
+      {
+        code: 'link_disabled',
+        message: 'This referral link is disabled, so no click was recorded. Ask the advertiser to enable it.',
+      },
       { affiliate_url: 'https://shop.example.com/?aff=former' },
     ),
   ],

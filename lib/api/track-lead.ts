@@ -100,7 +100,7 @@ export const trackLead = (): Operation => ({
       {
         code: 'no_attribution',
         message:
-          'Neither the customer key is known nor is there a valid click id, so nothing was recorded. This is expected for visitors who did not come through a partner link.',
+          'The customer key is unknown and there is no valid click id, so nothing was recorded. This is normal for visitors who did not come through a partner link.',
       },
       { customer_key: 'user-4' },
     ),

@@ -1,6 +1,6 @@
 /**
- * Events as Stripe sends them to a Connect endpoint, in the shape of API versions before 2025-03-31 (`old`) and from then on (`new`).
- * Fields that the service does not read are there where they show what a payload is like.
+ * Events as Stripe sends them to a Connect endpoint, in the format of API versions before 2025-03-31 (`old`) and from then on (`new`).
+ * Fields that the service does not read show the look of a payload.
  */
 
 import type { Stripe } from 'stripe'
@@ -8,10 +8,10 @@ import { ownAccount } from '../stripe/facts.ts'
 
 export type Generation = 'old' | 'new'
 
-/** An object of Stripe's as far as it is written out here. */
+/** The fields of a Stripe object that these events write out. */
 export type Shown<Whole> = { [Field in keyof Whole]?: Whole[Field] | undefined } & { id: string }
 
-/** Who sells and who buys. */
+/** The seller and the buyer. */
 export interface Shop {
   generation: Generation
   account: string
@@ -22,7 +22,7 @@ export interface Shop {
   /** Stripe's id of the customer, `cus_…`. */
   customer: string | null
   livemode: boolean
-  /** When it all begins, Unix seconds. */
+  /** The start of the story, Unix seconds. */
   now: number
 }
 
@@ -67,7 +67,7 @@ export function shopMetadata(shop: Shop): Record<string, string> {
   }
 }
 
-/** The shop's customer, with the metadata that an integrator attaches to them. */
+/** The shop's customer with the integrator's metadata. */
 export function customer(shop: Shop, metadata = shopMetadata(shop)): Shown<Stripe.Customer> {
   return {
     id: shop.customer ?? '',
@@ -319,7 +319,7 @@ export function dispute(
   }
 }
 
-/** A credit note for an invoice that was paid, of which this much was given back outside of Stripe. */
+/** A credit note for a paid invoice, with an amount that was given back outside of Stripe. */
 export function creditNote(
   shop: Shop,
   note: { id: string; invoice: string; amount: number; outside: number; currency?: string },
@@ -347,7 +347,7 @@ export function creditNote(
   }
 }
 
-/** An intent that succeeded, of which `received` arrived: all that it asked for, where nothing else is said. */
+/** A successful intent, of which `received` arrived: the whole amount by default. */
 export function paymentIntent(
   shop: Shop,
   paid: {
@@ -379,7 +379,7 @@ export function paymentIntent(
   }
 }
 
-/** A charge that was authorised first, of which this much was captured. */
+/** An authorized charge, of which this amount was captured. */
 export function capturedCharge(
   shop: Shop,
   paid: { id: string; payment_intent: string; amount: number; captured: number; metadata?: Record<string, string> },

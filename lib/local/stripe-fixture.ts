@@ -27,15 +27,15 @@ import {
 interface Fixture {
   type: string
   object: Record<string, unknown>
-  /** What Stripe's stand-in must know to answer what the event makes the service ask. */
+  /** The objects that the Stripe emulator needs to answer the service's questions about the event. */
   known?: { invoices?: Record<string, string>; refunds?: Record<string, object[]> }
 }
 
 const total = 4900
 
 /**
- * An event of each kind that the service handles, by name: its type, and what is special of it after a colon. `order` is in every
- * id, so that events with the same order are of the same payment.
+ * An event of each kind that the service handles, by name: its type, then its special feature after a colon. `order` is part of every id,
+ * so events with the same order belong to the same payment.
  */
 export const stripeFixtures: Readonly<Record<string, (shop: Shop, order: string) => Fixture>> = {
   'checkout.session.completed': (shop, order) => session(shop, order, {}),
@@ -134,8 +134,8 @@ function disputed(shop: Shop, order: string, event: string, status: string): Fix
 }
 
 /**
- * Lets so many days pass for the holds of a program's commissions: those that end in them end now, and what is due is credited, as the scheduled
- * function does. Returns how many commissions were credited.
+ * Lets this many days pass for the hold periods of a program's commissions and credits the due ones, like the scheduled function. Returns
+ * how many commissions it credited.
  */
 export async function passHolds(db: Database, emailHashKey: string, programId: number, days: number): Promise<number> {
   await db.query(
@@ -157,8 +157,8 @@ export async function passHolds(db: Database, emailHashKey: string, programId: n
 const daysOfMonth = 30
 
 /**
- * The invoices by which the subscriptions of a program renew in so many days, one for each whole thirty of them: for what the latest sale of
- * each was, to the customer of that, at `shop.now`, in its mode.
+ * Returns the renewal invoices of a program's subscriptions within this many days, one for each whole thirty days. Each has the amount, the
+ * customer and the mode of the subscription's latest sale, at `shop.now`.
  */
 export async function renewalsIn(
   db: Database,
@@ -226,7 +226,7 @@ function daysOf(text: string): number {
   return Number(days)
 }
 
-/** The program with this id, or the newest one, that has a connected account, and the click id of its latest visitor. */
+/** Returns the program with this id, or the newest one with a connected account, and the click id of its latest visitor. */
 async function findProgram(db: Database, id: string | undefined) {
   let query = kysely
     .selectFrom('programs as p')
@@ -325,7 +325,9 @@ async function sendFixture(): Promise<void> {
   }
 }
 
-/** Signs an event and sends it to the running stack. Returns what was sent and answered; the process ends with 1 where it was refused. */
+/**
+ * Signs an event and sends it to the running stack. Returns the request and the answer. If the event was refused, the process ends with 1.
+ */
 async function send(
   shop: Shop,
   { type, object, known }: Fixture,

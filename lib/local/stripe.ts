@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { refusePages } from './pages.ts'
 
 export interface LocalStripe {
-  /** What goes into `STRIPE_API_URL`. */
+  /** The value of `STRIPE_API_URL`. */
   url: string
   /** Method, path and connected account of every call, in order. */
   calls: string[]
@@ -12,28 +12,28 @@ export interface LocalStripe {
   invoices: Map<string, string>
   /** Charge to its refunds, for `GET /v1/refunds`. */
   refunds: Map<string, object[]>
-  /** Refunds, charges, sessions and invoices by their ids, as they are answered where they are asked for one by one. */
+  /** Refunds, charges, sessions and invoices by id, for requests for one object. */
   objects: Map<string, object>
-  /** What was made of coupons and promotion codes here, by their ids. */
+  /** Coupons and promotion codes that were created here, by id. */
   promotions: Map<string, Promotion>
-  /** What an account has, oldest first, by account and path, `acct_1 /v1/invoices`: listed newest first, as Stripe does. */
+  /** The lists of an account, oldest first, by account and path: `acct_1 /v1/invoices`. They are answered newest first, like Stripe's. */
   lists: Map<string, Record<string, unknown>[]>
   /** Code to account, for `POST /oauth/token`; a code works once. */
   accounts: Map<string, string>
-  /** Answers this instead for the next `times` calls; 0 breaks the connection. */
+  /** Answers the next `times` calls with this status; 0 breaks the connection. */
   fail(status: number, times: number): void
-  /** Paths that are answered with this status until they are taken out. */
+  /** Paths that are answered with this status while they are in the map. */
   failing: Map<string, number>
   close(): Promise<void>
 }
 
-/** A coupon or a promotion code as it is answered, and the account that has it. */
+/** A coupon or a promotion code as it is answered, and its account. */
 interface Promotion {
   account: string
   body: Record<string, unknown>
 }
 
-/** What can be sent to it, so that it knows it. */
+/** The objects that `POST /control` takes. */
 interface Known {
   invoices?: Record<string, string>
   refunds?: Record<string, object[]>
@@ -42,8 +42,8 @@ interface Known {
 }
 
 /**
- * Stands in for the few calls of Stripe's API that the service makes, in Stripe's own HTTP, on this machine. What it knows is put
- * into its maps, or sent to it: `POST /control` `{invoices, refunds, accounts, lists}`, each an object. Refunds are listed one a page.
+ * Emulates the few calls of Stripe's API that the service makes, in Stripe's own HTTP format, on this machine. Fill its maps or send it
+ * objects: `POST /control` `{invoices, refunds, accounts, lists}`, each an object. It lists refunds one per page.
  */
 export async function startLocalStripe(port = 0): Promise<LocalStripe> {
   const failures: number[] = []
@@ -96,7 +96,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
     return { status: 404, body: { error: { type: 'invalid_request_error', message } } }
   }
 
-  /** Coupons and promotion codes: made, read, listed by their text, and switched off and on. */
+  /** Creates, reads, lists, disables and enables coupons and promotion codes. */
   function promotionOf(method: string, address: URL, account: string, sent: URLSearchParams) {
     const { pathname, searchParams: query } = address
     const [, kind, objectId] = /^\/v1\/(coupons|promotion_codes)(?:\/(\w+))?$/.exec(pathname) ?? []
@@ -161,7 +161,7 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
   server.listen(port, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error("Stripe's stand-in has no port.")
+  if (address === null || typeof address === 'string') throw new Error('The Stripe emulator has no port.')
   const stripe: LocalStripe = {
     url: `http://127.0.0.1:${address.port}`,
     calls: [],
@@ -200,7 +200,7 @@ const listPaths: ReadonlySet<string> = new Set([
   '/v1/disputes',
 ])
 
-/** A page of an account's list by the parameters that Stripe takes: `created[gte]`, `status`, `starting_after`, `limit`. */
+/** Returns a page of an account's list by Stripe's parameters: `created[gte]`, `status`, `starting_after`, `limit`. */
 function pageOf(pathname: string, objects: Record<string, unknown>[], asked: URLSearchParams) {
   const since = Number(asked.get('created[gte]') ?? 0)
   const status = asked.get('status')

@@ -9,7 +9,7 @@ import { inEachCurrency } from './conversions.ts'
 import type { WebhookEvent, Reversal } from './facts.ts'
 import { reversalsOf } from './read-refund.ts'
 
-/** What became of an event, as the log keeps it, and what is to be told because of it. */
+/** The outcome of an event, as the log stores it, and the notifications to send. */
 export interface AppliedEvent {
   /** `recorded`, `duplicate`, `ignored` or `parked`. */
   outcome: string
@@ -18,20 +18,20 @@ export interface AppliedEvent {
   outbox: RelayMessage[]
 }
 
-/** What Stripe was asked because no event told it. */
+/** Stripe's answers to questions that no event answered. */
 interface StripeAnswer {
-  /** The refunds of a charge, one by one; what was told, in each currency that Stripe converted it to. */
+  /** The refunds of a charge one by one, or the event's reversals in each currency that Stripe converted them to. */
   reversals?: Reversal[]
   is_converted?: boolean
-  /** The invoice that the payment intent paid; null where it paid none. */
+  /** The invoice that the payment intent paid; null if it paid none. */
   invoice_id?: string | null
   /** The promotion codes of its discounts. */
   promotion_code_ids?: string[]
 }
 
 /**
- * Applies an event: its whole effect and its row in the log are one transaction, so whatever breaks, sending it again is right, and
- * sending it twice changes nothing. One database request, and one more for each thing that Stripe had to be asked.
+ * Applies an event. Its whole effect and its row in the log are one transaction, so sending the event again is right after any failure, and
+ * sending it twice changes nothing. Takes one database request, and one more for each question to Stripe.
  */
 export async function applyEvent(db: Database, stripe: Stripe, event: WebhookEvent): Promise<AppliedEvent> {
   const { account_id: accountId, fact } = event
@@ -48,7 +48,7 @@ export async function applyEvent(db: Database, stripe: Stripe, event: WebhookEve
   return { ...applied, outcome: applied.outcome, reason: reasonText(applied.reason) }
 }
 
-/** Adds to the answer what Stripe says to a question of `apply_event`, which asks each once. */
+/** Asks Stripe a question of `apply_event` and adds the answer. `apply_event` asks each question once. */
 async function ask(
   stripe: Stripe,
   { account_id: accountId, fact }: WebhookEvent,
@@ -68,8 +68,8 @@ async function ask(
     answer.promotion_code_ids = await discountedBy(stripe, accountId, fact.asks_discounts_of)
   } else if (question === 'conversion' && 'charge_id' in fact && !answer.is_converted) {
     const { charge_id: chargeId } = fact
-    const told = answer.reversals ?? (fact.kind === 'reversals' ? fact.reversals : [])
-    const inAll = told.map(async (reversal) => {
+    const reversals = answer.reversals ?? (fact.kind === 'reversals' ? fact.reversals : [])
+    const inAll = reversals.map(async (reversal) => {
       const refundId = reversal.reason === 'refund' ? reversal.reversal_id : null
       return inEachCurrency(reversal, await askConversions(stripe, accountId, { refundId, chargeId }))
     })
@@ -80,10 +80,10 @@ async function ask(
   }
 }
 
-/** The outcome is null, with nothing done, where Stripe must be asked first; the reason is then what. */
+/** Runs `apply_event`. The outcome is null and nothing is done if Stripe must answer a question first; the reason is then the question. */
 async function apply(db: Database, event: WebhookEvent, answer: StripeAnswer) {
   const statement = call('apply_event', {
-    told: JSON.stringify(event),
+    received: JSON.stringify(event),
     answer: JSON.stringify(answer),
     click_id_prefix: newClickIdPrefix(Date.now()),
   })

@@ -14,13 +14,13 @@ import { readFact } from './read-event.ts'
 import { readSubscription } from './read-subscription.ts'
 
 const pageSize = 100
-/** How many objects of a page are applied at the same time. */
+/** The number of objects of a page that are applied at once. */
 const together = 5
 
 export type Backfill = InferResult<ReturnType<typeof backfillOf>>[number]
 type Kind = Backfill['kind']
 
-/** What is listed, in this order, so that what says whose a customer is comes before their payments, and payments before their refunds. */
+/** The lists, in this order: sources that name a customer before their payments, and payments before their refunds. */
 const kinds: readonly Kind[] = ['customers', 'sessions', 'subscriptions', 'invoices', 'intents', 'refunds', 'disputes']
 
 interface Page {
@@ -35,9 +35,9 @@ interface PageAsked {
 
 type List = (stripe: Stripe, page: PageAsked, created: { gte: number }, options: Stripe.RequestOptions) => Promise<Page>
 
-/** What an account has, newest first, as the version of the API that the library is made for shows it. */
+/** The lists of an account, newest first, in the API version of the library. */
 const lists: Record<Kind, List> = {
-  // Of whatever age, as subscriptions: their invoices may be newer than they are.
+  // Customers and subscriptions of any age, because their invoices may be newer.
   customers: (stripe, page, _created, options) => stripe.customers.list(page, options),
   sessions: (stripe, page, created, options) =>
     stripe.checkout.sessions.list({ ...page, created, status: 'complete' }, options),
@@ -54,7 +54,7 @@ async function listPage(stripe: Stripe, { kind, account_id: accountId, last_id: 
   return await lists[kind](stripe, page, { gte: Math.floor(from.getTime() / 1000) }, onAccount(accountId))
 }
 
-/** The event that would tell of an object of each kind. A subscription's is not used otherwise. */
+/** The event type that reports an object of each kind. The one of a subscription has no other use. */
 const eventTypes: Record<Kind, string> = {
   customers: 'customer.updated',
   sessions: 'checkout.session.completed',
@@ -68,26 +68,26 @@ const eventTypes: Record<Kind, string> = {
 const listed = z.looseObject({
   id,
   created: unixTime,
-  /** A refund has none: it is of its payment's mode. */
+  /** Refunds have none: their payment has it. */
   livemode: z.optional(z.boolean()),
   status: z.nullish(z.string()),
-  /** Of a dispute, what it moved. */
+  /** The money that a dispute moved. */
   balance_transactions: z.nullish(z.array(z.looseObject({ amount: z.int() }))),
 })
 
-/** A dispute that gave something back says so by another event than one that did not. */
+/** A dispute that gave something back has another event type than one that did not. */
 function eventTypeOf(kind: Kind, { status, balance_transactions: moves }: z.output<typeof listed>): string {
   const gaveBack = kind === 'disputes' && (status === 'won' || moves?.some(({ amount }) => amount > 0))
   return gaveBack ? 'charge.dispute.funds_reinstated' : eventTypes[kind]
 }
 
-/** An object of the past as an event. Its id is the same whenever it is read. */
+/** Returns an object of the past as an event. Its id is the same in each reading. */
 async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Promise<WebhookEvent | undefined> {
   const { account_id: account, kind } = backfill
   const about = listed.safeParse(object).data
   if (about === undefined || (kind === 'intents' && about.status !== 'succeeded')) return undefined
   const { id: objectId, livemode = true } = about
-  // A customer's metadata is of this moment, and not of when they were made.
+  // A customer's metadata is current, not from their creation.
   const created = kind === 'customers' ? new Date().toISOString() : about.created
   const type = eventTypeOf(kind, about)
   const fact =
@@ -106,11 +106,11 @@ async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Pr
 
 const eventIdOf = (objectId: string) => `backfill_${objectId}`
 
-/** Whether it says itself whose it is. */
+/** Returns whether the fact itself names its program or click. */
 const isNamed = (fact: Fact) =>
   (fact.kind === 'purchase' || fact.kind === 'customer') && (fact.program_id !== null || fact.click_id !== null)
 
-/** What the database knows an object by. */
+/** Returns the names by which the database may know an object. */
 function namesOf(fact: Fact) {
   if (fact.kind === 'reversals')
     return { payment_ids: [fact.payment_intent_id, fact.charge_id, fact.invoice_id].filter((one) => one !== null) }
@@ -120,13 +120,15 @@ function namesOf(fact: Fact) {
 }
 
 /**
- * Those events of a page that change something: which name a program or a click, or are of a sale or a buyer that a program of the
- * account knows. Of an account's other payments nothing is kept. One request, beside one for subscriptions of invoices.
+ * Returns the events of a page that change something: those that name a program or a click, or belong to a sale or a buyer of the account's
+ * programs. The account's other payments are not stored. Takes one request, and one for the subscriptions of invoices.
  */
 async function eventsThatCount(db: Database, accountId: string, events: WebhookEvent[]): Promise<WebhookEvent[]> {
-  const told = JSON.stringify(events.map(({ fact }) => namesOf(fact)))
+  const past_objects = JSON.stringify(events.map(({ fact }) => namesOf(fact)))
   const modes = new Map<number | null, boolean | null>()
-  for (const { place, is_test: isTest } of await db.query(call('known_of_past', { of_account_id: accountId, told }))) {
+  for (const { place, is_test: isTest } of await db.query(
+    call('known_of_past', { of_account_id: accountId, past_objects }),
+  )) {
     if (modes.get(place) !== false) modes.set(place, isTest)
   }
   return events.flatMap((event, place) => {
@@ -137,7 +139,7 @@ async function eventsThatCount(db: Database, accountId: string, events: WebhookE
   })
 }
 
-/** The ids of those events that an earlier reading had recorded. */
+/** Returns the ids of the events that an earlier reading recorded. */
 async function recordedBefore(
   db: Database,
   { account_id, started_at }: Backfill,
@@ -163,10 +165,7 @@ async function recordedBefore(
 const subscriptionOf = ({ fact }: WebhookEvent) =>
   fact.kind === 'purchase' && !isNamed(fact) ? (fact.sale?.subscription_id ?? null) : null
 
-/**
- * Gives invoices that name nobody the metadata of their subscription, which was read before them: what an invoice was made with may be older
- * than that.
- */
+/** Gives invoices without metadata the metadata of their subscription, which was read before. It can be newer than the invoice. */
 async function withSubscriptions(db: Database, accountId: string, events: WebhookEvent[]): Promise<WebhookEvent[]> {
   const wanted = events.map(subscriptionOf).filter((one) => one !== null)
   if (wanted.length === 0) return events
@@ -187,16 +186,15 @@ async function withSubscriptions(db: Database, accountId: string, events: Webhoo
   })
 }
 
-/** What a step came to; `waits` where Stripe or the database did not answer, so that a later step does it again. */
+/** The result of a step. With `waits`, Stripe or the database did not answer, and a later step does the work. */
 export interface BackfillStep {
   status: Backfill['status'] | 'waits'
   outbox: RelayMessage[]
 }
 
 /**
- * Reads one page of a program's account and applies it as webhooks would be, with the same keys, so that it may be done again and beside
- * them. Where it came to is kept only when the whole page is applied. `secret` is EMAIL_HASH_KEY. Stripe's library tries again by itself
- * where Stripe asks for it.
+ * Reads one page of a program's account and applies it like webhooks, with the same keys, so it can run again and beside them. The progress
+ * is stored only after the whole page is applied. `secret` is EMAIL_HASH_KEY. Stripe's library itself retries if Stripe asks for it.
  */
 export async function stepBackfill(
   db: Database,
@@ -254,7 +252,9 @@ export async function stepBackfill(
     if (!(error instanceof errors.StripeError || error instanceof ApiError || isTransient(error))) throw error
     const isLimit = error instanceof errors.StripeRateLimitError
     await advance(db, backfill, {
-      problem: isLimit ? 'Stripe takes no more calls just now.' : 'Stripe or the database did not answer.',
+      problem: isLimit
+        ? 'Stripe is limiting calls. Reading continues later.'
+        : 'Stripe or the database did not answer. Reading continues later.',
     })
     return { status: 'waits', outbox }
   }
@@ -262,7 +262,7 @@ export async function stepBackfill(
 
 type Change = Partial<Pick<Backfill, 'status' | 'problem' | 'kind' | 'last_id' | 'objects_read' | 'events_recorded'>>
 
-/** Changes a reading only where it stands where it stood: another step may have gone on, or somebody stopped it. */
+/** Updates a reading unless another step has advanced it or somebody stopped it. */
 async function advance(db: Database, backfill: Backfill, change: Change): Promise<void> {
   await db.query(
     kysely
@@ -291,18 +291,18 @@ export function backfillOf(programId: number) {
       'b.objects_read',
       'b.events_recorded',
       'b.problem',
-      // To the millisecond, as it comes back.
+      // In milliseconds, like a JavaScript date.
       sql<Date>`date_trunc('milliseconds', ${eb.ref('b.started_at')})`.as('started_at'),
       eb.fn.coalesce(eb('p.processor_account_id', '=', eb.ref('b.account_id')), eb.lit(false)).as('is_connected'),
     ])
 }
 
-/** Where the reading of a program's account stands; undefined where none was asked for. */
+/** Returns the progress of a program's reading; undefined if there is none. */
 export async function readBackfill(db: Database, programId: number): Promise<Backfill | undefined> {
   return (await db.query(backfillOf(programId)))[0]
 }
 
-/** Begins to read what a program's account has of the last `months`, from the beginning. Refuses with `conflict` where none is connected. */
+/** Starts reading the last `months` of a program's account from the beginning. Refuses with `conflict` if no account is connected. */
 export async function startBackfill(db: Database, programId: number, months: number): Promise<void> {
   const begun = await db.query(
     kysely
@@ -338,12 +338,12 @@ export async function startBackfill(db: Database, programId: number, months: num
   if (begun.length === 0) throw new ApiError('conflict', 'Connect Stripe first.')
 }
 
-/** Stops a program's reading where it stands; what was applied stays. */
+/** Stops a program's reading. Applied events stay. */
 export async function stopBackfill(db: Database, programId: number): Promise<void> {
   await turn(db, programId, 'running', 'stopped')
 }
 
-/** Has a reading that was stopped go on where it stood. */
+/** Resumes a stopped reading. */
 export async function resumeBackfill(db: Database, programId: number): Promise<void> {
   await turn(db, programId, 'stopped', 'running')
 }
@@ -359,8 +359,7 @@ async function turn(db: Database, programId: number, from: Backfill['status'], t
 }
 
 /**
- * Goes on with a program's reading, page by page, until it ended, waits, or `seconds` have passed. A scheduled function goes on with
- * what is left.
+ * Continues a program's reading page by page until it ends, waits, or `seconds` have passed. A scheduled function continues with the rest.
  */
 export async function continueBackfill(
   db: Database,
@@ -378,7 +377,7 @@ export async function continueBackfill(
   return outbox
 }
 
-/** The programs whose reading is not at its end. */
+/** Returns the programs whose reading is still running. */
 export async function listRunningBackfills(db: Database): Promise<number[]> {
   const rows = await db.query(
     kysely.selectFrom('processor_backfills').where('status', '=', 'running').orderBy('started_at').select('program_id'),

@@ -15,10 +15,10 @@ export interface StripeEnv {
 const timeoutMilliseconds = 5000
 const retries = 2
 
-/** The one that was opened last. It is made of some hundred resources, and most events ask Stripe nothing. */
+/** The client that was opened last. Creating one sets up about a hundred resources, and most events ask Stripe nothing. */
 let opened: { key: string; url: string | undefined; client: Stripe } | undefined
 
-/** A client that gives up after five seconds a try and tries three times in all. */
+/** Opens a client that gives up after five seconds per attempt and attempts a call three times. */
 export function openStripe(env: StripeEnv): Stripe {
   const { STRIPE_SECRET_KEY: key, STRIPE_API_URL: url } = env
   if (opened?.key !== key || opened.url !== url) opened = { key, url, client: newClient(env) }
@@ -40,10 +40,10 @@ function newClient(env: StripeEnv): Stripe {
   })
 }
 
-/** Whose objects a call is about. */
+/** Returns the options that name the account of a call. */
 export const onAccount = (accountId: string) => (accountId === ownAccount ? {} : { stripeAccount: accountId })
 
-/** The invoice that a payment intent paid, or null where it paid none. */
+/** Returns the invoice that a payment intent paid, or null if it paid none. */
 export async function invoiceOfPaymentIntent(
   stripe: Stripe,
   accountId: string,
@@ -59,7 +59,7 @@ export async function invoiceOfPaymentIntent(
   return typeof invoice === 'string' ? invoice : (invoice?.id ?? null)
 }
 
-/** The promotion codes that a checkout session or an invoice was discounted by. */
+/** Returns the promotion codes that discounted a checkout session or an invoice. */
 export async function discountedBy(stripe: Stripe, accountId: string, objectId: string): Promise<string[]> {
   const options = onAccount(accountId)
   const object = await answered<unknown>(() =>
@@ -70,7 +70,7 @@ export async function discountedBy(stripe: Stripe, accountId: string, objectId: 
   return object === undefined ? [] : discountsOf(object).promotion_code_ids
 }
 
-/** The refunds of a charge, each as Stripe's API shows it now. */
+/** Returns the refunds of a charge, each as Stripe's API shows it now. */
 export async function refundsOfCharge(stripe: Stripe, accountId: string, chargeId: string): Promise<unknown[]> {
   const refunds = await answered(() =>
     stripe.refunds.list({ charge: chargeId, limit: 100 }, onAccount(accountId)).autoPagingToArray({ limit: 1000 }),
@@ -78,7 +78,7 @@ export async function refundsOfCharge(stripe: Stripe, accountId: string, chargeI
   return refunds ?? []
 }
 
-/** What Stripe converted for a refund and its charge, or for the charge of a dispute; nothing where it knows no such thing. */
+/** Returns Stripe's conversions for a refund and its charge, or for the charge of a dispute; empty if Stripe knows none. */
 export async function askConversions(
   stripe: Stripe,
   accountId: string,
@@ -96,8 +96,8 @@ export async function askConversions(
 }
 
 /**
- * What Stripe answered, or undefined where it says that there is no such thing for us: of the other mode, or of an account that
- * was disconnected. Where it could not answer, `unavailable`, so that Stripe delivers the event again.
+ * Returns Stripe's answer, or undefined if Stripe says that the object does not exist for us: it is of the other mode, or of a disconnected
+ * account. If Stripe cannot answer, throws `unavailable`, so that Stripe delivers the event again.
  */
 async function answered<Result>(call: () => Promise<Result>): Promise<Result | undefined> {
   try {

@@ -8,7 +8,7 @@ import { openStripe, type StripeEnv } from './client.ts'
 import { ownAccount } from './facts.ts'
 import { ownAccountIsTaken } from './own-account.ts'
 
-/** Stripe Connect, by which an advertiser lets the service into their account. Without it account ids are typed in. */
+/** Stripe Connect, which lets advertisers connect their account. Without it they type in the account's id. */
 export interface ConnectEnv extends StripeEnv {
   /** `ca_…`, of the platform's Connect settings. */
   STRIPE_CLIENT_ID?: string
@@ -17,9 +17,9 @@ export interface ConnectEnv extends StripeEnv {
 const stateMinutes = 15
 
 /**
- * Where Stripe asks the advertiser; it leads back to `returnAddress` with `code` and `state`. The state is a random secret that
- * works once, for a quarter of an hour, and in the session that asked, so that nobody can be led into connecting another's account.
- * The access is for reading only, unless the service is to `write` promotion codes there.
+ * Returns the address of Stripe's consent page, which leads back to `returnAddress` with `code` and `state`. The state is a random secret.
+ * It works once, for 15 minutes, in the session that asked. So nobody can be tricked into connecting another's account. The access is read-
+ * only unless the service needs to `write` promotion codes.
  */
 export async function connectAddress(
   db: Database,
@@ -47,7 +47,7 @@ export async function connectAddress(
   return address.href
 }
 
-/** Uses a state up and returns the program it was made for, or undefined where it is not one that works in this session. */
+/** Consumes a state and returns its program, or undefined if the state does not work in this session. */
 export async function takeConnectState(db: Database, state: string, sessionToken: string): Promise<number | undefined> {
   const session = await hashToken(sessionToken)
   const [taken] = await db.query(
@@ -62,7 +62,7 @@ export async function takeConnectState(db: Database, state: string, sessionToken
   return taken?.works ? taken.program_id : undefined
 }
 
-/** Connects a program to the account that a callback's `code` stands for, and returns that. A code works once and for five minutes. */
+/** Connects a program to the account of a callback's `code` and returns that account. A code works once and for five minutes. */
 export async function connectByCode(db: Database, env: ConnectEnv, programId: number, code: string): Promise<string> {
   let token: Awaited<ReturnType<Stripe['oauth']['token']>>
   try {
@@ -78,9 +78,9 @@ export async function connectByCode(db: Database, env: ConnectEnv, programId: nu
 }
 
 /**
- * Connects a program to an account at the payment processor. An account belongs to one workspace, so that nobody can listen in
- * on another's payments by naming their account, and the deployment's own to one program: else refused with `conflict`. What the account
- * told while it was disconnected is applied by `applyParkedEvents`.
+ * Connects a program to an account at the payment processor. An account belongs to one workspace, so that nobody can read another's
+ * payments by naming their account, and the deployment's own account to one program. Otherwise refuses with `conflict`. `applyParkedEvents`
+ * applies the events that arrived while the account was disconnected.
  */
 export async function connectProcessor(
   db: Database,
@@ -101,8 +101,8 @@ export async function connectProcessor(
 }
 
 /**
- * Disconnects the payment processor: what it tells from then on is parked until the account is connected again. The last program of an account gives the access
- * back to Stripe; where Stripe does not take it, the advertiser can end it in their own dashboard.
+ * Disconnects the payment processor. Its events are parked until the account is connected again. The last program of an account revokes the
+ * service's access at Stripe. If Stripe refuses that, the advertiser can revoke it in their own dashboard.
  */
 export async function disconnectProcessor(db: Database, env: ConnectEnv, programId: number): Promise<void> {
   const account = sql<string | null>`old.processor_account_id`
@@ -132,7 +132,7 @@ export async function disconnectProcessor(db: Database, env: ConnectEnv, program
   if (row?.account_id && row.is_last) await giveAccountBack(env, row.account_id)
 }
 
-/** Gives the access to an account that no program has any more back to Stripe. */
+/** Revokes the service's access to an account that no program uses anymore. */
 export async function giveAccountBack(env: ConnectEnv, accountId: string): Promise<void> {
   if (!env.STRIPE_CLIENT_ID || accountId === ownAccount) return
   try {

@@ -5,7 +5,10 @@ import { waitingEvents } from './parked-events.ts'
 
 export type ConnectionState = Awaited<ReturnType<typeof readConnectionState>>
 
-/** What the settings say of a program's Stripe account, in one request: what waits for it, what is left out, and how far its past is read. */
+/**
+ * Reads the state of a program's Stripe account for the settings in one request: its waiting events, its excluded payments and the progress
+ * of its backfill.
+ */
 export async function readConnectionState(db: Database, programId: number) {
   const [waiting, [left], [backfill]] = await db.batch([
     waitingEvents(programId),

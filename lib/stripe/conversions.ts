@@ -12,13 +12,13 @@ interface Money {
 /** One sum of money in the two currencies between which Stripe converted it. */
 export type Conversion = [Money, Money]
 
-/** A charge or a refund with its balance transaction, where that is expanded. */
+/** A charge or a refund with its expanded balance transaction. */
 const converted = z.looseObject({ amount, currency, balance_transaction: z.looseObject({ amount: z.int(), currency }) })
 const withCharge = z.looseObject({ charge: z.unknown() })
 
 /**
- * What Stripe converted for a charge or a refund, and for the refund's charge: a balance transaction is in the currency of the account,
- * its amount is what the `exchange_rate` made of the other. Nothing where it is not expanded, or is in the same currency.
+ * Returns Stripe's conversions for a charge or a refund, and for the refund's charge. A balance transaction is in the account's currency,
+ * and its amount results from the `exchange_rate`. Returns nothing if it is not expanded or has the same currency.
  */
 export function conversionsOf(object: unknown): Conversion[] {
   const charge = withCharge.safeParse(object)
@@ -33,15 +33,15 @@ export function conversionsOf(object: unknown): Conversion[] {
   return from.currency === to.currency ? ofCharge : [[from, to], ...ofCharge]
 }
 
-/** The same reversal in each currency that these conversions lead to, its own first. An amount that is too large to be kept is left out. */
+/** Returns the reversal in each currency that these conversions lead to, its own first. Skips amounts that are too large to store. */
 export function inEachCurrency(reversal: Reversal, conversions: Conversion[]): Reversal[] {
-  const told = [reversal]
-  for (const { amount_cents: cents, currency: unit } of told) {
+  const all = [reversal]
+  for (const { amount_cents: cents, currency: unit } of all) {
     for (const [from, to] of conversions.flatMap(([a, b]) => [[a, b] as const, [b, a] as const])) {
-      if (from.currency !== unit || told.some((known) => known.currency === to.currency)) continue
+      if (from.currency !== unit || all.some((known) => known.currency === to.currency)) continue
       const amount_cents = shareOf(cents, to.amount_cents, from.amount_cents)
-      if (amount_cents <= maxAmountCents) told.push({ ...reversal, amount_cents, currency: to.currency })
+      if (amount_cents <= maxAmountCents) all.push({ ...reversal, amount_cents, currency: to.currency })
     }
   }
-  return told
+  return all
 }

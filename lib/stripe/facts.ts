@@ -1,13 +1,12 @@
 /**
- * Stands for the account whose key this deployment has: its events name none. The program that it belongs to is connected to it as
- * others are to theirs, by an owner who proves that it is theirs (own-account.ts) or by `npm run own-account`.
+ * The account whose key this deployment has. Its events name no account. An owner connects their program to it after proving that the
+ * account is theirs (own-account.ts), or `npm run own-account` does.
  */
 export const ownAccount = 'platform'
 
 /**
- * What the service takes from one webhook event, whatever the payload's generation: all that is needed to apply it now or again,
- * and all that the log keeps, under the names of its columns. It holds no e-mail address, only its keyed hash. The functions of
- * migrations/functions/6_processor/ read it.
+ * The facts of one webhook event, whatever the payload's generation: everything that is needed to apply it now or again. The log stores it
+ * under the same column names. It holds no e-mail address, only its keyed hash. The functions of migrations/functions/6_processor/ read it.
  */
 export interface WebhookEvent {
   event_id: string
@@ -17,7 +16,7 @@ export interface WebhookEvent {
   livemode: boolean
   event_created_at: Date
   fact: Fact
-  /** A live event that no schema reads, whole, as `sealPayload` makes it. */
+  /** The whole payload of a live event that no schema reads, as `sealPayload` encrypts it. */
   payload: string | null
 }
 
@@ -31,7 +30,7 @@ export type Fact =
   | Ownership
   | Ignored
 
-/** A checkout, a payment or an invoice: who bought, and what was paid for it where it was paid. */
+/** A checkout, a payment or an invoice: the buyer, and the sale if it was paid. */
 export interface Purchase {
   kind: 'purchase'
   program_id: number | null
@@ -41,23 +40,26 @@ export interface Purchase {
   mailbox_hash?: string
   processor_customer_id: string | null
   session_id: string | null
-  /** When the buyer set out to buy, ISO 8601: the click must have been valid then. */
+  /** The time when the buyer started to buy, ISO 8601. The click must have been valid then. */
   started_at: string
   /** A checkout settles a provisional lead, an invoice does not. */
   settles_lead: boolean
-  /** Payment comes later: whose the session is must be kept until then. */
+  /** The payment comes later, so the session's buyer must be stored until then. */
   awaits_payment: boolean
-  /** What a session asks for that awaits its payment, of which less may be captured, and of that what is no tax; in Stripe's unit. */
+  /** The amount of a session that awaits its payment and the untaxed part of it, in Stripe's unit. The capture can be lower. */
   asked: { total: number; untaxed: number } | null
-  /** All ids that the payload names the payment by: of its session, charges, intents and invoice. */
+  /** All ids of the payment in the payload: of its session, charges, intents and invoice. */
   payment_ids: string[]
-  /** No other event need say whose the payment is, so that somebody is told where this one does not. */
+  /** No other event will name the buyer, so the advertiser is notified if this one does not. */
   reported_alone: boolean
-  /** The payment intent of which Stripe must be asked whether it paid an invoice, where nothing else told it. */
+  /** The payment intent for which Stripe must say whether it paid an invoice, if no other event says so. */
   asks_invoice_of: string | null
-  /** The promotion codes that it was discounted by, as far as the payload says; absent where it says none. */
+  /** The promotion codes that discounted it, as far as the payload names them; absent if it names none. */
   promotion_code_ids?: string[]
-  /** The session or invoice that Stripe must be asked for, where the payload has discounts and does not say by what, and the account's programs have codes. */
+  /**
+   * The session or invoice to ask Stripe about if the payload has discounts but does not name their codes, and the account's programs have
+   * codes.
+   */
   asks_discounts_of?: string
   sale: PurchaseSale | null
 }
@@ -66,11 +68,11 @@ export interface Purchase {
 export interface PurchaseSale {
   /** Invoice, else payment intent, else session. */
   transaction_id: string
-  /** 0 only of an invoice, which then makes no sale. */
+  /** 0 only for an invoice, which then makes no sale. */
   amount_cents: number
-  /** What decides over what: see `amount_source` in migrations/0004_money.sql. */
+  /** The source whose figures win; see `amount_source` in migrations/0004_money.sql. */
   amount_source: 'charge' | 'intent' | 'session' | 'invoice'
-  /** What was paid, without tax. */
+  /** The paid amount without tax. */
   commission_base_cents: number
   currency: string
   sale_type: string
@@ -90,9 +92,9 @@ export interface Reversals {
   kind: 'reversals'
   payment_intent_id: string | null
   charge_id: string | null
-  /** Where the payload still names it (before 2025-03-31), and of a credit note. */
+  /** Named by payloads before 2025-03-31 and by credit notes. */
   invoice_id: string | null
-  /** One can stand here in several currencies: the sale's counts, or else the first. */
+  /** A reversal can appear in several currencies: the sale's currency counts, or else the first one. */
   reversals: Reversal[]
 }
 
@@ -106,7 +108,7 @@ export interface Reversal {
   returned: boolean
 }
 
-/** A charge of which Stripe must be asked for the refunds one by one, as its payload only has their sum. */
+/** A charge whose payload only has the sum of its refunds, so Stripe must list them one by one. */
 export interface ChargeRefunds {
   kind: 'charge_refunds'
   payment_intent_id: string | null
@@ -114,27 +116,27 @@ export interface ChargeRefunds {
   invoice_id: string | null
 }
 
-/** Which ids are of one payment, and the invoice that it paid, where the event says it. */
+/** The ids of one payment, and the invoice that it paid if the event names it. */
 export interface InvoicePayment {
   kind: 'invoice_payment'
   payment_ids: string[]
   invoice_id: string | null
 }
 
-/** What a customer's metadata says of them at some moment: whose those payments of theirs are that say nothing themselves. */
+/** The metadata of a customer at some moment. It attributes those payments of the customer that have no metadata. */
 export interface CustomerMetadata {
   kind: 'customer'
   processor_customer_id: string
   program_id: number | null
   click_id: string | null
   customer_key: string | null
-  /** The customer was deleted at the processor, and pays nothing more. */
+  /** The customer was deleted at the processor and pays nothing more. */
   is_deleted: boolean
   /** ISO 8601. */
   reported_at: string
 }
 
-/** The account's owner took the service's access away. */
+/** The account's owner revoked the service's access. */
 export interface Deauthorization {
   kind: 'deauthorization'
 }
@@ -148,7 +150,7 @@ export interface Ownership {
 export interface Ignored {
   kind: 'ignored'
   reason: string
-  /** Of a payload that no schema reads: what it says it is about, as far as that can be told. */
+  /** The ids that an unreadable payload names, as far as they can be found. */
   unread?: Unread
 }
 

@@ -11,11 +11,11 @@ import { ownershipEventTypes } from './read-ownership.ts'
 export const ownAccountIsTaken =
   'The Stripe account of this deployment is connected to another program. Disconnect it there first.'
 
-/** What an owner still has to do, and what became of the last try. */
+/** The owner's next step and the result of the last attempt. */
 export interface OwnAccountState {
   /** The account that the program is connected to. */
   account_id: string | null
-  /** Null where none was asked for, or it ran out or was used. */
+  /** Null if nobody asked for one, or if it expired or was used. */
   code: string | null
   needs_livemode: boolean | null
   expires_at: Date | null
@@ -24,9 +24,9 @@ export interface OwnAccountState {
 }
 
 /**
- * Gives a program the code that proves, written into metadata of the deployment's own Stripe account, that who asked has that account: Stripe
- * tells it in an event that it signs with the deployment's secret, and that names no connected account. It works for a day, once, and while who
- * asked is an owner; a new one ends the one before. Refused with `conflict` where another program has the account.
+ * Creates a program's code. An owner writes it into metadata of the deployment's own Stripe account and so proves that the account is
+ * theirs. Stripe sends it in an event that names no connected account and is signed with the deployment's secret. The code works once, for
+ * a day, while that person is an owner. A new code replaces the previous one. Refuses with `conflict` if another program has the account.
  */
 export async function askOwnAccountCode(
   db: Database,

@@ -7,11 +7,10 @@ import { applyEvent } from './apply-event.ts'
 import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
 
 /**
- * Applies parked events whose time has come, the longest waiting first: those of an account that is connected again, all or
- * `accountId`'s; refunds and disputes in another currency than their sale, of which Stripe must be asked what it converted; payments whose
- * customer is known now, or of which no session said within an hour who bought, or nothing within a day, so that somebody is told.
- * Each is a transaction of its own and may be applied twice; one that fails stays for the next run. Returns how many do not wait
- * any more, and what is to be told because of them.
+ * Applies the parked events that are due, the longest waiting first. With `accountId`, only those of that account. An event is due if its
+ * account is connected again, if Stripe must convert its refund or dispute, or if its customer is known now. A payment is also due after an
+ * hour without a session or a day without an explanation. Each is a transaction of its own and may be applied twice. A failed one stays for
+ * the next run. Returns how many no longer wait, and the notifications to send.
  */
 export async function applyParkedEvents(
   db: Database,
@@ -69,8 +68,8 @@ function dueEvents(limit: number, accountId: string | undefined) {
 export type WaitingEvents = InferResult<ReturnType<typeof waitingEvents>>[number]
 
 /**
- * How many events wait for a program's account to be connected again, and since when: of the account that it was connected to
- * before; of the connected one only until the next run of `applyParkedEvents`.
+ * Counts the events that wait for a program's account to be connected again, and says since when. Events of the connected account wait only
+ * until the next run of `applyParkedEvents`.
  */
 export async function readWaitingEvents(db: Database, programId: number): Promise<WaitingEvents[]> {
   return await db.query(waitingEvents(programId))

@@ -4,7 +4,7 @@ import { maxAmountCents } from '../money.ts'
 /** Hashes an e-mail address; see `emailHash`. */
 export type HashEmail = (email: string) => Promise<string>
 
-/** An id, or a word of the processor: what the database can hold and a key can be. */
+/** An id or another word of the processor that the database can store and a key can contain. */
 export const id = z.string().check(
   z.minLength(1),
   z.maxLength(255),
@@ -17,7 +17,7 @@ export const reference = z.pipe(
   z.transform((value) => (typeof value === 'object' ? (value?.id ?? null) : (value ?? null))),
 )
 
-/** The same of a payload in which it may be anything. */
+/** A reference in a payload that may hold anything there. */
 export const looseReference = z.pipe(
   z.optional(z.unknown()),
   z.transform((value) => z.safeParse(reference, value).data ?? null),
@@ -32,7 +32,7 @@ export const unixTime = z.pipe(
 export const amount = z.int().check(z.gte(0), z.lte(maxAmountCents))
 export const currency = z.string().check(z.regex(/^[a-z]{3}$/))
 
-/** Text that people set; what the database could not hold counts as not set. */
+/** Text that people enter. Text that the database cannot store counts as missing. */
 export function freeText(length: number) {
   return z.pipe(
     z.optional(z.unknown()),
@@ -48,7 +48,7 @@ export function freeText(length: number) {
   )
 }
 
-/** What the integrator attaches to a checkout session or a subscription. */
+/** The metadata that the integrator attaches to a checkout session or a subscription. */
 export const metadata = z.nullish(
   z.pipe(
     z.looseObject({

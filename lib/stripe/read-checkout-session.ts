@@ -5,7 +5,7 @@ import { emailHashes } from '../tracking/customers.ts'
 import { discountFacts } from './read-discounts.ts'
 import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
-/** A checkout session as far as it is read, in payloads of every API version. */
+/** The fields of a checkout session that the service reads, in payloads of every API version. */
 const session = z.looseObject({
   id,
   mode: z.string(),
@@ -27,9 +27,9 @@ const session = z.looseObject({
 const isClickId = (text: string) => /^cust_\d+_\d+$/.test(text)
 
 /**
- * Reads `checkout.session.completed` and `.async_payment_succeeded`. `amount_total` is what was paid, after discounts and with tax;
- * the commission is computed without tax. Without a payment there is a lead but no sale; with one that is still under way
- * only the attribution is kept.
+ * Reads `checkout.session.completed` and `.async_payment_succeeded`. `amount_total` is the paid amount after discounts and with tax; the
+ * commission is computed without tax. Without a payment there is a lead but no sale. If the payment is pending, only the attribution is
+ * stored.
  */
 export async function readCheckout(
   type: string,
@@ -49,7 +49,7 @@ export async function readCheckout(
   const purchase: Purchase = {
     kind: 'purchase',
     program_id,
-    // The one thing that a page can give a payment link; others put an order or a customer there.
+    // The only field that a page can give a payment link. Others put an order or a customer there.
     click_id: click_id ?? (referenceId !== null && isClickId(referenceId) ? referenceId : null),
     customer_key,
     ...(await emailHashes(hashEmail, email)),

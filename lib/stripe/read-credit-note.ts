@@ -8,18 +8,18 @@ const creditNote = z.looseObject({
   currency,
   invoice: reference,
   memo: freeText(1000),
-  /** What was given back outside of Stripe. */
+  /** The amount that was given back outside of Stripe. */
   out_of_band_amount: z.nullish(amount),
 })
 
 /**
- * Reads `credit_note.created`. What was given back outside of Stripe is taken here. A refund that it makes is told as a refund; what goes
- * to the customer's balance is taken off a later invoice; and a note before payment made its invoice ask for less.
+ * Reads `credit_note.created`. Reverses the amount that was given back outside of Stripe. Stripe reports a refund by the note as a refund.
+ * Credit to the customer's balance lowers a later invoice, and a note before payment lowered its invoice.
  */
 export function readCreditNote(object: unknown): Fact {
   const note = creditNote.parse(object)
   const outside = note.out_of_band_amount ?? 0
-  if (outside === 0) return ignored('It gives nothing back outside of Stripe. A refund of it is told as a refund.')
+  if (outside === 0) return ignored('It gives nothing back outside of Stripe. Stripe reports its refund as a refund.')
   return {
     kind: 'reversals',
     payment_intent_id: null,

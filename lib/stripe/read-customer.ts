@@ -10,8 +10,8 @@ type Named = Pick<CustomerMetadata, 'program_id' | 'click_id' | 'customer_key'>
 const saysSomething = (said: Named) => Object.values(said).some((value) => value !== null)
 
 /**
- * Reads `customer.created`, `.updated` and `.deleted`: whose the customer's payments are that say nothing themselves. `previous` is what an
- * update changed, as it was before. Of customers whose metadata says nothing of a visitor, and never did, nothing is kept.
+ * Reads `customer.created`, `.updated` and `.deleted`: the metadata that attributes the customer's payments. `previous` holds the changed
+ * fields before an update. Nothing is stored of customers whose metadata never names a visitor.
  */
 export function readCustomer(type: string, object: unknown, previous: unknown, reportedAt: string): Fact {
   const read = customer.parse(object)
@@ -19,6 +19,6 @@ export function readCustomer(type: string, object: unknown, previous: unknown, r
   const saidBefore = before.safeParse(previous).data?.metadata ?? noMetadata
   const isDeleted = type === 'customer.deleted'
   if (!isDeleted && !saysSomething(said) && !saysSomething(saidBefore))
-    return ignored("The customer's metadata says nothing of a visitor.")
+    return ignored("The customer's metadata names no visitor.")
   return { kind: 'customer', ...said, processor_customer_id: read.id, is_deleted: isDeleted, reported_at: reportedAt }
 }

@@ -3,7 +3,7 @@ import { id, reference } from './payload.ts'
 
 const discount = z.looseObject({ id: z.nullish(id), promotion_code: reference })
 
-/** What a schema reads; null where it does not fit, as of a payload in which it may be anything. */
+/** Reads a value with a schema; null if it does not fit, because the payload may hold anything there. */
 function loose<Schema extends z.ZodMiniType>(schema: Schema) {
   return z.pipe(
     z.optional(z.unknown()),
@@ -11,20 +11,20 @@ function loose<Schema extends z.ZodMiniType>(schema: Schema) {
   )
 }
 
-/** An id, or a discount in full. */
+/** An id or a full discount. */
 const place = loose(z.union([id, discount]))
 
-/** Where sessions and invoices of all API versions have their discounts. */
+/** The places of discounts in sessions and invoices of all API versions. */
 const discounted = z.looseObject({
-  /** Of invoices before 2025-03-31. */
+  /** In invoices before 2025-03-31. */
   discount: place,
-  /** Of invoices ids, unless they are expanded; of sessions from 2025-01-27 on what each is by. */
+  /** Ids in invoices, unless they are expanded. In sessions from 2025-01-27 on, the source of each discount. */
   discounts: loose(z.array(place)),
   total_discount_amounts: loose(z.array(z.looseObject({ discount: place }))),
   total_details: loose(
     z.looseObject({
       amount_discount: z.nullish(z.number()),
-      /** Only where it was asked for. */
+      /** Only if it was requested. */
       breakdown: z.nullish(z.looseObject({ discounts: z.nullish(z.array(z.looseObject({ discount: place }))) })),
     }),
   ),
@@ -32,11 +32,11 @@ const discounted = z.looseObject({
 
 export interface Discounts {
   promotion_code_ids: string[]
-  /** Whether there are discounts of which the payload does not say what they are by. */
+  /** Whether the payload has discounts without their source. */
   isPartial: boolean
 }
 
-/** The promotion codes that a session or an invoice was discounted by, as far as its payload says. */
+/** Returns the promotion codes that discounted a session or an invoice, as far as its payload names them. */
 export function discountsOf(object: unknown): Discounts {
   const {
     discount: single,
@@ -57,7 +57,7 @@ export function discountsOf(object: unknown): Discounts {
   }
 }
 
-/** The same as a purchase has it: where the payload is not enough, Stripe is asked for the object with this id. */
+/** Returns the discount fields of a purchase. If the payload is not enough, Stripe is asked for the object with this id. */
 export function discountFacts(object: unknown, objectId: string) {
   const { promotion_code_ids, isPartial } = discountsOf(object)
   return {

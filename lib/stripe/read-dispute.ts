@@ -10,21 +10,21 @@ const dispute = z.looseObject({
   status: z.string(),
   charge: reference,
   payment_intent: reference,
-  /** What it moved: below zero what was taken, above what was given back. */
+  /** The money that it moved: negative if it was taken, positive if it was given back. */
   balance_transactions: z.nullish(z.array(z.looseObject({ amount: z.int(), currency }))),
 })
 
 type Dispute = z.output<typeof dispute>
 
 /**
- * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events on which money moves, and `.closed` of a dispute that
- * was lost, for what neither told. An inquiry (a status that begins with `warning_`) moves none.
+ * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events that move money, and `.closed` of a lost dispute, which
+ * only corrects them. An inquiry (a status that begins with `warning_`) moves no money.
  */
 export function readDispute(type: string, object: unknown): Fact {
   const disputed = dispute.parse(object)
   if (disputed.status.startsWith('warning_')) return ignored('An inquiry moves no money.')
   if (type === 'charge.dispute.closed' && disputed.status !== 'lost') {
-    return ignored('What a dispute that was not lost gives back, funds_reinstated tells.')
+    return ignored('The dispute was not lost. funds_reinstated reports the money that it gives back.')
   }
   return {
     kind: 'reversals',
@@ -35,7 +35,7 @@ export function readDispute(type: string, object: unknown): Fact {
   }
 }
 
-/** What a dispute took and what it kept, in Stripe's unit. */
+/** The amounts that a dispute took and kept, in Stripe's unit. */
 interface Move {
   reversal_id: string
   currency: string
@@ -45,8 +45,8 @@ interface Move {
 }
 
 /**
- * The balance transactions say what was taken and not given back. They can be in another currency than the dispute; then the
- * dispute's own amount was kept in the same proportion. Both are told, and the one in the currency of the sale is applied.
+ * Returns the moves of a dispute by its balance transactions. If these are in another currency than the dispute, the kept part of the
+ * dispute's own amount has the same proportion. Both are returned, and the one in the sale's currency is applied.
  */
 function movesOf(type: string, { id: disputeId, amount: disputed, currency: unit, ...rest }: Dispute): Move[] {
   const transactions = rest.balance_transactions ?? []
@@ -73,7 +73,7 @@ function movesOf(type: string, { id: disputeId, amount: disputed, currency: unit
   ]
 }
 
-/** A dispute of which only a part came back is returned, and what was kept is taken in its place. */
+/** Returns the reversals of a move. A partly reinstated dispute is returned, and the kept part is reversed in its place. */
 function reversalsOf({ reversal_id, currency: unit, taken, kept, isReinstated }: Move): Reversal[] {
   const reversal = (reversalId: string, amountOf: number, returned: boolean): Reversal => ({
     reversal_id: reversalId,

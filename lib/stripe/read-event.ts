@@ -13,12 +13,12 @@ import { readCapturedCharge, readIntent } from './read-payment.ts'
 import { ownershipEventTypes, readOwnership } from './read-ownership.ts'
 import { readRefund, readRefundedCharge } from './read-refund.ts'
 
-/** How far a webhook event's time may be from now, in both directions. */
+/** The largest distance of a webhook event's time from now, in both directions. */
 const toleranceSeconds = 300
 
 /**
- * Checks that Stripe signed this body within the last five minutes, and returns it parsed. `secrets` is the endpoint's signing
- * secret, or several separated by commas while one takes the place of another. Refuses with `invalid_signature`.
+ * Checks that Stripe signed this body within the last five minutes, and returns it parsed. `secrets` is the endpoint's signing secret, or
+ * several separated by commas during a rotation. Refuses with `invalid_signature`.
  */
 export async function verifyWebhookEvent(
   body: string,
@@ -27,7 +27,7 @@ export async function verifyWebhookEvent(
   now = Date.now(),
 ): Promise<unknown> {
   const timestamp = Number(/(?:^|,)t=(\d+)/.exec(signature ?? '')?.[1])
-  // Stripe's library refuses old events only; one from the future could be kept and replayed later.
+  // Stripe's library refuses old events only. An event from the future could be stored and replayed later.
   if (timestamp > now / 1000 + toleranceSeconds) throw invalidSignature()
   for (const secret of secrets.split(',')) {
     try {
@@ -50,7 +50,7 @@ export async function verifyWebhookEvent(
 function invalidSignature(): ApiError {
   return new ApiError(
     'invalid_signature',
-    "The Stripe-Signature header does not fit the body, the time or the endpoint's secret. Check STRIPE_WEBHOOK_SECRET.",
+    "The Stripe-Signature header does not match the body, the time or the endpoint's secret. Check STRIPE_WEBHOOK_SECRET.",
   )
 }
 
@@ -63,16 +63,16 @@ const envelope = z.looseObject({
   data: z.looseObject({ object: z.unknown(), previous_attributes: z.optional(z.unknown()) }),
 })
 
-interface Told {
+interface ReceivedObject {
   type: string
   account: string | null | undefined
   object: unknown
-  /** What an update changed, as it was before. */
+  /** The changed fields as they were before an update. */
   previous?: unknown
   created: string
 }
 
-type Reader = (event: Told, hashEmail: HashEmail) => Fact | Promise<Fact>
+type Reader = (event: ReceivedObject, hashEmail: HashEmail) => Fact | Promise<Fact>
 
 const readers: Readonly<Record<string, Reader>> = {
   'checkout.session.completed': ({ type, object, created }, hash) => readCheckout(type, object, created, hash),
@@ -97,21 +97,26 @@ const readers: Readonly<Record<string, Reader>> = {
   'customer.updated': ({ type, object, previous, created }) => readCustomer(type, object, previous, created),
   'customer.deleted': ({ type, object, created }) => readCustomer(type, object, null, created),
   'account.application.deauthorized': ({ account }) =>
-    account ? { kind: 'deauthorization' } : ignored('It is not of a connected account.'),
-  ...Object.fromEntries(ownershipEventTypes.map((type) => [type, ({ object }: Told) => readOwnership(object)])),
+    account ? { kind: 'deauthorization' } : ignored('It names no connected account.'),
+  ...Object.fromEntries(
+    ownershipEventTypes.map((type) => [type, ({ object }: ReceivedObject) => readOwnership(object)]),
+  ),
 }
 
 /** The events that a webhook endpoint at Stripe must send. */
 export const handledEventTypes: readonly string[] = Object.keys(readers)
 
 /**
- * Reads a verified webhook event. What is not used, and what is not in a shape that any known API version sends, becomes `ignored` with
- * the reason, because sending it again would not help. Refuses only what is no event at all, with `invalid_request`.
+ * Reads a verified webhook event. Unused events and payloads that no known API version sends become `ignored` with the reason, because
+ * sending them again would not help. Refuses only bodies that are not events, with `invalid_request`.
  */
 export async function readEvent(body: unknown, hashEmail: HashEmail): Promise<WebhookEvent> {
   const parsed = envelope.safeParse(body)
   if (!parsed.success)
-    throw new ApiError('invalid_request', 'The body is not a Stripe event of a version that is read.')
+    throw new ApiError(
+      'invalid_request',
+      'The body is not a Stripe event of a known version. Send the body as Stripe sent it.',
+    )
   const { id: eventId, type, account, livemode, created, data } = parsed.data
   return {
     event_id: eventId,
@@ -127,13 +132,13 @@ export async function readEvent(body: unknown, hashEmail: HashEmail): Promise<We
   }
 }
 
-/** Reads the object of an event of this type; what no schema reads is `ignored`. */
-export async function readFact(event: Told, hashEmail: HashEmail): Promise<Fact> {
+/** Reads the object of an event of this type. An object that no schema reads is `ignored`. */
+export async function readFact(event: ReceivedObject, hashEmail: HashEmail): Promise<Fact> {
   const read = readers[event.type]
   if (!read) return ignored('Events of this type are not used.')
   try {
     const fact = await read(event, hashEmail)
-    return isTooLarge(fact) ? ignored('Its amount is larger than what the service keeps.') : fact
+    return isTooLarge(fact) ? ignored('Its amount is larger than the service can store.') : fact
   } catch (error) {
     if (!(error instanceof z.core.$ZodError)) throw error
     const fields = error.issues.map(({ path }) => path.join('.')).join(', ')
@@ -156,7 +161,7 @@ const aboutParent = z.looseObject({
   parent: z.looseObject({ subscription_details: z.looseObject({ subscription: looseReference }) }),
 })
 
-/** The ids of a payload that no schema reads, so that somebody can be told where it is about a payment or a customer that is known. */
+/** Finds the ids in a payload that no schema reads, so that the advertiser can be notified if it is about a known payment or customer. */
 function aboutUnread(object: unknown): Unread {
   const found = about.safeParse(object).data
   const parent = aboutParent.safeParse(object).data?.parent
@@ -168,7 +173,10 @@ function aboutUnread(object: unknown): Unread {
   }
 }
 
-/** Whether an amount is above what the database holds; one within Stripe's own bound can be, in units a hundred times smaller. */
+/**
+ * Returns whether an amount is above the database's limit. An amount within Stripe's own limit can be, because its unit can be a hundred
+ * times smaller.
+ */
 function isTooLarge(fact: Fact): boolean {
   if (fact.kind === 'purchase') return (fact.sale?.amount_cents ?? 0) > maxAmountCents
   return fact.kind === 'reversals' && fact.reversals.some(({ amount_cents: cents }) => cents > maxAmountCents)

@@ -35,13 +35,13 @@ const line = z.looseObject({
   price: z.nullish(z.looseObject({ id: looseReference, product: looseReference })),
 })
 
-/** An invoice as far as it is read: fields of both generations, each optional. */
+/** The fields of an invoice that the service reads, of both generations, each optional. */
 const invoice = z.looseObject({
   id,
   created: unixTime,
   amount_paid: amount,
   amount_due: z.nullish(amount),
-  /** Before 2025-03-31, `amount_paid` leaves out what was paid outside of Stripe. */
+  /** Before 2025-03-31, `amount_paid` excludes money that was paid outside of Stripe. */
   paid_out_of_band: z.nullish(z.boolean()),
   total: z.int(),
   total_excluding_tax: z.nullish(z.int()),
@@ -68,10 +68,9 @@ const invoice = z.looseObject({
 })
 
 /**
- * Reads `invoice.payment_succeeded` and `invoice.paid`, which are told of the same payment. The attribution is in the
- * metadata of the invoice itself, which somebody wrote by hand, or in the subscription's: under `parent` from 2025-03-31, at the top
- * level before, and in the subscription's line in payloads older still. It decides over its session,
- * also where it brought nothing.
+ * Reads `invoice.payment_succeeded` and `invoice.paid`, which report the same payment. Its attribution is in the metadata of the invoice,
+ * if somebody wrote it there, or of the subscription. The subscription's is under `parent` from 2025-03-31, at the top level before, and in
+ * its line in still older payloads. The invoice's figures win over its session's, even if it brought nothing.
  */
 export async function readInvoice(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = invoice.parse(object)
@@ -85,7 +84,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     details?.metadata,
     paid.subscription_details?.metadata,
     subscriptionLine?.metadata,
-    // What a change of a subscription costs stands in lines that are no subscription's.
+    // The lines of a changed subscription are not subscription lines.
     ...lines.map((other) => other.metadata),
   ].filter((place) => place && Object.values(place).some((value) => value !== null))
   const { program_id, click_id, customer_key } = places.find((place) => place?.program_id) ?? places[0] ?? noMetadata
@@ -110,7 +109,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     awaits_payment: false,
     asked: null,
     payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
-    // A session may say it of a first or a single invoice, but makes none that is sent.
+    // A session may name the buyer of a first or a single invoice, but no session exists for an invoice that is sent.
     reported_alone:
       paid.collection_method === 'send_invoice' ||
       (paid.billing_reason !== 'subscription_create' && paid.billing_reason !== 'manual'),
@@ -134,7 +133,9 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
   }
 }
 
-/** What was sold, as `sales.product_ids` has it: what was paid most for first, each price before its product. Null where no line names any. */
+/**
+ * Returns the sold products for `sales.product_ids`: the largest amount first, each price before its product. Null if no line names any.
+ */
 function productsOf(lines: z.output<typeof line>[]): string[] | null {
   const ids = lines
     .toSorted((a, b) => (b.amount ?? 0) - (a.amount ?? 0))
@@ -148,7 +149,7 @@ function productsOf(lines: z.output<typeof line>[]): string[] | null {
 
 const invoicePayment = z.looseObject({ invoice: reference, payment })
 
-/** Reads `invoice_payment.paid`: from 2025-03-31 the only event that says which invoice a payment intent paid. */
+/** Reads `invoice_payment.paid`: from 2025-03-31 the only event that names the invoice of a payment intent. */
 export function readInvoicePayment(object: unknown): Fact {
   const { invoice: invoiceId, payment: paidBy } = invoicePayment.parse(object)
   const paymentIds = [paidBy.payment_intent, paidBy.charge].filter((paymentId) => paymentId !== null)

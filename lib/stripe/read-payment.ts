@@ -10,13 +10,13 @@ const intent = z.looseObject({
   amount,
   amount_received: amount,
   currency,
-  /** Of the whole amount, where the integrator told it. */
+  /** The tax of the whole amount, if the integrator sent it. */
   amount_details: z.nullish(z.looseObject({ tax: z.nullish(z.looseObject({ total_tax_amount: z.nullish(amount) })) })),
   metadata,
   customer: reference,
   receipt_email: freeText(320),
   latest_charge: reference,
-  /** Before 2025-03-31, null where it paid none; left out from then on. */
+  /** Before 2025-03-31, null if it paid none; absent from then on. */
   invoice: reference,
 })
 
@@ -31,16 +31,16 @@ const charge = z.looseObject({
   receipt_email: freeText(320),
   billing_details: z.nullish(z.looseObject({ email: freeText(320) })),
   payment_intent: reference,
-  /** As an intent's. */
+  /** Like an intent's. */
   invoice: reference,
 })
 
-/** What is told of a payment that no session or invoice need tell of. */
+/** A payment without a session or an invoice. */
 interface Payment {
   id: string
   chargeId: string | null
   created: string
-  /** What was asked for, of that the tax, and what arrived, in Stripe's unit. */
+  /** The amount asked for, its tax, and the received amount, in Stripe's unit. */
   amount: number
   tax: number
   received: number
@@ -50,11 +50,11 @@ interface Payment {
   email: string | null
   invoiceId: string | null
   source: 'charge' | 'intent'
-  /** The payload cannot say whether an invoice was paid. */
+  /** The payload cannot say whether it paid an invoice. */
   hidesInvoice: boolean
 }
 
-/** Reads `payment_intent.succeeded`: of the Payment Element the only event that tells who bought. */
+/** Reads `payment_intent.succeeded`. For the Payment Element it is the only event that names the buyer. */
 export async function readIntent(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = intent.parse(object)
   return await purchaseOf(
@@ -75,8 +75,8 @@ export async function readIntent(object: unknown, created: string, hashEmail: Ha
 }
 
 /**
- * Reads `charge.captured`: what was authorised arrived, whole or in part. Stripe copies an intent's metadata to its charges. The tax
- * stands with the intent alone.
+ * Reads `charge.captured`: the capture of an authorized amount, whole or in part. Stripe copies an intent's metadata to its charges. Only
+ * the intent has the tax.
  */
 export async function readCapturedCharge(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const captured = charge.parse(object)
@@ -117,7 +117,7 @@ async function purchaseOf(payment: Payment, created: string, hashEmail: HashEmai
     settles_lead: true,
     awaits_payment: false,
     asked: null,
-    // A session or an invoice may say it.
+    // A session or an invoice may name the buyer.
     reported_alone: false,
     payment_ids: [payment.id, payment.chargeId, payment.invoiceId].filter((one) => one !== null),
     asks_invoice_of: payment.hidesInvoice ? payment.id : null,

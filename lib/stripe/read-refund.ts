@@ -4,7 +4,7 @@ import { conversionsOf, inEachCurrency } from './conversions.ts'
 import { type Fact, ignored, type Reversal } from './facts.ts'
 import { amount, currency, freeText, id, reference } from './payload.ts'
 
-/** A refund as far as it is read. */
+/** The fields of a refund that the service reads. */
 const refund = z.looseObject({
   id,
   amount,
@@ -16,13 +16,13 @@ const refund = z.looseObject({
 })
 
 /**
- * What a refund does: takes (`pending`, `succeeded`), gives back (`failed`, `canceled`), or nothing yet (none). It is told in its own
- * currency and, where its balance transaction is expanded, in that of the account.
+ * Returns the effect of a refund: it reverses (`pending`, `succeeded`), returns (`failed`, `canceled`), or does nothing yet (empty). The
+ * refund is in its own currency and, if its balance transaction is expanded, also in the account's.
  */
 export function reversalsOf(object: unknown): Reversal[] {
   const { id: refundId, amount: refunded, currency: unit, status, reason } = refund.parse(object)
   const returned = status === 'failed' || status === 'canceled'
-  // Refunds had no status before 2016; such a one has been paid.
+  // Refunds before 2016 have no status; they were paid.
   if (!returned && status && status !== 'pending' && status !== 'succeeded') return []
   const reversal: Reversal = {
     reversal_id: refundId,
@@ -51,7 +51,7 @@ export function readRefund(object: unknown): Fact {
 
 const charge = z.looseObject({ id, payment_intent: reference, invoice: reference })
 
-/** Reads `charge.refunded`. Its `amount_refunded` is a running total, so the refunds themselves must be asked for. */
+/** Reads `charge.refunded`. Its `amount_refunded` is a running total, so Stripe must list the refunds. */
 export function readRefundedCharge(object: unknown): Fact {
   const { id: chargeId, payment_intent: paymentIntentId, invoice: invoiceId } = charge.parse(object)
   return { kind: 'charge_refunds', charge_id: chargeId, payment_intent_id: paymentIntentId, invoice_id: invoiceId }

@@ -4,10 +4,10 @@ import { id, metadata, noMetadata, reference, unixTime } from './payload.ts'
 
 const subscription = z.looseObject({ id, created: unixTime, customer: reference, metadata })
 
-/** Reads a subscription as the API shows it: nothing was paid by it, but its metadata says whose customer it is. */
+/** Reads a subscription as the API shows it. It pays nothing, but its metadata names its customer. */
 export function readSubscription(object: unknown): Fact {
   const read = subscription.safeParse(object).data
-  if (read === undefined) return ignored('It has a form that no known API version shows.')
+  if (read === undefined) return ignored('No known API version sends this form.')
   const { created, customer, metadata: said } = read
   return {
     kind: 'purchase',

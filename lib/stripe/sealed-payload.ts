@@ -1,6 +1,6 @@
 const encoder = new TextEncoder()
 
-/** A key for payloads alone, of the deployment's secret for customers' data. */
+/** Derives a key that only encrypts payloads from the deployment's secret for customers' data. */
 async function keyFor(secret: string): Promise<CryptoKey> {
   const material = await crypto.subtle.importKey('raw', encoder.encode(secret), 'HKDF', false, ['deriveKey'])
   return await crypto.subtle.deriveKey(
@@ -23,7 +23,7 @@ export async function sealPayload(secret: string, eventId: string, payload: stri
   return `\\x${[...iv, ...new Uint8Array(sealed)].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`
 }
 
-/** What `sealPayload` sealed, or undefined where the secret is another one since. */
+/** Decrypts the text that `sealPayload` encrypted. Returns undefined if the secret has changed since. */
 export async function openPayload(secret: string, eventId: string, sealed: string): Promise<string | undefined> {
   const bytes = Uint8Array.from(sealed.match(/[0-9a-f]{2}/g) ?? [], (byte) => Number.parseInt(byte, 16))
   const algorithm = { name: 'AES-GCM', iv: bytes.slice(0, 12), additionalData: encoder.encode(eventId) }

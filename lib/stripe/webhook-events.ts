@@ -11,10 +11,10 @@ import type { WebhookEvent } from './facts.ts'
 import { readEvent } from './read-event.ts'
 import { openPayload } from './sealed-payload.ts'
 
-/** A webhook event in the log, and what became of it. */
+/** A webhook event in the log and its outcome. */
 export type ListedWebhookEvent = InferResult<ReturnType<typeof webhookEventsStatement>>[number]
 
-/** What of a row of the log is applied again. Nothing but a fact is ever stored in `fact`. */
+/** The columns of the log that are applied again. `fact` always holds a fact. */
 export type LoggedEvent = WebhookEvent
 export const loggedEventColumns = [
   'e.event_id',
@@ -26,7 +26,10 @@ export const loggedEventColumns = [
   sql<string | null>`e.payload::text`.as('payload'),
 ] as const
 
-/** Events of this program, and those of its account that named no program: of one it was connected to before, while they wait for that. */
+/**
+ * Selects the events of this program and those of its account that name no program. Of a former account it selects only the events that
+ * wait for its connection.
+ */
 function webhookEventsOf(programId: number) {
   return kysely
     .selectFrom('processor_events as e')
@@ -51,7 +54,7 @@ function webhookEventsOf(programId: number) {
 }
 
 interface EventsPage extends Part<string> {
-  /** Whether those of live mode or of test mode are listed. */
+  /** Whether to list events of live mode or of test mode. */
   livemode: boolean
 }
 
@@ -72,12 +75,12 @@ function webhookEventsStatement(programId: number, { livemode, ...part }: Events
       'e.outcome',
       /** Explains the outcome if it is not obvious. */
       'e.reason',
-      /** How often it was delivered or replayed. */
+      /** The number of deliveries and replays. */
       'e.deliveries',
       'e.event_created_at',
       'e.received_at',
       'e.last_received_at',
-      /** Whether it tells of a purchase, a refund or a dispute, which can be explained. */
+      /** Whether it reports a purchase, a refund or a dispute, which have an explanation. */
       sql<boolean>`e.fact->>'kind' in ('purchase', 'reversals')`.as('is_explained'),
     ])
   const order = { ascending: false, value: { by: sql.ref('e.received_at'), of: receivedOf } }
@@ -100,22 +103,25 @@ const deliveriesAtMost = 20
 
 const fact = (path: string) => sql<string | null>`${sql.ref('e.fact')}#>>${sql.lit(path)}`
 
-/** By what a refund, a dispute or a payment of an invoice names the payment that it is of. */
+/** The id of the payment in a refund, a dispute or a payment of an invoice. */
 const paymentOfReversal = sql<
   string | null
 >`coalesce(e.fact->>'payment_intent_id', e.fact->>'charge_id', e.fact->>'invoice_id')`
 
-/** Whether it is the id of an event, and not of a payment: Stripe's own, or of an object that was read of its past. */
+/** Returns whether it is the id of an event: Stripe's own, or one of the backfill. */
 export const isEventId = (id: string) => /^(evt|backfill)_/.test(id)
 
-/** All ids of the payment that has `ids` (text[]) at the account which the program (`a` in them) was connected to last. */
+/** Selects all ids of the payment with `ids` (text[]) in the last account of the program. */
 export const idsOfPayment = (programId: number, ids: Expression<unknown>) =>
   kysely
     .selectFrom('programs as a')
     .select(sql<string>`unnest(ids_of_payment(last_account_of(a), ${ids}))`.as('id'))
     .where('a.id', '=', programId)
 
-/** What the processor told a program of a payment, its refunds and its dispute, the oldest first, 20 events at most: by any id of the payment, or by the event's own, `evt_…`. */
+/**
+ * Selects the events about a payment, its refunds and its dispute, the oldest first, 20 at most: by any id of the payment, or by the
+ * event's own id, `evt_…`.
+ */
 export function deliveriesOfPayment(programId: number, paymentId: string, livemode: boolean) {
   return webhookEventsOf(programId)
     .where((eb) => eb('e.livemode', '=', eb.lit(livemode)))
@@ -142,8 +148,8 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
 }
 
 /**
- * Applies an event of the log again, as it would be if Stripe delivered it again: what was recorded changes nothing, what could not
- * be recorded may now be. A payload that no schema read is read anew; `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
+ * Applies an event of the log again as if Stripe delivered it again. A recorded event changes nothing; others may succeed now. An
+ * unreadable payload is parsed anew; `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
  */
 export async function replayWebhookEvent(
   db: Database,
@@ -159,7 +165,7 @@ export async function replayWebhookEvent(
   return { ...(await applyEvent(db, stripe, await readAgain(event, secret))), livemode: event.livemode }
 }
 
-/** An event that no schema read when it came, as the schemas of today read it. */
+/** Reads an event again with the current schemas if no schema could read it before. */
 async function readAgain(event: WebhookEvent, secret: string): Promise<WebhookEvent> {
   if (event.payload === null) return event
   const text = await openPayload(secret, event.event_id, event.payload)
@@ -168,7 +174,7 @@ async function readAgain(event: WebhookEvent, secret: string): Promise<WebhookEv
   return 'unread' in read.fact ? event : read
 }
 
-/** The events whose payload is kept because no schema read it, oldest first, with a program that each can be replayed for. */
+/** Lists the events whose payload is stored because no schema reads it, oldest first, each with a program that can replay it. */
 export async function listUnreadEvents(
   db: Database,
   programId: number | undefined,
@@ -200,9 +206,9 @@ export async function listUnreadEvents(
 const end = sql<Date>`now() - interval '90 days'`
 
 /**
- * Deletes what is older than 90 days: webhook events, parked ones too, and refunds and unpaid sessions whose sale did not come in that time;
- * `limit` of each at most, and payloads that no schema read after 30. What became part of a sale stays, and what the metadata of
- * customers says, until they are gone at the processor. Returns how many rows went, and whether more wait.
+ * Deletes webhook events, including parked ones, and refunds and unpaid sessions without a sale after 90 days, at most `limit` of each.
+ * Deletes unreadable payloads after 30 days. Facts that became part of a sale stay. The metadata of customers stays until they are deleted
+ * at the processor. Returns how many rows were deleted and whether there are more.
  */
 export async function deleteOldWebhookEvents(
   db: Database,
@@ -247,7 +253,7 @@ export async function deleteOldWebhookEvents(
       .where('received_at', '<', sql<Date>`now() - interval '30 days'`),
     kysely.deleteFrom('processor_connect_states').where('expires_at', '<', now),
     kysely.deleteFrom('own_account_codes').where('expires_at', '<', now),
-    // Nothing that is told that late is from before the customer was deleted, or said nothing any more.
+    // No event that arrives that late is from before the deletion of the customer or of the metadata.
     kysely
       .deleteFrom('processor_customer_metadata')
       .where('reported_at', '<', end)
@@ -257,7 +263,7 @@ export async function deleteOldWebhookEvents(
   return { ...counts, more: Object.values(counts).includes(limit) }
 }
 
-/** Forgets which ids were of one payment where no sale came of it within 90 days, and returns how many ids went. */
+/** Deletes the ids of payments without a sale after 90 days, and returns how many ids it deleted. */
 export async function deleteUnsoldPayments(db: Database): Promise<number> {
   const [row] = await db.query(call('delete_unsold_payments', {}))
   return row?.delete_unsold_payments ?? 0

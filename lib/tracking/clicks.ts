@@ -3,7 +3,7 @@ import { ApiError } from '../errors.ts'
 import type { JsonValue } from '../schema.ts'
 import type { Campaign } from './campaign.ts'
 
-/** What a click brings: the request's fields and what the edge derived of the visitor. */
+/** A click: the request's fields and the edge's facts about the visitor. */
 export interface Click {
   affiliate_url: string
   partner_code: string
@@ -23,9 +23,9 @@ export interface Click {
   device_os: string | null
   browser_name: string | null
   additional_data: Record<string, unknown> | null
-  /** What the link named of `utm_*` and `sub1` to `sub3`; null where it named none. */
+  /** The link's `utm_*` and `sub1` to `sub3` parameters; null if it has none. */
   campaign: Campaign | null
-  /** The visitor's address as a keyed hash of this month; see `visitorHash`. */
+  /** The keyed hash of the visitor's address for this month; see `visitorHash`. */
   visitor?: number | null
 }
 
@@ -44,24 +44,27 @@ export function newClickIdPrefix(now: number): string {
   return `cust_${now}_${random.toString().padStart(20, '0')}`
 }
 
-/** The program that issued a click id, or undefined where the text is no click id. */
+/** Returns the program that issued a click id, or undefined if the text is not a click id. */
 export function programOfClickId(clickId: string): number | undefined {
   const digits = /^cust_\d{13}_\d{20}([1-9]\d{0,14})$/.exec(clickId)?.[1]
   return digits === undefined ? undefined : Number(digits)
 }
 
-/** The click id where the text can be one; anything else matches no customer, so it is not looked up. */
+/** Returns the text if it can be a click id, else null. Other text matches no customer, so it is not looked up. */
 export function clickIdOrNull(text: string | null | undefined): string | null {
   return text && programOfClickId(text) !== undefined ? text : null
 }
 
-/** A random positive integer below 2^53, the id of an event. Made here so that an event sent twice is recorded once. */
+/**
+ * Returns a random positive integer below 2^53, the id of an event. The Worker generates it, so that an event that is sent twice is
+ * recorded once.
+ */
 export function newEventId(): number {
   const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))
   return (high & 0x1fffff) * 2 ** 32 + low || 1
 }
 
-/** The arguments of `track_click` and `track_test_click` that are what the click brings. */
+/** The click's own arguments of `track_click` and `track_test_click`. */
 function eventArguments(click: Click) {
   const { partner_code, additional_data, campaign, visitor: _, ...event } = click
   return {
@@ -72,7 +75,7 @@ function eventArguments(click: Click) {
   }
 }
 
-/** The program that the tag on the page names. It is checked and not kept, since the click's row has its program. */
+/** Splits off the program that the tag names. It is checked and not stored, because the click's row has its program. */
 function splitProgram({ additional_data, ...click }: Click): { click: Click; named_program_id: number | null } {
   const { program_id, ...rest } = additional_data ?? {}
   return {
@@ -82,18 +85,18 @@ function splitProgram({ additional_data, ...click }: Click): { click: Click; nam
 }
 
 const refusals = {
-  unknown_partner_code: 'No referral link has the code that `aff` gives. Check the link.',
+  unknown_partner_code: 'No referral link has this code. Check the value of `aff` in the link.',
   invalid_link: 'This referral link has no partner or no program. Ask the advertiser to correct it.',
-  link_disabled: 'This referral link is no longer active. No click was recorded.',
+  link_disabled: 'This referral link is disabled, so no click was recorded. Ask the advertiser to enable it.',
 }
 
 export const unknownPartnerCode = () => new ApiError('unknown_partner_code', refusals.unknown_partner_code)
 
 /**
- * Records a click on the link of `click.partner_code`: the customer (that of `existingClickId` where it belongs to the link's
- * program, else a new one), the click event, and a row for `countClicks`. A statement that was sent twice records nothing more and is
- * answered as the first time. Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled`, having written nothing; a link of
- * another program than the one that `additional_data.program_id` names is unknown.
+ * Records a click on the link of `click.partner_code`: its customer, the click event, and a row for `countClicks`. The customer is new
+ * unless `existingClickId` belongs to the link's program. A statement that is sent twice is recorded once and answered as the first time.
+ * Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled` after writing nothing. A link of another program than
+ * `additional_data.program_id` is unknown.
  */
 export async function recordClick(
   db: Database,
@@ -120,12 +123,14 @@ export async function recordClick(
   return readAnswer(answer)
 }
 
-/** Whether a click was refused because its customer or its event is there: the first try was committed and its answer lost. */
+/**
+ * Returns whether a click was refused because its customer or its event exists: the first attempt was committed and its answer was lost.
+ */
 function isRecorded(error: unknown): boolean {
   return /^(customers_click_id_key|affiliate_click_events_\w+_pkey)$/.test(violatedConstraint(error) ?? '')
 }
 
-/** What a click is answered with, from the JSON of the database: columns would cost it a seventh more. */
+/** Reads the answer of a click from the database's JSON; columns would cost a click a seventh more. */
 function readAnswer(answer: JsonValue | undefined): RecordedClick {
   if (answer !== null && typeof answer === 'object' && !Array.isArray(answer)) {
     const { click_id, partner_code, cookie_window_days, refused } = answer
@@ -140,25 +145,25 @@ function readAnswer(answer: JsonValue | undefined): RecordedClick {
 }
 
 /**
- * Moves clicks that no counter has yet, at most `limit`, into the counters of their links, of their programs' hours and of what they were
- * (migrations/functions/reads/counting.sql), and returns how many. It may run twice at once. `link_click_counts` and the performance read add
- * what is not moved yet; the groupings do not.
+ * Moves at most `limit` uncounted clicks into the counters of their links, of their programs' hours and of their groupings
+ * (migrations/functions/reads/counting.sql), and returns how many. Two calls may run at once. `link_click_counts` and the performance read
+ * add the remaining clicks; the groupings do not.
  */
 export async function countClicks(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('count_clicks', { max_rows: limit }))
   return row?.count_clicks ?? 0
 }
 
-/** The same of what leads, sales, refunds and corrections changed, for the groupings. */
+/** Does the same for the changes that leads, sales, refunds and corrections made to the groupings. */
 export async function countFigures(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('count_figures', { max_rows: limit }))
   return row?.count_figures ?? 0
 }
 
 /**
- * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or the link's where
- * that is null. Refuses with `unknown_partner_code` or `invalid_request` where it names none,
- * and with `rate_limited` where the program took its thousand of the day.
+ * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or else the link's. Refuses with
+ * `unknown_partner_code` or `invalid_request` if there is no such program, and with `rate_limited` if the program received its thousand of
+ * the day.
  */
 export async function recordTestClick(
   db: Database,
@@ -182,12 +187,12 @@ export async function recordTestClick(
   return { event_id: event.event_id, program_id }
 }
 
-/** The refusal of a test event without the program's key, of which the database keeps a thousand a day (UTC). */
+/** Returns the refusal of a keyless test event. The database keeps a thousand a day (UTC). */
 export function tooManyTestEvents(now = Date.now()): ApiError {
   const secondsOfDay = 24 * 60 * 60
   return new ApiError(
     'rate_limited',
-    'This program took a thousand test events from browsers today. Send them with the API key, or go on tomorrow.',
+    'This program has received a thousand test events from browsers today. Send them with the API key, or continue tomorrow.',
     { headers: { 'Retry-After': String(secondsOfDay - (Math.floor(now / 1000) % secondsOfDay)) } },
   )
 }

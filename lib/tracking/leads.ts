@@ -6,7 +6,7 @@ import { ApiError } from '../errors.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 
-/** A lead as its caller sends it. `email_hash` is the keyed hash (hex) of the e-mail address; with `mailbox_hash` as `emailHashes` has them. */
+/** A lead as its caller sends it. `email_hash` is the keyed hash (hex) of the e-mail address; see `emailHashes` for both hashes. */
 export interface Lead {
   customer_key: string
   click_id: string | null
@@ -20,25 +20,25 @@ export interface Lead {
 
 export interface RecordedLead {
   lead_id: number
-  /** Null on a test lead without one. */
+  /** Null on a test lead without a click id. */
   click_id: string | null
   customer_status: string
   provisional?: true
   duplicate?: true
   test_mode?: true
-  /** The messages to send; nothing that is answered. */
+  /** The messages to send; not part of the answer. */
   outbox?: RelayMessage[]
 }
 
 const noAttribution = () =>
   new ApiError(
     'no_attribution',
-    'Neither the customer key is known nor is there a valid click id, so nothing was recorded. This is expected for visitors who did not come through a partner link.',
+    'The customer key is unknown and there is no valid click id, so nothing was recorded. This is normal for visitors who did not come through a partner link.',
   )
 
 type LeadRow = Pick<DatabaseFunctions['track_lead']['row'], 'lead_id' | 'click_id' | 'customer_status'>
 
-/** What `track_lead` and `track_browser_lead` are told of a lead. */
+/** The arguments that `track_lead` and `track_browser_lead` share. */
 function leadArguments(lead: Lead, leadId: number) {
   return {
     of_customer_key: lead.customer_key,
@@ -55,11 +55,10 @@ function leadEvent({ session_id, page_url, additional_data }: Lead) {
 }
 
 /**
- * Records a lead that the integrator's server sent, and settles it. The customer is that of `customer_key`, else that of a
- * valid click, to which the key is then bound; a click whose customer carries another key makes a second customer. A key that only
- * a browser named so far goes to the valid click's customer. A repeated lead changes nothing and says `duplicate`. `programId` is what
- * the caller says the key's program is.
- * Refuses with `no_attribution`, having written nothing.
+ * Records a lead of the integrator's server and settles it. The customer is the one with `customer_key`, else the one of a valid click, who
+ * then gets the key. If the click's customer carries another key, the lead creates a second customer. A key that only a browser sent goes
+ * to the valid click's customer. A repeated lead changes nothing and says `duplicate`. `programId` is the program that the caller names.
+ * Refuses with `no_attribution` after writing nothing.
  */
 export async function recordServerLead(
   db: Database,
@@ -78,12 +77,12 @@ export async function recordServerLead(
 }
 
 /**
- * Records a lead that the visitor's browser sent. The program is the click's; `programId` is what the caller says it is. Where
- * the program wants leads verified by the server, the lead is provisional: it is recorded once, without the customer key, and
- * settles nothing; so is the answer where the lead is settled already, so that a browser learns nothing. Where the program
- * allows browsers, it settles the click's own customer, who keeps the key and the e-mail address as unverified where nobody has them yet, and a
- * repeat is refused with `already_settled`. The answer is the same whoever else is known. Refuses with `no_attribution` where the
- * click id is not a valid one.
+ * Records a lead of the visitor's browser. The program is the click's; `programId` is the program that the caller names. If the program
+ * wants leads verified by its server, the lead is provisional: it is recorded once, without the customer key, and settles nothing. The
+ * answer is the same for a settled lead, so that a browser learns nothing. If the program allows browsers to settle leads, the lead settles
+ * the click's own customer. The customer keeps the key and the e-mail address as unverified if nobody has them yet. A repeat is refused
+ * with `already_settled`. The answer is the same whether or not other customers are known. Refuses with `no_attribution` if the click id is
+ * not valid.
  */
 export async function recordBrowserLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
   const { click_id: clickId } = lead
@@ -101,13 +100,13 @@ export async function recordBrowserLead(db: Database, lead: Lead, programId: num
   const recorded = asRecorded(row)
   if (row?.provisional) return { ...recorded, provisional: true }
   if (recorded.lead_id !== leadId)
-    throw new ApiError('already_settled', 'This lead is settled already; there is nothing to send again.')
+    throw new ApiError('already_settled', 'This lead is already settled. Do not send it again.')
   return { ...recorded, outbox: messagesAbout({ program_id: clickProgramId, ...row }) }
 }
 
 /**
- * Records a test lead of an integrator's server: an event with `is_test`, no customer and no count. It takes any click id or
- * none, since a new program has no click to show.
+ * Records a test lead of an integrator's server: an event with `is_test`, no customer and no count. It takes any click id or none, because
+ * a new program has no clicks yet.
  */
 export async function recordTestLead(
   db: Database,
@@ -122,7 +121,7 @@ export async function recordTestLead(
   return asTestLead(event.lead_id, lead)
 }
 
-/** The same from a browser, which has no key to say the program with: it is the click's, or the one that the page names. */
+/** Records a browser's test lead. The program is the click's, or the one that the page names. */
 async function recordBrowserTestLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
   const event = testEvent(lead)
   const statement = call('track_browser_test_lead', { of_program_id: programId, ...event })
@@ -140,7 +139,7 @@ async function recordBrowserTestLead(db: Database, lead: Lead, programId: number
   return asTestLead(event.lead_id, lead)
 }
 
-/** The id and time of a test lead are made here, so that one sent twice is recorded once. */
+/** The Worker generates the id and the time of a test lead, so that a lead that is sent twice is recorded once. */
 function testEvent(lead: Lead) {
   return { at: new Date(), lead_id: newEventId(), customer_key: lead.customer_key, ...leadEvent(lead) }
 }

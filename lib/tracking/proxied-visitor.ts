@@ -1,10 +1,10 @@
 import { isSignedByProxy, type ProxyEnv } from '../access/proxy-keys.ts'
 
-/** A visitor as the proxy on an integrator's own domain names them; see tracker/src/proxy.ts. */
+/** A visitor as the proxy on an integrator's own domain describes them; see tracker/src/proxy.ts. */
 export interface ProxiedVisitor {
-  /** Whose proxy it is. */
+  /** The program that signed the header. */
   programId: number
-  /** Empty where the proxy does not know it. */
+  /** Empty if the proxy does not know it. */
   address: string
   country: string | null
   region: string | null
@@ -16,8 +16,8 @@ export const visitorHeader = 'svc-visitor'
 const toleranceSeconds = 300
 
 /**
- * The visitor whom the header names (a query string that ends with `&signature=<64 hexadecimal digits>`), or undefined where it is
- * not signed by the key of the program that it names, or its time (Unix seconds) is more than five minutes away.
+ * Reads the visitor from the header, a query string that ends with `&signature=<64 hexadecimal digits>`. Returns undefined if the named
+ * program's key did not sign it. Returns undefined if its time (Unix seconds) is more than five minutes away.
  */
 export async function readProxiedVisitor(
   header: string | null,
@@ -32,7 +32,7 @@ export async function readProxiedVisitor(
   const age = Math.abs(now / 1000 - Number(field('time') || Number.NaN))
   if (!programId || !(age <= toleranceSeconds)) return undefined
   if (!(await isSignedByProxy(env, programId, text, signature))) return undefined
-  // The cut to what is kept can fall inside a character.
+  // The cut can fall inside a character.
   const kept = (name: string) => field(name).replaceAll('\0', '').slice(0, 255).toWellFormed()
   return {
     programId,

@@ -1,20 +1,20 @@
 /**
- * A program's test link: a visit by it is a test through to the sale, and counts for nothing. Its code says the program, so it is there as soon as the
- * program is, and no partner's. So does the click id that it gives, which is none of a customer's.
+ * A program's test link makes a visit a test, up to the sale, and no figure counts it. Its code contains the program's id, so the link
+ * exists as soon as the program does and belongs to no partner. Its click id belongs to no customer.
  */
 const codePattern = /^svc-test-([1-9]\d{0,14})$/i
 const clickIdPattern = /^cust_\d{13}_\d{20}0([1-9]\d{0,14})$/
 
-/** How long a browser keeps a test click's id, and a sale is a test by the lead before it. */
+/** How many days a browser keeps a test click's id, and how many days a test lead makes the sales of its customer tests. */
 export const testDays = 1
 
-/** The partner code of a program's test link. */
+/** Returns the partner code of a program's test link. */
 export const testCode = (programId: number): string => `svc-test-${programId}`
 
-/** The program whose test link has this code; undefined where it is another link's. */
+/** Returns the program whose test link has this code; undefined for any other link. */
 export const programOfTestCode = (code: string): number | undefined => numberIn(codePattern, code)
 
-/** The program whose test link gave this click id; undefined for any other. `newClickIdPrefix` is its beginning. */
+/** Returns the program whose test link gave this click id; undefined for any other. It begins with `newClickIdPrefix`. */
 export const programOfTestClick = (clickId: string): number | undefined => numberIn(clickIdPattern, clickId)
 
 export const testClickId = (prefix: string, programId: number): string => `${prefix}0${programId}`
@@ -23,7 +23,7 @@ export function testClickIdOrNull(clickId: string | null | undefined): string | 
   return clickId && programOfTestClick(clickId) !== undefined ? clickId : null
 }
 
-/** Whether a lead or a sale is a test: it says so itself, or comes of a click by a test link. */
+/** Returns whether a lead or a sale is a test: it says so itself, or its click id is a test link's. */
 export function isTestEvent(
   body: { additional_data?: { test_mode?: boolean | null | undefined } | null | undefined },
   clickId: string | null | undefined,

@@ -1,7 +1,7 @@
 import { hmac } from '../hmac.ts'
 import { type ProxiedVisitor, visitorHeader } from './proxied-visitor.ts'
 
-/** What the edge knows of a visitor's place: `request.cf` on Cloudflare. */
+/** The edge's facts about a visitor's place: `request.cf` on Cloudflare. */
 interface EdgeLocation {
   country?: string
   region?: string
@@ -9,8 +9,8 @@ interface EdgeLocation {
 }
 
 /**
- * Where the visitor is: as the proxy on the integrator's own domain signed it, else from Cloudflare's `request.cf`, else, off Cloudflare,
- * from the headers that CloudFront sets. What a proxy says unsigned is not believed, and its own place is not the visitor's.
+ * Returns the visitor's place: as the proxy on the integrator's own domain signed it, else from Cloudflare's `request.cf`, else from
+ * CloudFront's headers. An unsigned header is not believed, and a proxy's own place is not the visitor's.
  */
 export function visitorLocation(request: Request & { cf?: EdgeLocation }, visitor: ProxiedVisitor | undefined) {
   const { headers, cf } = request
@@ -27,8 +27,8 @@ export function visitorLocation(request: Request & { cf?: EdgeLocation }, visito
 }
 
 /**
- * What a click keeps of its visitor's address (counted as in a limit): 48 bits of a hash with a secret key, another each month, so that
- * many signups from one address are seen and no address can be read from it. Null where the address is not counted.
+ * Returns the stored part of the visitor's address (as limits count it): 48 bits of a hash with a secret key that changes each month. It
+ * shows many signups from one address, and nobody can read the address from it. Null if the address is not counted.
  */
 export function visitorHash(secret: string | undefined, address: string | undefined): number | null {
   if (!secret || !address) return null
@@ -42,18 +42,18 @@ interface Device {
   browser_name: string | null
 }
 
-/** Reading a user agent takes 15 to 100 µs, most of a click's work, and the same few agents come again and again. */
+/** Parsing a user agent takes 15 to 100 µs, most of a click's work, and the same few agents come again and again. */
 const knownDevices = new Map<string, Device>()
 const maxKnownDevices = 500
 
 /**
- * What crawlers, previews of links and monitors call themselves. A programming language's HTTP client is none of these, because an
- * integrator's own server sends the clicks of its visitors with it; nor is a browser without a window, which integrators test with.
+ * User agents of crawlers, link previews and monitors. The HTTP client of a programming language is not a bot, because an integrator's own
+ * server sends its visitors' clicks with it. Neither is a headless browser, which integrators test with.
  */
 const bots =
   /(?<! cu)bots?(?:\b|_)|crawl|spider|slurp|preview|lighthouse|page ?speed|scan|archiver|validator|feedfetcher|externalhit|meta-external|mediapartners|google-|googleother|-google|yandex(?!search)|^(?:whatsapp|wordpress|facebook)|embedly|pinterest\/0|snapchat ads|chatgpt|perplexity|anthropic|claude-|cohere-ai|uptime|monitor|pingdom|pinger|statuscake|site24x7|synthetic|checkly|audit|fetcher/i
 
-/** What the browsers of most desktops call themselves to the letter. */
+/** The exact user agents of most desktop browsers. */
 const desktops =
   /^Mozilla\/5\.0 \((?:(Windows) NT \d+\.\d+(?:; Win64; x64)?|(Macintosh); Intel Mac OS X [\d_.]+|(X11); Linux x86_64)(?:; rv:[\d.]+)?\) (?:AppleWebKit\/[\d.]+ \(KHTML, like Gecko\) (?:(Chrome|Version)\/[\d.]+ )?Safari\/[\d.]+(?: (Edg|OPR)\/[\d.]+)?|(Gecko)\/20100101 Firefox\/[\d.]+)$/
 const systems: Record<string, string> = { Windows: 'Windows', Macintosh: 'Mac OS', X11: 'Linux' }
@@ -65,7 +65,7 @@ const browsers: Record<string, string> = {
   Gecko: 'Firefox',
 }
 
-/** As the parser reads it, which would take a sixth of what the first click of an isolate takes of a core. */
+/** Returns the same result as the parser, whose loading would take a sixth of the CPU time of an isolate's first click. */
 function desktopOf(userAgent: string): Device | undefined {
   const [, windows, macintosh, x11, engine, brand, gecko] = desktops.exec(userAgent) ?? []
   const browser = browsers[brand ?? engine ?? gecko ?? '']
@@ -77,7 +77,7 @@ function desktopOf(userAgent: string): Device | undefined {
   }
 }
 
-/** `bot` for those, `desktop` where the agent names no device. */
+/** Parses a user agent: `bot` for bots, `desktop` if the agent names no device. */
 async function parse(userAgent: string): Promise<Device> {
   const { default: UAParser } = await import('ua-parser-js')
   const parser = new UAParser(userAgent)
@@ -92,7 +92,7 @@ async function parse(userAgent: string): Promise<Device> {
   }
 }
 
-/** Device type, operating system and browser, from the user agent. */
+/** Returns device type, operating system and browser of a user agent. */
 export async function visitorDevice(userAgent: string | null): Promise<Device> {
   if (!userAgent) return { device_type: null, device_os: null, browser_name: null }
   const known = knownDevices.get(userAgent)

@@ -1,7 +1,7 @@
--- Codes of partners: which one a sale names, and who gets the sale by it.
+-- Partners' codes: which code a sale names, and which partner gets the sale.
 
--- Finds the code that counts for a purchase at `bought_at`, by its text or else by the first valid one of Stripe's promotion codes. `outcome` is the
--- word for this step in a resolution.
+-- Finds the code that counts for a purchase at `bought_at`: the one with this text, else the first valid one of Stripe's promotion codes.
+-- `outcome` is the word for this step in a resolution.
 create or replace function find_code(
   of_program_id bigint, named text, promotion_ids text[], bought_at timestamptz, out code_id bigint, out code text, out outcome text
 ) language plpgsql stable as $$
@@ -22,7 +22,7 @@ begin
   outcome := coalesce(outcome, 'unknown');
 end $$;
 
--- The program of an account that has one of these promotion codes.
+-- Returns the program of an account that has one of these promotion codes.
 create or replace function program_of_promotion(of_account_id text, promotion_ids text[]) returns programs language plpgsql stable as $$
 declare
   program programs;
@@ -34,11 +34,11 @@ begin
   return program;
 end $$;
 
--- Whether a program of the account has one of Stripe's promotion codes, so that it is worth asking what a discount is by.
+-- Returns whether a program of the account has one of Stripe's promotion codes. If none has, nobody needs to ask Stripe about a discount.
 create or replace function knows_promotions(of_account_id text) returns boolean language sql stable
 return exists (select from partner_codes k where k.account_id = of_account_id and k.promotion_code_id is not null);
 
--- Returns a sale that names a code with the code that counts, or null, and with the step about it in its resolution.
+-- Adds the code that counts to a sale, or null, and the step about it to the sale's resolution.
 create or replace function with_code(given sales, promotion_ids text[], bought_at timestamptz) returns sales language plpgsql stable as $$
 declare
   named record;
@@ -50,7 +50,8 @@ begin
   return given;
 end $$;
 
--- Creates the customer whom a code alone brought, with a click id that no click had. Returns the customer who has this key meanwhile, if any.
+-- Creates the customer of a purchase that only a code attributes, with a new click id. If another call created a customer with this key
+-- meanwhile, returns that one.
 create or replace function add_customer_of_code(given sales, click_id_prefix text, new_email_hash bytea, bought_at timestamptz) returns bigint
 language plpgsql as $$
 declare
@@ -67,8 +68,8 @@ begin
   return customer;
 end $$;
 
--- Decides who gets a sale that names a code, or whose customer first bought by one. If a link of another partner brought the customer, the
--- program's setting decides. `code_id` is null if no code of the sale's partner was named. The caller has locked the customer.
+-- Decides which partner gets a sale that names a code, or whose customer first bought with one. If a link of another partner brought the
+-- customer, the program's setting decides. `code_id` is null if the sale's partner owns no named code. The caller has locked the customer.
 create or replace function decide_by_code(
   given sales, of_customer_id bigint, inout resolution jsonb, out code_id bigint, out partner_id bigint
 ) language plpgsql stable as $$
@@ -95,7 +96,8 @@ begin
   end if;
 end $$;
 
--- Creates a code for a partner, or makes their own code valid again. `refusal` says why nothing was done, and `held_by` who has the code.
+-- Creates a code for a partner, or reactivates their own revoked code. If it does neither, `refusal` says why and `held_by` names the
+-- partner who has the code.
 create or replace function create_code(
   of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text,
   out code_id bigint, out refusal text, out held_by text
@@ -104,7 +106,7 @@ create or replace function create_code(
 declare
   held record;
 begin
-  -- A partner who is ended or erased at this moment waits, or is seen.
+  -- Waits for a concurrent end or erasure of the partner.
   perform from partners r where r.program_id = of_program_id and r.id = of_partner_id and r.closed_at is null for key share;
   if not found then
     refusal := 'no_partner';
@@ -135,7 +137,7 @@ begin
   end if;
 end $$;
 
--- Revokes a code once. Returns whether the program has it.
+-- Revokes a code. A second call keeps the first date. Returns whether the program has the code.
 create or replace function revoke_code(of_program_id bigint, of_code_id bigint) returns boolean language plpgsql as $$
 begin
   update partner_codes k set revoked_at = coalesce(k.revoked_at, now()) where k.program_id = of_program_id and k.id = of_code_id;

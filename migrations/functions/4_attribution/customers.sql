@@ -1,15 +1,15 @@
--- The rules of a customer's row. They stand in a trigger because Postgres compiles the CHECKs of a table anew in every statement that
--- writes it. After the write, because behind a BEFORE UPDATE trigger `returning old` gives a row that another call has changed meanwhile, and a lead
--- that was waited for would be recorded twice.
+-- The rules of a customer's row. They are in a trigger because Postgres compiles the CHECKs of a table anew in every statement that writes
+-- it. The trigger runs after the write. Behind a BEFORE UPDATE trigger, `returning old` gives a row that another call has changed
+-- meanwhile, and a lead that waited for another is recorded twice.
 create or replace function refuse_unsound_customer() returns trigger language plpgsql as $$
 begin
-  -- As a click makes it; one expression, because each costs a click some ten microseconds.
+  -- The row of a click. One expression, because each one costs a click about ten microseconds.
   if new.customer_status = 'click' and num_nonnulls(new.customer_key, new.email_hash, new.provisional_lead_at,
     new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date, new.key_unverified_since,
     new.email_unverified_since) = 0 then
     return null;
   end if;
-  -- As a lead or a sale makes it.
+  -- The row of a lead or a buyer.
   if coalesce(new.customer_key <> '' and coalesce(length(new.email_hash), 32) = 32
     and num_nulls(new.signup_date, new.lead_event_id) <> 1
     and num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) <> 1
@@ -27,7 +27,7 @@ begin
   end if;
   if new.key_unverified_since is not null and new.customer_key is null
     or new.email_unverified_since is not null and new.email_hash is null then
-    raise check_violation using message = 'Only a key or an e-mail hash that is there is unverified.';
+    raise check_violation using message = 'A customer without a key or an e-mail hash has nothing unverified.';
   end if;
   if num_nulls(new.signup_date, new.lead_event_id) = 1
     or num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) = 1 then
@@ -44,8 +44,8 @@ begin
 end $$;
 create or replace trigger customers_sound after insert or update on customers for each row execute function refuse_unsound_customer();
 
--- Creates a second customer for an unknown key if the click's customer carries another key: two people on one computer. The second customer has
--- the click's link and partner, and a click id of its own. Does nothing if the latest click was not after `valid_after`.
+-- Creates a second customer for an unknown key if the click's customer carries another key: two people on one computer. The second customer
+-- has the click's link and partner, and a click id of its own. Does nothing if the latest click is not after `valid_after`.
 create or replace function add_second_customer(
   of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamptz
 ) returns void language plpgsql as $$
@@ -58,8 +58,8 @@ begin
   on conflict (program_id, customer_key) where customer_key is not null do nothing;
 end $$;
 
--- Takes an unverified key, which only a browser gave its customer, away for a call with a valid click of somebody else: a server's word about
--- its own click outranks a browser's.
+-- Takes an unverified key, which only a browser sent, away from its customer if the call brings a valid click of another customer. A server
+-- outranks a browser.
 create or replace function take_unverified_key(of_program_id bigint, of_key text, for_click_id text, valid_after timestamptz)
 returns void language plpgsql as $$
 begin
@@ -68,7 +68,7 @@ begin
   ) then
     return;
   end if;
-  -- Both by id, so that two who take from each other do not wait in a circle.
+  -- Locks both in the order of their ids, so that two calls that take keys from each other don't deadlock.
   perform from customers c where c.program_id = of_program_id and (c.customer_key = of_key or c.click_id = for_click_id)
   order by c.id for no key update;
   update customers k set customer_key = null, key_unverified_since = null
@@ -78,8 +78,9 @@ begin
     );
 end $$;
 
--- Finds the customer for a key: the one who has it, unless the key is unverified and the click is another customer's; else the customer of a click
--- after `valid_after` if they have no key; else a second customer, created with the key. Null if there is none.
+-- Finds the customer for a key: the customer who has it, unless the key is unverified and the click is another customer's. If there is
+-- none, takes the customer of a click after `valid_after` if they have no key, or creates a second customer with the key. Returns null
+-- without such a click.
 create or replace function find_customer(of_program_id bigint, of_key text, of_click_id text, click_id_prefix text, valid_after timestamptz)
 returns bigint language plpgsql as $$
 declare
@@ -102,12 +103,12 @@ begin
     if key_of_click is null then
       return found_id;
     end if;
-    -- Another call can have given the key to a customer meanwhile, who is then found.
+    -- If another call gave the key to a customer meanwhile, the next round finds that customer.
     perform add_second_customer(of_program_id, of_key, of_click_id, click_id_prefix, valid_after);
   end loop;
 end $$;
 
--- Gives an unknown key to the customer of a click, or to a second one, and returns the customer who has it.
+-- Gives an unknown key to the customer of a click, or to a second customer. Returns the customer who has the key.
 create or replace function bind_customer(of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamptz)
 returns bigint language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- What a lead of a customer pays and by which rule. The lock keeps the account from being erased and the workspace from being deleted before the
--- commission is stored.
+-- Returns the commission for a customer's lead and the rule that sets it. The lock delays an erasure of the account and a deletion of the
+-- workspace until the commission is stored.
 create or replace function lead_terms(
   customer customers, out commission_cents bigint, out rule_id bigint, out currency text, out webhook_types text[],
   out user_id text
@@ -26,8 +26,8 @@ begin
   end if;
 end $$;
 
--- Records what the settlement of a lead brings: the lead event, the commission if leads are paid, the totals and the webhooks. `customer` is the
--- row after the settlement; `review` says why a person should look at the commission.
+-- Records the effects of a settled lead: the lead event, the commission if the program pays for leads, the totals and the webhooks.
+-- `customer` is the row after the settlement. `review` says why a person should look at the commission.
 create or replace function record_settled_lead(
   customer customers, session_id text, page_url text, additional_data jsonb, review review_reason
 ) returns void
@@ -61,11 +61,11 @@ begin
   end if;
 end $$;
 
--- Settles the lead of the customer with this key, or of a valid click's customer, who then gets the key. Returns nulls if there is neither. A lead
--- that is settled already changes nothing and keeps its own id: by that id the call that settled it recognizes itself, even if it is sent again.
--- The update is unconditional, so that a call which waited for another one sees its effect. If the other one bound another key, the customer is
--- looked for again. A call with the customer's own click id verifies what a browser said; without it, an unverified key stays
--- unverified, and so does the e-mail address that comes with it.
+-- Settles the lead of the customer with this key, or of a valid click's customer, who then gets the key. Returns nulls if there is neither.
+-- A lead that is settled already changes nothing and keeps its own id: by that id the call that settled it recognizes itself, even if it is
+-- sent again. The update is unconditional, so that a call that waited for another one sees its effect. If the other call bound another key,
+-- this one looks for the customer again. A call with the customer's own click id verifies the key and the e-mail address. Without it they
+-- stay unverified if only a browser sent them.
 create or replace function settle_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, click_id_prefix text, valid_after timestamptz, new_lead_id bigint,
   new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
@@ -110,8 +110,8 @@ begin
   end if;
 end $$;
 
--- Settles the lead of a click's own customer on the word of a browser. The customer keeps the key and the e-mail address as unverified, unless
--- somebody has them already. Returns the customer, and whether this call settled them.
+-- Settles the lead of a click's own customer for a browser. The customer keeps the key and the e-mail address as unverified, unless another
+-- customer has them already. Returns the customer, and whether this call settled the lead.
 create or replace function settle_browser_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea,
   session_id text, page_url text, additional_data jsonb, out customer customers, out is_first boolean
@@ -144,8 +144,7 @@ begin
   end if;
 end $$;
 
--- Records once that a browser told of a lead, which the program wants its server to verify. Returns the id of that event, or else of the
--- settled lead.
+-- Records a browser's lead once, for the program's server to verify. Returns the id of that event, or else of the settled lead.
 create or replace function record_provisional_lead(
   of_program_id bigint, of_click_id text, new_lead_id bigint, session_id text, page_url text
 ) returns bigint language plpgsql as $$

@@ -1,10 +1,10 @@
--- A resolution says how the buyer of a sale was looked for: the steps in order, each with the word for its result. lib/money/explanation.ts knows
+-- A resolution lists the steps of the search for a sale's buyer in order, each with the word for its result. lib/money/explanation.ts knows
 -- the words.
 
 -- Adds a step.
 create or replace function with_step(resolution jsonb, step text, found text) returns jsonb language sql immutable
 return coalesce(resolution, '{}') || jsonb_build_object('steps', coalesce(resolution->'steps', '[]') || jsonb_build_array(jsonb_build_array(step, found)));
 
--- Describes a click whose window was over when its buyer set out to buy.
+-- Describes a click whose window had ended when its buyer started to buy.
 create or replace function expired_click(customer customers, at timestamptz) returns jsonb language sql stable
 return jsonb_build_object('expired_click', jsonb_build_object('clicked_at', (customer).last_click_at, 'came_at', (customer).created_at, 'at', at));

@@ -1,7 +1,7 @@
--- Purchases that came before what says who their buyer is. They wait in the log under the names that would say it.
+-- Purchases whose buyer is still unknown. They wait in the log under the names that can identify the buyer.
 
--- Applies the payment that a session awaited, if it came before the session: its sale gets the session's buyer, and what is parked for the
--- session becomes a sale.
+-- Applies the payment that a session awaited, if the payment came first: its sale gets the session's buyer, and the payment's parked event
+-- becomes a sale.
 create or replace function apply_awaited_payment(event processor_events, buyer_id bigint, click_id_prefix text) returns void
 language plpgsql as $$
 declare
@@ -13,7 +13,7 @@ begin
     given.customer_id := coalesce(given.customer_id, buyer_id);
     given.resolution := coalesce(event.resolution, given.resolution);
     given.processor_session_id := event.fact->>'session_id';
-    -- What the API said of the amount is no word of the processor's, and stays the API's.
+    -- An amount that the API reported stays the API's.
     if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
       given.amount_source := 'session';
       given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{asked,untaxed}')::bigint,
@@ -37,8 +37,8 @@ begin
   end loop;
 end $$;
 
--- Attributes one purchase that was nobody's, as if it came now. Returns its buyer: all null if nobody knows them yet, or if it is attributed
--- already.
+-- Attributes one unattributed purchase as if it arrived now. Returns its buyer: all null if the buyer is still unknown, or if the purchase
+-- is attributed already.
 create or replace function attribute_awaiting_purchase(inout waiting processor_events, program programs, out buyer customers)
 language plpgsql as $$
 declare
@@ -70,8 +70,8 @@ begin
   end if;
 end $$;
 
--- Attributes the purchases that await one of these names. One of them may name the buyer of others, so the names of each round are looked up
--- in the next one, until a round finds nothing more.
+-- Attributes the purchases that await one of these names. One of them may name the buyer of others, so each round looks up the names of the
+-- previous one, until a round finds nothing more.
 create or replace function attribute_awaiting_purchases(of_account_id text, program programs, names text[]) returns void
 language plpgsql as $$
 declare
@@ -103,7 +103,7 @@ begin
   end loop;
 end $$;
 
--- Applies a purchase, and then what waited for it: the payment of its session, and purchases that it says the buyer of.
+-- Applies a purchase, and then everything that waited for it: the payment of its session, and purchases whose buyer it identifies.
 create or replace function apply_purchase(event processor_events, answer jsonb, click_id_prefix text) returns processor_events language plpgsql as $$
 declare
   applied record;
@@ -126,8 +126,8 @@ begin
   return event;
 end $$;
 
--- Holds the names that a lead or a sale gives its customer until this transaction ends, so that no purchase which awaits one of them comes in
--- between. Call it before the customer is looked for. It does nothing if no account is connected.
+-- Locks the names that a lead or a sale gives its customer until the transaction ends, so that no purchase that awaits one of them comes in
+-- between. Call it before the search for the customer. It does nothing if no account is connected.
 create or replace function lock_given_names(of_account_id text, of_customer_key text, of_click_id text, of_email_hash bytea) returns void
 language plpgsql as $$
 begin
@@ -136,7 +136,7 @@ begin
   end if;
 end $$;
 
--- Attributes the purchases that came before a lead or a sale call said who their buyer is.
+-- Attributes the purchases that arrived before a lead or a sale call identified their buyer.
 create or replace function attribute_to_customer(of_account_id text, of_program_id bigint, of_customer_id bigint) returns void
 language plpgsql as $$
 declare

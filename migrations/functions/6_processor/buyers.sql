@@ -1,24 +1,24 @@
--- The buyer of a payment without words of its own, as earlier attributed payments of the account name them: of the same subscription or else of
--- the same customer at the processor. All null if none does.
-create or replace function known_buyer(of_account_id text, of_test boolean, told jsonb) returns customers language plpgsql stable as $$
+-- Returns the buyer of a payment without metadata, as earlier attributed payments of the account name them: of the same subscription, or
+-- else of the same customer at the processor. All null if there is none.
+create or replace function known_buyer(of_account_id text, of_test boolean, fact jsonb) returns customers language plpgsql stable as $$
 declare
-  bought_at timestamptz := coalesce((told->>'started_at')::timestamptz, 'infinity');
+  bought_at timestamptz := coalesce((fact->>'started_at')::timestamptz, 'infinity');
   buyer customers;
 begin
   select c.* into buyer from (
     select s.program_id, s.customer_id, 1 as place from programs p
-    join sales s on s.program_id = p.id and s.subscription_id = coalesce(told->>'subscription_id', told#>>'{sale,subscription_id}')
+    join sales s on s.program_id = p.id and s.subscription_id = coalesce(fact->>'subscription_id', fact#>>'{sale,subscription_id}')
     where p.processor_account_id = of_account_id and s.customer_id is not null and s.is_test = of_test and s.sale_date <= bought_at
     union all
     select k.program_id, k.customer_id, 2 from programs p
-    join processor_customers k on k.program_id = p.id and k.processor_customer_id = told->>'processor_customer_id'
+    join processor_customers k on k.program_id = p.id and k.processor_customer_id = fact->>'processor_customer_id'
     where p.processor_account_id = of_account_id and not of_test and k.known_from <= bought_at
   ) f join customers c on c.program_id = f.program_id and c.id = f.customer_id
   order by f.place, f.program_id, f.customer_id limit 1;
   return buyer;
 end $$;
 
--- A purchase that does not name its buyer, with the current metadata of its customer at the processor.
+-- Adds the current metadata of the processor's customer to a purchase that does not name its buyer.
 create or replace function with_customer_metadata(of_account_id text, of_livemode boolean, fact jsonb) returns jsonb language plpgsql stable as $$
 declare
   said processor_customer_metadata;
@@ -38,7 +38,8 @@ begin
     'customer_key', said.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
 end $$;
 
--- The first steps of a purchase's resolution: whether it names its buyer itself or by its customer's metadata, and how that led to its program.
+-- Returns the first steps of a purchase's resolution: whether the purchase or its customer's metadata names the buyer, and how that led to
+-- the program.
 create or replace function steps_of_source(fact jsonb, program_found text) returns jsonb language sql immutable
 return jsonb_build_object('steps', jsonb_build_array(
   jsonb_build_array('metadata', case
@@ -52,22 +53,22 @@ return jsonb_build_object('steps', jsonb_build_array(
     else 'nothing' end),
   jsonb_build_array('program', program_found)));
 
--- The names of a buyer that stay the same in all their payments.
+-- Returns the names of a buyer that are the same in all their payments.
 create or replace function lasting_names(fact jsonb) returns text[] language sql immutable
 return array_remove(array['customer ' || (fact->>'processor_customer_id'), 'subscription ' || (fact#>>'{sale,subscription_id}')], null);
 
--- All names of a purchase's buyer.
+-- Returns all names of a purchase's buyer.
 create or replace function buyer_names(fact jsonb) returns text[] language sql immutable
 return lasting_names(fact) || array_remove(array['key ' || (fact->>'customer_key'), 'email ' || (fact->>'email_hash'),
   'click ' || (fact->>'click_id')], null);
 
--- All names by which a purchase may be a customer's.
+-- Returns all names by which a purchase can be a customer's.
 create or replace function names_of_customer(buyer customers) returns text[] language sql immutable
 return array_remove(array['key ' || (buyer).customer_key, 'click ' || (buyer).click_id,
   case when (buyer).signup_date is not null then 'email ' || encode((buyer).email_hash, 'hex') end], null);
 
--- One step of the search for a buyer: whether the purchase gives the name that the step looks for, the customer who has it, whether that
--- name is valid, and whether the customer had clicked when the buyer set out to buy.
+-- Runs one step of the search for a buyer. Returns whether the purchase gives the name that the step looks for, the customer who has it,
+-- and whether that name is valid. `clicked_before` says whether the customer had clicked before the buyer started to buy.
 create or replace function try_step(
   program programs, fact jsonb, step text, valid_after timestamptz,
   out is_given boolean, out found_id bigint, out is_valid boolean, out clicked_before boolean
@@ -107,14 +108,14 @@ begin
   end case;
 end $$;
 
--- Finds the buyer of a purchase, in this order: the customer of its session, which was settled when that was completed; of the click id; the
--- lead with its e-mail address; the processor's customer as an earlier attributed purchase showed them; the customer key; after these, an
--- e-mail address or key that only a browser said. `resolution` gets each step that was tried, with its result.
+-- Finds the buyer of a purchase, in this order: the customer of its session, the click id, the e-mail address of a lead, the processor's
+-- customer of an earlier attributed purchase, and the customer key. An e-mail address or key that only a browser sent comes last.
+-- `resolution` gets each step with its result.
 --
--- Except for its own click id, a purchase is nobody's if the customer had not clicked yet when its buyer set out to buy, whether it
--- arrives before that customer has this name or long after.
+-- Except by its own click id, a purchase is not attributed to a customer who had not clicked yet when its buyer started to buy. This holds
+-- whether the purchase arrives before that customer gets this name or long after.
 --
--- A click counts if it was valid when the buyer set out to buy. A click whose customer became a lead or a buyer names that customer for
+-- A click counts if it was valid when the buyer started to buy. A click whose customer became a lead or a buyer names that customer for
 -- ever: this attributes renewals after the window.
 create or replace function resolve_buyer(
   program programs, fact jsonb, valid_after timestamptz, inout resolution jsonb, out buyer_id bigint
@@ -147,9 +148,9 @@ begin
   end loop;
 end $$;
 
--- Finds the buyer by resolve_buyer and locks them, so that a click on another link moves them before the sale is recorded or, because a buyer's
--- partner is fixed, not at all. All null if nobody knows the buyer. Two people can come through one click: if its customer carries another key, the
--- buyer is the customer of this key with the same partner, created with `click_id_prefix` if there is none. Test mode gives no prefix and creates nobody.
+-- Finds the buyer by resolve_buyer and locks them, so that a click on another link moves them before the sale is recorded or not at all.
+-- All null if the buyer is unknown. Two people can come through one click: if its customer carries another key, the buyer is the customer
+-- of this key with the same partner, created with `click_id_prefix` if there is none. Test mode gives no prefix and creates nobody.
 create or replace function identify_buyer(program programs, fact jsonb, click_id_prefix text, inout resolution jsonb, out buyer customers)
 language plpgsql as $$
 declare
@@ -174,7 +175,7 @@ begin
   end if;
 end $$;
 
--- Keeps the buyer of a session whose payment comes later, if they are known, and the amounts that it asks for.
+-- Stores the buyer of a session whose payment comes later, if they are known, and the amounts that the session asks for.
 create or replace function keep_session(of_program_id bigint, buyer_id bigint, fact jsonb) returns void language plpgsql as $$
 begin
   insert into processor_sessions as kept (program_id, session_id, customer_id, asked_total, asked_untaxed)
@@ -182,8 +183,9 @@ begin
   on conflict (program_id, session_id) do update set customer_id = excluded.customer_id where kept.customer_id is null;
 end $$;
 
--- Keeps the buyer's names: the processor's customer, and the customer key if the customer has none and nobody else has it. Names of a buyer
--- whom only a browser named are unverified too, unless the click id was theirs. A checkout also settles a provisional lead, which counts it and pays for it.
+-- Stores the buyer's names: the processor's customer, and the customer key if the buyer has none and nobody else has it. If only a browser
+-- named the buyer, these names are unverified too, unless the click id is the buyer's own. A checkout also settles a provisional lead,
+-- which counts the lead and pays for it.
 create or replace function keep_buyer(buyer customers, fact jsonb) returns void language plpgsql as $$
 declare
   key text := fact->>'customer_key';

@@ -1,12 +1,12 @@
--- Which program has which account at the payment processor.
+-- Connections between programs and accounts at the payment processor.
 
--- Connects a program to an account. Returns false after doing nothing if another workspace has the account, so that nobody can listen in on
--- another's payments by naming their account, or if another program has the deployment's own account. Callers are `connectProcessor` in
+-- Connects a program to an account. Returns false and does nothing if another workspace has the account, so that nobody can read another's
+-- payments by naming their account, or if another program has the deployment's own account. Callers are `connectProcessor` in
 -- lib/stripe/connect.ts and apply_ownership.
 create or replace function connect_processor(of_program_id bigint, of_account_id text, is_live boolean) returns boolean
 language plpgsql as $$
 begin
-  -- What another connection of the account wrote is seen only by a statement after the lock.
+  -- Only a statement after the lock sees another connection of the account.
   perform pg_advisory_xact_lock(hashtextextended(of_account_id, 0));
   update programs p set
     processor_account_id = of_account_id,
@@ -52,11 +52,12 @@ begin
   return with_outcome(event, 'recorded', null);
 end $$;
 
--- Disconnects the programs of an account whose owner took the service's access away, unless they were connected again since, or in live
--- mode if the event is of test mode. Each program's people are notified; the messages for other programs than the event's are left to the relay.
+-- Disconnects the programs of an account after its owner revoked the service's access. Skips programs that were connected again since, and
+-- live-mode programs if the event is of test mode. Notifies each program's people; the relay sends the messages for other programs than the
+-- event's.
 create or replace function apply_deauthorization(event processor_events) returns processor_events language plpgsql as $$
 declare
-  told bigint[];
+  disconnected_ids bigint[];
 begin
   with disconnected as (
     update programs p set processor_account_id = null, processor_connected_at = null, processor_former_account_id = event.account_id
@@ -64,12 +65,12 @@ begin
       and (p.processor_connected_at is null or p.processor_connected_at < event.event_created_at + interval '1 second')
     returning p.id
   )
-  select min(d.id), array_agg(d.id) into event.program_id, told from disconnected d;
+  select min(d.id), array_agg(d.id) into event.program_id, disconnected_ids from disconnected d;
   if event.program_id is null then
     return with_outcome(event, 'ignored', 'already_disconnected');
   end if;
   perform write_outbox(event.program_id, 'processor_disconnected', 'advertiser', null, 'event:' || event.event_id, '{}');
   insert into outbox (program_id, kind, audience, cause, payload)
-  select id, 'processor_disconnected', 'advertiser', 'event:' || event.event_id, '{}' from unnest(told) id where id <> event.program_id;
+  select id, 'processor_disconnected', 'advertiser', 'event:' || event.event_id, '{}' from unnest(disconnected_ids) id where id <> event.program_id;
   return with_outcome(event, 'recorded', null);
 end $$;

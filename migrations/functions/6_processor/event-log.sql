@@ -1,4 +1,4 @@
--- Returns an event with its outcome and the code of the reason (lib/processor-reasons.ts). Without an outcome, the reason is a question to the
+-- Sets the outcome of an event and the code of the reason (lib/processor-reasons.ts). Without an outcome, the reason is a question to the
 -- processor, and nothing was done.
 create or replace function with_outcome(event processor_events, outcome text, reason text) returns processor_events language plpgsql as $$
 begin
@@ -7,8 +7,8 @@ begin
   return event;
 end $$;
 
--- Writes an event into the log, and returns the row as the log keeps it. An event that was recorded stays recorded when it is delivered again.
--- The log keeps the first reading of an event, unless no schema could read it.
+-- Writes an event into the log and returns the stored row. A recorded event stays recorded when it is delivered again. The log keeps the
+-- first reading of an event, unless no schema could read it.
 create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
 begin
   insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,
@@ -30,16 +30,16 @@ begin
   return event;
 end $$;
 
--- Names of a buyer, as the log keeps them for purchases that are nobody's yet.
+-- Returns the names of a buyer in the form in which the log stores them for unattributed purchases.
 create or replace function awaited_names(of_account_id text, names text[]) returns text[] language sql immutable
 return array(select of_account_id || ' ' || name from unnest(names) name);
 
--- What an event in the log awaits: something of this kind and name of the account.
+-- Returns the entry of an event that awaits something of this kind and name.
 create or replace function awaited_name(of_account_id text, kind text, name text) returns text language sql immutable
 return of_account_id || ' ' || kind || ' ' || name;
 
--- Payments without words of their own that came before an event said who their customer is: a scheduled function applies them again, each
--- with its own locks. They await one of these names. Payments from before `since`, by their own date, stay nobody's.
+-- Parks ignored payments without metadata whose customer became known by one of these names. A scheduled function applies them again, each
+-- with its own locks. Payments from before `since`, by their own date, stay unattributed.
 create or replace function park_awaiting_payments(of_account_id text, of_livemode boolean, names text[], since timestamptz) returns void
 language plpgsql as $$
 begin

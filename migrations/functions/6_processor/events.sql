@@ -1,15 +1,15 @@
--- Applies an event of the payment processor; `applyEvent` in lib/stripe/apply-event.ts is its only caller. `told` is JSON of a row of
--- processor_events: the account, the event's id, and what was read of it (`fact`, lib/stripe/facts.ts). `answer` holds the processor's answers to
--- questions: `reversals`, all refunds of a charge or what was told in more currencies, `invoice_id`, which a payment intent paid, and
+-- Applies an event of the payment processor; `applyEvent` in lib/stripe/apply-event.ts is its only caller. `received` is JSON of a row of
+-- processor_events: the account, the event's id and its fact (lib/stripe/facts.ts). `answer` holds the processor's answers to questions:
+-- `reversals`, all refunds of a charge or the same reversals in more currencies; `invoice_id`, the invoice of a payment intent; and
 -- `promotion_code_ids`. `click_id_prefix` begins the click id of a second customer. The whole effect and the row in the log are one
--- transaction, so sending the event again is right after any failure, and sending it twice changes nothing. The outcome is null,
--- with nothing done, if the processor must be asked first: the reason is then the question, `invoice`, `discounts` or `conversion`.
+-- transaction, so sending the event again is right after any failure, and sending it twice changes nothing. The outcome is null and nothing
+-- is done if the processor must answer a question first. The reason is then the question: `invoice`, `discounts` or `conversion`.
 create or replace function apply_event(
-  told jsonb, answer jsonb, click_id_prefix text,
+  received jsonb, answer jsonb, click_id_prefix text,
   out outcome text, out reason text, out program_id bigint, out outbox_ids bigint[], out wrote_webhooks boolean
 ) language plpgsql as $$
 declare
-  event processor_events := jsonb_populate_record(null::processor_events, told);
+  event processor_events := jsonb_populate_record(null::processor_events, received);
 begin
   event := case event.fact->>'kind'
     when 'purchase' then apply_purchase(event, answer, click_id_prefix)
@@ -34,27 +34,27 @@ begin
   wrote_webhooks := wrote_webhook();
 end $$;
 
--- Tells the advertiser, once for a payment, that a live event about it was ignored though a partner brought its customer: no schema reads
--- the event of a known payment, customer or subscription, or nothing says whose a payment of a known customer or subscription is.
--- Returns the event with the program that it is about.
+-- Notifies the advertiser once for each payment that the service ignored though a partner brought its customer. Either no schema reads the
+-- event of a known payment, customer or subscription, or nothing says whose a payment of a known customer or subscription is. Returns the
+-- event with the program that it is about.
 create or replace function notify_ignored_payment(event processor_events) returns processor_events language plpgsql as $$
 declare
-  told jsonb := coalesce(event.fact->'unread', case when event.fact->>'reported_alone' = 'true' then event.fact end);
-  ids text[] := payment_ids_of(told);
+  payment jsonb := coalesce(event.fact->'unread', case when event.fact->>'reported_alone' = 'true' then event.fact end);
+  ids text[] := payment_ids_of(payment);
   sale sales;
   known customers;
   of_cause text;
 begin
-  if event.outcome <> 'ignored' or not event.livemode or told is null or told#>>'{sale,amount_cents}' = '0' then
+  if event.outcome <> 'ignored' or not event.livemode or payment is null or payment#>>'{sale,amount_cents}' = '0' then
     return event;
   end if;
   sale := sale_of_payments(event.account_id, false, ids);
-  -- A payment that is recorded is not lost by an event that says less of it.
+  -- A recorded payment is not lost if a later event says less about it.
   if sale.id is not null and event.fact->>'kind' = 'purchase' then
     return event;
   end if;
   if sale.partner_id is null then
-    known := known_buyer(event.account_id, false, told);
+    known := known_buyer(event.account_id, false, payment);
   else
     select c.* into known from customers c where c.program_id = sale.program_id and c.id = sale.customer_id;
   end if;
@@ -62,7 +62,7 @@ begin
     return event;
   end if;
   event.program_id := coalesce(event.program_id, known.program_id);
-  -- Intent, charge and invoice can tell of one payment.
+  -- Intent, charge and invoice can report one payment.
   ids := ids_of_payment(event.account_id, ids);
   of_cause := 'event:' || coalesce(event.fact#>>'{sale,transaction_id}', event.event_id);
   if not exists (
@@ -78,8 +78,8 @@ begin
   return event;
 end $$;
 
--- For a day, something else may say whose an intent, a charge or a first invoice is. After that a scheduled function applies those of
--- known customers again as payments that no other event explains, so that somebody is notified.
+-- For a day, another event may say whose an intent, a charge or a first invoice is. After that a scheduled function applies those of known
+-- customers again as unexplained payments, so that the advertiser is notified.
 create or replace function park_unexplained_payments(of_account_id text, at_most integer) returns void language plpgsql as $$
 begin
   with due as (

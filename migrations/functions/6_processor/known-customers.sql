@@ -1,6 +1,6 @@
--- Payments that name nobody and are of customers whom earlier payments show: programs attribute them if a setting says so.
+-- Payments without metadata of customers whom earlier payments identify. Programs attribute them if a setting says so.
 
--- Turns the setting on, and has the payments that were left out applied again. Returns the account of these events.
+-- Turns the setting on and parks the excluded payments to be applied again. Returns the account of these events.
 create or replace function attribute_known_customers(of_program_id bigint) returns text language plpgsql as $$
 declare
   program programs;
@@ -11,7 +11,7 @@ begin
   return program.processor_account_id;
 end $$;
 
--- Counts the payments of a program that are left out for its setting.
+-- Counts the payments that a program excludes by its setting.
 create or replace function count_excluded_payments(of_program_id bigint) returns bigint language sql stable as $$
   select count(distinct coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}'))
   from programs p
@@ -20,11 +20,11 @@ create or replace function count_excluded_payments(of_program_id bigint) returns
   where p.id = of_program_id
 $$;
 
--- Returns which objects of an account's past (in `told`, counted from 0) are of a sale or of a buyer that a program of the account knows.
-create or replace function known_of_past(of_account_id text, told jsonb) returns table (place integer, is_test boolean)
+-- Returns the objects of an account's past (in `past_objects`, counted from 0) that belong to a sale or a buyer of the account's programs.
+create or replace function known_of_past(of_account_id text, past_objects jsonb) returns table (place integer, is_test boolean)
 language sql stable as $$
   with objects as (
-    select (o.place - 1)::integer as place, o.said from jsonb_array_elements(told) with ordinality o (said, place)
+    select (o.place - 1)::integer as place, o.said from jsonb_array_elements(past_objects) with ordinality o (said, place)
   ), named as (
     select o.place, i.id from objects o cross join jsonb_array_elements_text(o.said->'payment_ids') i (id)
   ), pointed_to as (

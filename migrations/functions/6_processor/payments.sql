@@ -1,19 +1,18 @@
--- One payment has several ids at the processor: of its checkout session, its charge, its intent and the invoice that it paid. A sale is stored
--- under the id that its first event has; processor_payments keeps which ids are of one payment, each pointing to the
--- one that ranks highest among them.
+-- One payment has several ids at the processor: of its checkout session, its charge, its intent and its invoice. A sale is stored under the
+-- id that its first event has. processor_payments keeps which ids belong to one payment: each points to the one with the highest rank.
 
--- An invoice can be paid by several intents, an intent tried by several charges, so each of them stands for all that is of lower rank.
+-- Ranks an id. Several intents can pay one invoice and several charges can try one intent, so each id covers all ids of lower rank.
 create or replace function rank_of_id(id text) returns integer language sql immutable
 return case substr(id, 1, 3) when 'in_' then 3 when 'pi_' then 2 when 'cs_' then 1 else 0 end;
 
 create or replace function first_with_prefix(ids text[], prefix text) returns text language sql immutable
 as $$ select id from unnest(ids) id where starts_with(id, prefix) order by id limit 1 $$;
 
--- The ids by which an event names its payment.
+-- Returns the ids by which an event names its payment.
 create or replace function payment_ids_of(fact jsonb) returns text[] language sql immutable
 return array(select jsonb_array_elements_text(fact->'payment_ids'));
 
--- Locks ids of an account, lower ranks first and otherwise in an order that is the same for all.
+-- Locks ids of an account, lower ranks first and otherwise in an order that is the same for all callers.
 create or replace function lock_ids(of_account_id text, ids text[]) returns void language plpgsql as $$
 begin
   perform pg_advisory_xact_lock(key) from (
@@ -22,9 +21,9 @@ begin
   ) keys;
 end $$;
 
--- Holds this transaction back until others about the same payment are done, so that a sale and a refund of it that arrive at once cannot
--- miss each other: first the payment's own ids, then what these point to, which may have become another id while this waited. Ranks only rise on
--- the way, so that two cannot wait for each other. Nobody can change where an id points without holding what it points to.
+-- Holds this transaction back until others about the same payment end, so that a sale and its refund that arrive at once cannot miss each
+-- other. Locks the payment's own ids first, then the ids that these point to, which can change while this waits. Ranks only rise on the
+-- way, so two transactions cannot wait for each other. A transaction changes the target of an id only while it holds the old target.
 create or replace function lock_payments(of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   locked text[] := array[]::text[];
@@ -40,7 +39,7 @@ begin
   end loop;
 end $$;
 
--- Keeps that these ids are of one payment. An id that points to an invoice already stays with that one.
+-- Stores that these ids belong to one payment. An id that points to an invoice stays with it.
 create or replace function learn_payments(of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   known text[] := array(select id from unnest(ids) id where id is not null union
@@ -54,7 +53,7 @@ begin
   on conflict do nothing;
 end $$;
 
--- All ids that are known to be of the same payment as these.
+-- Returns all known ids of the payment that has one of these ids.
 create or replace function ids_of_payment(of_account_id text, ids text[]) returns text[] language sql stable as $$
   with pointed_to as (
     select id from unnest(ids) id union
@@ -67,8 +66,8 @@ create or replace function ids_of_payment(of_account_id text, ids text[]) return
   )
 $$;
 
--- Locks the customers of all sales of a payment, in the order of their ids and before anything else of these sales, where there are several: such
--- sales are made one, and two payments of the same two customers would wait for each other in a circle.
+-- Locks the customers of all sales of a payment in the order of their ids, if there are several, before anything else of these sales. Such
+-- sales are merged, and two payments of the same two customers could deadlock otherwise.
 create or replace function lock_customers_of_payment(of_account_id text, ids text[], buyer_id bigint) returns void language plpgsql as $$
 declare
   all_ids text[] := ids_of_payment(of_account_id, ids);
@@ -83,17 +82,17 @@ begin
   end if;
 end $$;
 
--- The sale that one of these ids stands for, in a program of the account; all null where none is known. One that the processor told of comes
--- before one that the API did.
+-- Returns the sale of a payment that has one of these ids, in a program of the account; all null if there is none. A sale that the
+-- processor reported precedes one that only the API reported.
 create or replace function sale_of_payments(of_account_id text, of_test boolean, ids text[]) returns sales language plpgsql as $$
 declare
-  -- Once, and not for each sale that is looked at.
+  -- Computed once, not for each sale.
   all_ids text[] := ids_of_payment(of_account_id, ids);
   sale sales;
 begin
   select s.* into sale from programs p join sales s on s.program_id = p.id
   where p.processor_account_id = of_account_id and s.is_test = of_test and s.transaction_id = any (all_ids)
-  -- One that turned out to be of the same payment as another brings nothing any more.
+  -- A merged sale has an amount of 0 and comes last.
   order by s.amount_cents = 0, s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;
 end $$;

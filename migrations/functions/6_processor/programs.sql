@@ -1,11 +1,11 @@
--- Whether a purchase names a program by its metadata or else by its click: a payment link carries nothing but a click id.
+-- Returns whether a purchase names a program by its metadata, or else by its click: a payment link carries only a click id.
 create or replace function names_program(fact jsonb, of_program_id bigint) returns boolean language sql stable
 return case
   when fact->>'program_id' is not null then of_program_id = (fact->>'program_id')::bigint
   else exists (select from customers c where c.program_id = of_program_id and c.click_id = fact->>'click_id')
 end;
 
--- The program of the account that a purchase names.
+-- Returns the program of the account that a purchase names.
 create or replace function program_of_purchase(of_account_id text, fact jsonb) returns programs language plpgsql stable as $$
 declare
   program programs;
@@ -14,9 +14,9 @@ begin
   return program;
 end $$;
 
--- Parks an event of a program that was disconnected from the event's account until it is connected again: the program that a purchase names,
--- else the one with the payment's sale. While the account has no other program, refunds and disputes of unknown sales
--- wait too, since their sale may be waiting. Returns the event without an outcome if it has nothing to wait for.
+-- Parks an event of a program that was disconnected from the event's account until it is connected again. The program is the one that a
+-- purchase names, else the one with the payment's sale. While the account has no other program, refunds and disputes of unknown sales wait
+-- too, since their sale may be waiting. Returns the event without an outcome if it has nothing to wait for.
 create or replace function park_disconnected(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare
   has_other boolean;

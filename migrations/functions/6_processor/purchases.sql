@@ -1,18 +1,19 @@
--- Whether Stripe must be asked by which promotion codes a purchase was discounted. A sale that has its partner already needs no answer.
+-- Returns whether Stripe must say which promotion codes discounted a purchase. A sale that has its customer already needs no answer.
 create or replace function lacks_discounts(event processor_events, ids text[], answer jsonb) returns boolean language plpgsql as $$
 begin
   return (event).fact->>'sale' is not null and (event).fact ? 'asks_discounts_of' and not answer ? 'promotion_code_ids'
     and knows_promotions(event.account_id) and (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null;
 end $$;
 
--- Whether Stripe must be asked which invoice an intent paid. An intent that is known to be of an invoice or of a checkout needs no answer.
+-- Returns whether Stripe must say which invoice an intent paid. An intent that is known to belong to an invoice or a checkout needs no
+-- answer.
 create or replace function lacks_invoice(event processor_events, answer jsonb) returns boolean language sql stable
 return (event).fact->>'asks_invoice_of' is not null and not answer ? 'invoice_id' and not exists (
   select from processor_payments p where p.account_id = (event).account_id and (p.payment_id = (event).fact->>'asks_invoice_of'
     or p.transaction_id = (event).fact->>'asks_invoice_of' and rank_of_id(p.payment_id) = 1)
 );
 
--- Adds to a purchase what Stripe answered, what its session said and what the metadata of its customer says.
+-- Adds Stripe's answers, the session's facts and the customer's metadata to a purchase.
 create or replace function complete_purchase(event processor_events, ids text[], answer jsonb) returns jsonb language plpgsql as $$
 declare
   fact jsonb := event.fact;
@@ -31,8 +32,8 @@ begin
   return fact;
 end $$;
 
--- Finds the program of a purchase: named by its metadata or its click, else by a promotion code, else as that of a buyer whom earlier payments
--- show (`known`). `by_code` says that it is the second.
+-- Finds the program of a purchase: named by its metadata or its click, else by a promotion code (`by_code`), else the program of a buyer
+-- whom earlier payments identify (`known`).
 create or replace function find_program(
   event processor_events, ids text[], out program programs, out by_code boolean, out known customers, out resolution jsonb
 ) language plpgsql as $$
@@ -60,16 +61,16 @@ begin
       when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
       when known.id is null then 'unknown'
       else 'found' end);
-    -- Waits for a call that turns the setting on, which would not see that this payment is left out.
+    -- Waits for a concurrent call that turns the setting on, because that call would not see this payment.
     select p.* into program from programs p where p.id = known.program_id for share;
   end if;
 end $$;
 
--- The promotion codes that discounted a purchase.
+-- Returns the promotion codes that discounted a purchase.
 create or replace function promotions_of(fact jsonb) returns text[] language sql immutable
 return array(select jsonb_array_elements_text(fact->'promotion_code_ids'));
 
--- Ends with a purchase that no program of the account has: it waits for its program's connection, or for its customer's metadata.
+-- Logs a purchase that belongs to no connected program. It waits for its program's connection, or for its customer's metadata.
 create or replace function leave_without_program(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare
   named_id text := event.fact->>'program_id';
@@ -85,8 +86,8 @@ begin
   return with_outcome(event, 'ignored', coalesce('program_not_connected ' || named_id, 'no_program_named'));
 end $$;
 
--- Leaves a payment out if its program does not attribute known customers' payments: it waits in the log for that setting. Parks for an hour a
--- payment of which a session may say more. Returns the event without an outcome if it can be applied now.
+-- Excludes a payment if its program does not attribute known customers' payments: it waits in the log for that setting. Parks a payment for
+-- an hour if a session may say more about it. Returns the event without an outcome if it can be applied now.
 create or replace function wait_or_leave_out(
   event processor_events, ids text[], program programs, is_known boolean, by_code boolean
 ) returns processor_events language plpgsql as $$
@@ -103,7 +104,7 @@ begin
     return with_outcome(event, 'ignored', 'known_customers_left_out');
   end if;
   if (is_known or by_code or fact->>'named_by' = 'customer'
-      -- A code decides over a click, and an intent does not say that one was used.
+      -- A code outranks a click, and an intent does not name the code.
       or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
     and fact->>'reported_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
@@ -114,7 +115,7 @@ begin
   return event;
 end $$;
 
--- Chooses the code that a payment was discounted by, and creates the customer whom a code alone brought.
+-- Chooses the code that discounted a payment, and creates the customer if only the code attributes the payment.
 create or replace function apply_promotions(inout event processor_events, ids text[], click_id_prefix text, inout buyer customers) language plpgsql as $$
 declare
   started_at timestamptz := (event.fact->>'started_at')::timestamptz;
@@ -133,7 +134,7 @@ begin
   end if;
 end $$;
 
--- Finds the buyer of a purchase of this program, and keeps their names. Test mode keeps nothing.
+-- Finds the buyer of a purchase of this program, and stores their names. Test mode stores nothing.
 create or replace function find_buyer(
   inout event processor_events, ids text[], program programs, known customers, click_id_prefix text, out buyer customers
 ) language plpgsql as $$
@@ -142,7 +143,7 @@ declare
   discounted record;
 begin
   if event.livemode then
-    -- Two purchases at once, of which one says who the other's buyer is, come one after the other.
+    -- Serializes two concurrent purchases if one identifies the other's buyer.
     perform lock_ids(event.account_id, buyer_names(event.fact));
   end if;
   if known.id is null then
@@ -162,7 +163,7 @@ begin
   end if;
 end $$;
 
--- Ends with a purchase that nothing was paid for yet. A live session that awaits its payment is kept for it.
+-- Logs an unpaid purchase. A live session that awaits its payment is stored for it.
 create or replace function record_unpaid(event processor_events, buyer customers) returns processor_events language plpgsql as $$
 declare
   awaits_payment boolean := event.fact->>'awaits_payment' = 'true';
@@ -181,8 +182,8 @@ begin
   end;
 end $$;
 
--- Applies a checkout, a payment or an invoice by itself: who bought, and what was paid if it was paid. Returns the buyer. An event of test mode makes
--- a test sale, which binds nobody.
+-- Applies a checkout, a payment or an invoice alone: the buyer, and the sale if it was paid. Returns the buyer. An event of test mode makes
+-- a test sale, which binds no customer.
 create or replace function apply_purchase_alone(inout event processor_events, answer jsonb, click_id_prefix text, out buyer customers)
 language plpgsql as $$
 declare
@@ -196,7 +197,7 @@ begin
     event := with_outcome(event, null, 'discounts');
     return;
   end if;
-  -- All known ids, since events that waited for this one may be applied with it.
+  -- All known ids, because events that waited for this one may be applied with it.
   perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
   perform learn_payments(event.account_id, ids);
   event.fact := complete_purchase(event, ids, answer);
@@ -227,8 +228,8 @@ begin
   end if;
 end $$;
 
--- Corrects the sale of a payment by an invoice that names no program or brought nothing, which makes no sale itself. It may come before its
--- session makes the sale: until then it waits in the log.
+-- Corrects the sale of a payment by an invoice that names no program or brought nothing, and so creates no sale itself. If the invoice
+-- comes before the session that creates the sale, it waits in the log.
 create or replace function correct_known_purchase(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare
   sale sales := sale_of_payments(event.account_id, not event.livemode, ids);
@@ -249,8 +250,8 @@ begin
   return record_purchase(event, ids, null);
 end $$;
 
--- Records a payment as a sale, once for all events that tell of it. Applies what came before it and is of the same payment: refunds, disputes,
--- and an invoice that corrects it.
+-- Records a payment as one sale, whichever events report it. Applies earlier events of the same payment: refunds, disputes, and an invoice
+-- that corrects it.
 create or replace function record_purchase(event processor_events, ids text[], buyer customers) returns processor_events
 language plpgsql as $$
 declare

@@ -1,4 +1,4 @@
--- Whether one of these reversals is in a currency, as it is told now or was told before.
+-- Returns whether one of these reversals is in a currency, in this report or an earlier one.
 create or replace function has_reversal_in(of_account_id text, reversals jsonb, of_currency text) returns boolean language sql stable
 return exists (
   select from jsonb_array_elements(reversals) r
@@ -8,8 +8,8 @@ return exists (
   )
 );
 
--- Applies refunds and disputes of one payment: keeps them, and brings them into the payment's sale. If no sale is known, the processor is
--- asked which invoice the payment paid, and then they wait for the sale.
+-- Stores refunds and disputes of one payment and applies them to the payment's sale. If no sale is known, the processor must say which
+-- invoice the payment paid, and then they wait for the sale.
 create or replace function apply_reversals(event processor_events, answer jsonb) returns processor_events language plpgsql as $$
 declare
   fact jsonb := event.fact || answer;
@@ -61,8 +61,8 @@ begin
   return with_outcome(event, 'recorded', null);
 end $$;
 
--- Keeps refunds and disputes as the processor told them. Of one that is told in several currencies it keeps the amount in the sale's. The first
--- telling stays; a return is added.
+-- Stores refunds and disputes as the processor reported them. If a report gives several currencies, it stores the amount in the sale's
+-- currency. The first report stays; a return is added.
 create or replace function keep_reversals(event processor_events, fact jsonb, sale_currency text) returns void language plpgsql as $$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
@@ -83,12 +83,11 @@ begin
     returned_at = coalesce(stored.returned_at, excluded.returned_at);
 end $$;
 
--- Tells the advertiser that a refund or dispute is in another currency than its sale, so that somebody reverses the commission by hand.
+-- Notifies the advertiser once of a refund or dispute in another currency than its sale, so that somebody reverses the commission by hand.
 create or replace function notify_unconverted(sale sales, fact jsonb) returns void language plpgsql as $$
 declare
   of_cause text := 'reversal:' || (fact#>>'{reversals,0,reversal_id}');
 begin
-  -- Told once, however often its events come.
   if sale.partner_id is not null and not exists (
     select from outbox o where o.program_id = sale.program_id and o.kind = 'refund_not_converted' and o.audience = 'advertiser'
       and o.cause = of_cause

@@ -1,10 +1,10 @@
--- Brings everything that is known of a payment into its sale.
+-- Applies all known facts of a payment to its sale.
 
--- The part of a payment that is no tax, rounded half up.
+-- Returns the part of a payment without tax, rounded half up.
 create or replace function untaxed_part(paid_cents bigint, untaxed bigint, total bigint) returns bigint language sql immutable
 return div(2 * paid_cents::numeric * untaxed + total, 2 * total::numeric)::bigint;
 
--- An intent or a charge with the words of its session, if that awaited the payment: whose the payment is and which part of it is tax.
+-- Adds the facts of the session to an intent or a charge if the session awaited the payment: the buyer and the share of the tax.
 create or replace function with_session(of_account_id text, fact jsonb, ids text[]) returns jsonb language plpgsql stable as $$
 declare
   session processor_sessions;
@@ -22,7 +22,7 @@ begin
     untaxed_part((fact#>>'{sale,amount_cents}')::bigint, session.asked_untaxed, session.asked_total)));
 end $$;
 
--- The sale of a purchase: of the customer of the payment's `known` sale if there is one, else of `of_customer_id`.
+-- Returns the sale of a purchase. Its customer is that of the payment's `known` sale if there is one, else `of_customer_id`.
 create or replace function sale_of_purchase(event processor_events, known sales, ids text[], of_customer_id bigint) returns sales
 language plpgsql as $$
 declare
@@ -42,8 +42,9 @@ begin
   return given;
 end $$;
 
--- Unites the sales of one payment that were recorded under ids which nothing joined then. `sale` gets the figures of the better source, a
--- customer if it has none, and the refunds that the API told. The other sales keep their rows with an amount of 0. The caller holds the payment's ids.
+-- Merges the sales of one payment that were recorded under ids that nothing connected then. `sale` gets the figures of the better source, a
+-- customer if it has none, and the refunds that the API reported. The other sales keep their rows with an amount of 0. The caller holds the
+-- payment's ids.
 create or replace function merge_sales(sale sales, ids text[]) returns void language plpgsql as $$
 declare
   other sales;
@@ -59,7 +60,7 @@ begin
     perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
     other.api_payload := coalesce(other.api_payload, api_payload_of(other));
-    -- Each with what it took later.
+    -- Each with the amounts that it took later.
     reported_refunds := array(
       select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
         select sum(p.applied_cents) from refunds p
@@ -79,7 +80,7 @@ begin
   end loop;
 end $$;
 
--- Corrects a sale by the invoices of its payment that came before it and make no sale themselves.
+-- Corrects a sale by the invoices of its payment that came earlier and make no sale themselves.
 create or replace function apply_awaiting_invoices(sale sales, of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   event processor_events;
@@ -98,13 +99,13 @@ begin
   end loop;
 end $$;
 
--- Brings into a sale what is kept of its payment: the ids, the other sales, an invoice that corrects it, refunds and disputes. Their parked events
--- are recorded then. Reversals in another currency than the sale's wait until the processor is asked for the conversion.
+-- Applies the stored facts of a payment to its sale: the ids, the other sales, a correcting invoice, refunds and disputes. Their parked
+-- events become recorded. Reversals in another currency wait until the processor is asked for the conversion.
 create or replace function settle_reversals(sale sales) returns void language plpgsql as $$
 declare
   of_account_id text;
   ids text[];
-  told processor_reversals[];
+  reversals processor_reversals[];
 begin
   select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
   ids := ids_of_payment(of_account_id, array[sale.transaction_id]);
@@ -115,13 +116,13 @@ begin
   perform merge_sales(sale, ids);
   perform apply_awaiting_invoices(sale, of_account_id, ids);
 
-  select array_agg(v) into told from processor_reversals v
+  select array_agg(v) into reversals from processor_reversals v
   where v.account_id = of_account_id and (v.payment_intent_id = any (ids) or v.charge_id = any (ids) or v.invoice_id = any (ids))
     and v.currency = sale.currency and v.livemode <> sale.is_test;
-  perform settle_refunds(sale.program_id, sale.id, told);
-  if told is not null then
+  perform settle_refunds(sale.program_id, sale.id, reversals);
+  if reversals is not null then
     update processor_events e set outcome = 'recorded', reason = 'sale_known', waits_for = null
-    from unnest(told) t
+    from unnest(reversals) t
     where e.account_id = t.account_id and e.event_id in (t.event_id, t.returned_event_id) and e.outcome = 'parked';
   end if;
   update processor_events e set waits_for = 'conversion'
@@ -131,7 +132,7 @@ begin
     and e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked';
 end $$;
 
--- Learns the ids of one payment: of its intent, its charge and the invoice that it paid. The invoice's sale gets what was parked for the payment.
+-- Learns the ids of one payment: its intent, its charge and its invoice. The invoice's sale gets the parked events of the payment.
 create or replace function apply_invoice_payment(event processor_events) returns processor_events language plpgsql as $$
 declare
   ids text[] := array_remove(payment_ids_of(event.fact) || (event.fact->>'invoice_id'), null);

@@ -1,7 +1,7 @@
--- Records a click for `recordClick` in lib/tracking/clicks.ts. It is a function because Neon's proxy sends every statement unnamed and so has it
--- planned in each call, while the statements of a function are planned once a connection. Returns `{click_id, partner_code,
--- cookie_window_days}`, or `{refused}` with the code of the error after writing nothing. The key of the customer or of the event refuses a
--- statement that is sent again. A tag that names its program takes no link of another program.
+-- Records a click for `recordClick` in lib/tracking/clicks.ts. It is a function because Neon's proxy sends every statement unnamed, so
+-- Postgres plans it in each call. It plans the statements of a function once per connection. Returns `{click_id, partner_code,
+-- cookie_window_days}`, or `{refused}` with the error code after writing nothing. If the statement is sent again, the unique key of the
+-- customer or of the event refuses it.
 create or replace function track_click(
   aff text, named_program_id bigint, existing_click_id text, click_id_prefix text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
   page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,
@@ -30,7 +30,7 @@ begin
   end if;
 
   if existing_click_id is not null then
-    -- A lead fixes the partner. Before that the newest link takes the customer, unless the program keeps the first one.
+    -- A lead fixes the partner. Before it the newest link takes the customer, unless the program keeps the first link.
     update customers c set
       last_click_at = greatest(c.last_click_at, at),
       link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
@@ -59,7 +59,7 @@ begin
   return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $$;
 
--- Returns the answer of the click with this event again, or null if the click was not recorded.
+-- Returns the answer of the click with this event again, or null if no such click was recorded.
 create or replace function recorded_click(aff text, at timestamptz, event_id bigint) returns json language plpgsql stable as $$
 begin
   return (
