@@ -1778,7 +1778,7 @@ declare
   profile partner_profiles;
 begin
   if is_at_once then
-    -- It is the service's act, whoever opened the link.
+    -- The service acts here, whoever opened the link.
     perform set_config('svc.actor', '', true);
   end if;
   select f.* into profile from partner_profiles f where f.user_id = application.user_id;
@@ -1789,7 +1789,7 @@ begin
     insert into partners (program_id, user_id, group_id, name, email, payout_email)
     values (application.program_id, application.user_id, in_group_id, coalesce(profile.name, application.name), application.email, profile.payout_email)
     returning * into partner;
-    -- Who applied with an account typed the name themselves.
+    -- An applicant with an account typed their own name.
     insert into partner_profiles as f (user_id, name) select application.user_id, application.name where application.user_id is not null
     on conflict (user_id) do update set name = excluded.name where f.name is null;
   elsif partner.closed_at is not null or partner.user_id <> application.user_id then
@@ -2286,7 +2286,7 @@ AS $function$
 declare
   page join_pages;
 begin
-  -- So that two of one person, and the counts of their mails, do not pass each other.
+  -- Serialize applications of one person and the counts of their mails.
   perform pg_advisory_xact_lock(hashtextextended('application of ' || of_email, 0));
   select j.* into page from join_pages j join programs p on p.id = j.program_id and p.deleted_at is null where j.program_id = of_program_id;
   if page.program_id is null or (of_source = 'page' and not page.is_open) then
@@ -3488,7 +3488,7 @@ begin
   outcome := 'waiting';
   update applications a set status = 'waiting', verified_at = now() where a.program_id = of_program_id and a.id = of_application_id
   returning a.* into application;
-  -- What else was sent with this address nobody confirms any more.
+  -- Nobody confirms other applications with this address any more.
   delete from applications a where a.program_id = of_program_id and a.email = application.email and a.status = 'unverified';
   if wants_webhook(of_program_id, 'partner.applied') then
     perform write_webhook(of_program_id, 'partner.applied', jsonb_build_object('application_id', application.id));

@@ -83,7 +83,7 @@ test('who signs up from an invitation to their address is mailed no confirmation
   await post('/sign-up', undefined, { name: 'Ada', email, password })
   await vi.waitFor(async () => {
     const subjects = [await mailsTo(stranger), await mailsTo(email)].map((mails) => mails.map(({ subject }) => subject))
-    expect(subjects).toEqual([['Confirm your e-mail address'], ['You have an account already']])
+    expect(subjects).toEqual([['Confirm your e-mail address'], ['You already have an account']])
   }, 60_000)
 })
 
@@ -118,8 +118,8 @@ test('sign-up answers alike for an address with an account, whose mailbox alone 
     const mails = await mailsTo(email)
     expect(mails.map(({ subject }) => subject)).toEqual([
       'Confirm your e-mail address',
-      'You have an account already',
-      'You have an account already',
+      'You already have an account',
+      'You already have an account',
     ])
     for (const link of ['/sign-in', '/forgot-password']) expect(mails[1]?.body).toContain(stack.baseUrl + link)
   }, 60_000)
@@ -149,11 +149,11 @@ test('the link is sent again on demand, five times in the window at most, and no
   await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(2), 60_000)
   await setAttempts(`verification of ${email}`, 5)
   const refused = await post('/account/verification', token)
-  expect(decodeURIComponent(refused.headers.getSetCookie().join())).toContain('Too many tries')
+  expect(decodeURIComponent(refused.headers.getSetCookie().join())).toContain('Too many attempts')
   await post(`/verify-email?token=${first}`, token)
   await setAttempts(`verification of ${email}`, 1)
   const late = await post('/account/verification', token)
-  expect(decodeURIComponent(late.headers.getSetCookie().join())).toContain('confirmed already')
+  expect(decodeURIComponent(late.headers.getSetCookie().join())).toContain('already confirmed')
   expect(await mailsTo(email)).toHaveLength(2)
 })
 
@@ -368,7 +368,7 @@ test('a page says that there were too many tries', async () => {
     })
     expect([path, refusalIn(response.headers)]).toEqual([
       path,
-      expect.stringContaining('Too many tries. Wait 15 minutes, then try again.'),
+      expect.stringContaining('Too many attempts. Wait 15 minutes, then try again.'),
     ])
   }
 })
@@ -524,10 +524,10 @@ test('a change to an address with an account is answered alike, and its mailbox 
     answers.push([status, decodeURIComponent(headers.getSetCookie().join()).replaceAll(email, '')])
   }
   expect(answers[0]).toEqual(answers[1])
-  expect(await lastMail(grace.email)).toContain('It has one already')
+  expect(await lastMail(grace.email)).toContain('You already have one')
   await setAttempts(`change of ${ada.email}`, 5)
   const often = await post('/account/email', ada.token, { email: newEmail(), email_password: password })
-  expect(refusalIn(often.headers)).toContain('Too many tries.')
+  expect(refusalIn(often.headers)).toContain('Too many attempts.')
 })
 
 test('a changed payout address takes the password, and the address before and the account are told', async () => {

@@ -219,7 +219,7 @@ test(
     expect(mails).toEqual([{ subject: 'Your payout: Engine', body: expect.stringContaining('You were paid $25.00') }])
     await partner.page.goto(/http\S+unsubscribe\S+/.exec(mails[0]?.body ?? '')?.[0] ?? '')
     await partner.page.getByRole('button', { name: 'Stop these mails' }).click()
-    await partner.page.getByRole('link', { name: 'Choose what you are mailed' }).click()
+    await partner.page.getByRole('link', { name: 'Choose your mails' }).click()
     expect(await partner.page.getByLabel('Payouts', { exact: true }).inputValue()).toBe('never')
     await partner.page.getByLabel('Payouts', { exact: true }).selectOption('Once a day')
     await partner.page.getByRole('button', { name: 'Save' }).click()
@@ -417,7 +417,7 @@ test(
     const longTerms = `${'Be honest. '.repeat(600)}End.`
     await page.getByLabel('Terms', { exact: true }).fill(longTerms)
     await page.getByRole('button', { name: 'Save' }).click()
-    await page.getByText('must be 3 to 60 lower-case letters').waitFor()
+    await page.getByText('must be 3 to 60 lowercase letters').waitFor()
     expect(await page.getByLabel('Terms', { exact: true }).inputValue()).toBe(longTerms)
     expect(await page.getByLabel('Text', { exact: true }).inputValue()).toContain('- Payouts')
     await page.getByLabel('Address, after /join/').fill('walk')

@@ -109,7 +109,7 @@ async function nameOf(workspaceId: string): Promise<string> {
   return (await one('select name from workspaces where id = $1', [workspaceId])).name
 }
 
-/** What stands in the way of both deletions. */
+/** Obstacles of both deletions. */
 const unsettled: [what: string, arrange: (program: Sandbox) => Promise<unknown>][] = [
   ['a pending commission', sell],
   [
@@ -209,7 +209,7 @@ test('of a deleted workspace nothing can be reached, and what was paid stays in 
     code: 'conflict',
   })
 
-  // What was still to be told is not: nothing is claimed, and nothing new is written.
+  // Pending notifications are dropped: nothing is claimed, and nothing new is written.
   const untold = await one(`select count(*)::int as n from webhook_deliveries where program_id = $1`, [programId])
   expect(untold).toEqual({ n: 2 })
   expect(await one('select 1 from claim_webhooks(array[$1::bigint], 10)', [programId])).toBeUndefined()

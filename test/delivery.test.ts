@@ -43,7 +43,7 @@ test.each([
   expect(response.statusCode).toBe(status)
 })
 
-/** Receipts of what was received and may not be deleted. */
+/** Receipts of received messages that must not be deleted. */
 let received: string[] = []
 
 /** The queue's client, without the second that the consumer waits for more. */
@@ -99,7 +99,7 @@ async function delivery() {
   return rows[0]
 }
 
-/** Everything written so far is told once, and the queue is empty. */
+/** Every notification written so far is delivered once, and the queue is empty. */
 async function expectAllTold() {
   const state = await delivery()
   expect(state).toEqual({ rows: state?.rows, delivered: state?.rows, notifications: state?.rows })
@@ -239,7 +239,7 @@ test('dead letters can be sent back when the cause is mended', async () => {
   expect(await redriveDeadLetters(client, queue.deadLetterUrl, queue.url)).toBe(waiting)
   expect(queue.deadLetters()).toEqual([])
   expect(await drainQueue(db, client, queue.url, soon())).toBe(1)
-  // What still cannot be handled ends there again.
+  // Messages that still fail end there again.
   for (let attempt_count = 0; attempt_count < 5; attempt_count++) {
     await letVisibilityEnd()
     await drainQueue(db, client, queue.url, soon())
@@ -310,7 +310,7 @@ test('the policy for the operator allows what was done here, and no more', () =>
   const own = ['notifications sqs:ChangeMessageVisibility', 'dead-letters sqs:SendMessage']
   const done = [...used].filter((action) => !own.includes(action))
   expect([...done, 'dead-letters sqs:GetQueueAttributes'].toSorted()).toEqual(
-    // What the webhooks' consumer does, its own test does.
+    // Another test covers the webhooks' consumer.
     allowed.filter((action) => !action.startsWith('webhooks ')).toSorted(),
   )
 })

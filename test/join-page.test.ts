@@ -79,7 +79,7 @@ describe('the join page', () => {
     expect(told).toEqual([
       [expect.stringContaining('/application?token=')],
       [expect.stringContaining('/application?token=')],
-      [expect.stringMatching(/^You are a partner of Engine already/)],
+      [expect.stringMatching(/^You are already a partner of Engine/)],
       [expect.stringMatching(/^Your earlier application to Engine waits/)],
       [expect.stringMatching(/did not take your earlier application. You can apply again from 20\d\d-/)],
       [],
@@ -167,7 +167,7 @@ describe('the join page', () => {
       [{ terms: '' }, 'Accept the terms to apply.'],
       [{ email: 'nobody' }, 'Enter your e-mail address.'],
       [{ name: ' ' }, 'Enter your name.'],
-      [{ version: '1' }, 'changed while you read'],
+      [{ version: '1' }, 'changed meanwhile'],
     ] as const) {
       const refused = await submit(path, { ...full, ...change })
       expect([change, refused.status, refused.location]).toEqual([change, 303, path])
@@ -234,7 +234,7 @@ describe('the join page', () => {
     try {
       const page = await visit(path, {}, keys)
       expect(page.text).toContain('data-sitekey="site-key"')
-      expect(page.text).toContain('Switch JavaScript on to apply')
+      expect(page.text).toContain('Enable JavaScript to apply')
       expect(page.text).not.toContain('secret-key')
       const policy = page.headers.get('content-security-policy') ?? ''
       expect(policy).toContain("script-src 'self' https://challenges.cloudflare.com;")
@@ -278,7 +278,7 @@ describe('the join page', () => {
     })
     const shown = { headers: sessionCookieOf(program.owner.token) }
     for (const [change, said] of [
-      [{ slug: 'A B' }, 'lower-case letters'],
+      [{ slug: 'A B' }, 'lowercase letters'],
       [{ logo_url: 'javascript:alert(1)' }, 'https:// address'],
       [{ question_1: 'a', question_2: 'a' }, 'label of its own'],
     ] as const) {

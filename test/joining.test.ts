@@ -94,7 +94,7 @@ describe('an application', () => {
     expect(await listProgramsOfPartner(db, grace.userId, { limit: 5 })).toMatchObject([
       { id: program.programId, is_active: true, links: [{ is_active: true }] },
     ])
-    // What they typed as their name is what they say of themselves.
+    // Their typed name becomes their own partner name.
     const { rows } = await sql.query('select name from partner_profiles where user_id = $1', [grace.userId])
     expect(rows).toEqual([{ name: expect.any(String) }])
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('partner')
@@ -520,7 +520,7 @@ describe('what is kept', () => {
       terms_version: 1,
       has_account: false,
     })
-    // Who claims an address without having proven it erases nothing of it.
+    // Claiming an address without proving it erases nothing of it.
     const third = await joinable()
     await third.waiting(stranger.email)
     await sql.query('update users set email_verified = false where id = $1', [stranger.userId])

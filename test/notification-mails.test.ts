@@ -50,7 +50,7 @@ beforeEach(async () => {
   mailApi.status = 200
 })
 
-/** Tells of something as the functions that write do, and has the consumer write it. Returns the message. */
+/** Writes a notification like the service's own functions, and makes the consumer deliver it. */
 async function tell(kind: string, audience: 'partner' | 'advertiser', of = program, more: object = {}) {
   const { rows } = await sql.query<{ id: string }>(
     `insert into outbox (program_id, kind, audience, partner_id, cause, payload)
@@ -390,7 +390,7 @@ test('a partner is mailed the next day what a day brought, once, without what wa
   expect(told.flat()).toHaveLength(1)
   await pass('2 days')
   await send()
-  expect(mailApi.mails[0]?.text).toMatch(/- You earned \$6\.00 by 2 commissions on \d{4}-\d\d-\d\d\./)
+  expect(mailApi.mails[0]?.text).toMatch(/- You earned \$6\.00 from 2 commissions on \d{4}-\d\d-\d\d\./)
 })
 
 test('what is held is told as earned on the day on which it is released, and never twice', async () => {
@@ -426,7 +426,7 @@ test('what is held is told as earned on the day on which it is released, and nev
   const { commissionId: reportedBefore } = await program.soldBy(0, 1000)
   const { commissionId: held } = await program.soldBy(0, 2000)
   const { commissionId: kept } = await program.soldBy(0, 4000)
-  // On a day that nothing was told of yet.
+  // On a day without earlier notifications.
   await sql.query('update commissions set created_at = $3 where program_id = $1 and id = any ($2)', [
     program.programId,
     [reportedBefore, held, kept],

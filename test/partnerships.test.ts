@@ -250,7 +250,7 @@ test.each(['program', 'partner'] as const)(
     await end()
     const off = { is_active: false, ended_by: who, has_account: true, links: [{ is_active: false }] }
     expect(await row()).toMatchObject(off)
-    // What they earned is still shown to them.
+    // They still see their earnings.
     expect(await programsOf(grace)).toMatchObject([{ id: programId, is_active: false, ended_by: who }])
     await setPartnerName(db, grace.userId, 'New name')
     expect(await row()).toMatchObject({ name: 'Typed name' })

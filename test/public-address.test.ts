@@ -47,7 +47,7 @@ test.each([
   ['https://8.8.8.8/', undefined],
   ['http://hooks.example.com/', 'must begin with https://'],
   ['ftp://hooks.example.com/', 'must begin with https://'],
-  ['https://ann:secret@hooks.example.com/', 'must not hold a password'],
+  ['https://ann:secret@hooks.example.com/', 'must not contain a password'],
   ['https://127.0.0.1/', 'must be a public address'],
   ['https://0x7f.1/', 'must be a public address'],
   ['https://2130706433/', 'must be a public address'],
@@ -59,7 +59,7 @@ test.each([
   ['https://db.internal../', 'must have a public host'],
   ['https://db.internal/', 'must have a public host'],
   ['https://intranet/', 'must have a public host'],
-  ['hooks.example.com', 'must be an address, as https://example.com/webhooks'],
+  ['hooks.example.com', 'must be an address such as https://example.com/webhooks'],
 ])('webhooks to %s: %s', (address, refusal) => {
   expect(refusalOfAddress(address, env)).toBe(refusal)
 })

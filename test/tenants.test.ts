@@ -74,7 +74,7 @@ const { rows: tables } = await stack.sql.query<{ name: string }>(
   `select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'program_id'
   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition order by 1`,
 )
-// That its own members take files along is noted, and that its own retired key was refused.
+// Excluded: exports by the victim's own members, and the refusal of its own revoked key.
 const noted: Record<string, string> = {
   audit_log: "and action <> 'data.exported'",
   refused_calls: "and call <> 'key'",
@@ -224,7 +224,7 @@ test.each(Object.entries(routes.read))('%s is for members with %s alone', async 
   expect(status).toBe(404)
 })
 
-/** What the victim's pages and files hold that not every role may see, and the action it takes. */
+/** Secrets in the victim's pages and files, with the action that each requires. */
 const secrets: [what: string, text: string, action: Action][] = [
   ['the page that a visitor was on', 'secret-page', 'tracking:list'],
   ['the query of the page that a visitor was on', 'secret-search', 'tracking:list'],
@@ -298,7 +298,7 @@ test.each(routes.keyed)('%s takes an active key and nothing else', async (route)
   expect(await victims()).toBe(before)
 })
 
-/** What a call of the program API may carry to do something to the victim. */
+/** Bodies of program API calls that would change the victim's data. */
 const changes: Record<string, object> = {
   'POST /api/v1/partners': { name: 'Eve', external_id: 'eve' },
   'PATCH /api/v1/partners/:partner_id': { status: 'inactive' },
@@ -397,7 +397,7 @@ test.each(withIds)("%s does nothing with another's ids through an own program", 
   const before = await victims()
   const around = { ':programId': String(attacker.programId), ':workspaceId': attacker.workspaceId }
   const { status } = await send(address(route, around), attacker.dashboardToken, fields)
-  // Some say that there is no such thing, and some have nothing left to do.
+  // Some answers are 404, and some calls have nothing left to do.
   expect([303, 404, 409]).toContain(status)
   expect(await victims()).toBe(before)
 })

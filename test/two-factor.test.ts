@@ -35,7 +35,7 @@ async function makeCoded() {
   return { ...person, key, recoveryCodes: [...new Set(recoveryCodes)], page, token: sessionIn(confirmed.headers) }
 }
 
-/** Signs in by password and gives the cookie of what is half done. */
+/** Signs in with a password and returns the cookie of the pending sign-in. */
 async function beginSignIn(email: string) {
   const response = await post('/sign-in?next=/account', undefined, { email, password })
   const [cookie = ''] =
@@ -186,7 +186,7 @@ test('after five wrong codes one signs in anew, and after ten in a row no code i
   }
   const { cookie } = await beginSignIn(email)
   const refused = await giveCode(cookie, totp(key))
-  expect(refused).toEqual({ refusal: expect.stringContaining('Too many tries'), session: '' })
+  expect(refused).toEqual({ refusal: expect.stringContaining('Too many attempts'), session: '' })
   await stack.sql.query(
     "update two_factors set locked_until = now() - interval '1 second' where user_id = (select id from users where email = $1)",
     [email],
@@ -230,10 +230,10 @@ test('a member without codes is led to set them up by every page of a workspace 
 })
 
 type Provider = 'github' | 'google'
-/** The person whose account at the provider it is, as it tells of them. */
+/** The person behind the account at the provider. */
 const provided = { email: '', verified: true }
 
-/** Stands in for the providers: their tokens, and the person. */
+/** Replaces the providers: their tokens, and the person. */
 const provider = createServer((request, response) => {
   const { email, verified } = provided
   const claims = { sub: email, email, email_verified: verified, name: 'Ada', iss: 'https://accounts.google.com' }
@@ -339,7 +339,7 @@ describe.each(['github', 'google'] as const)('who comes by %s', (by) => {
     ])
     if (isLetIn) return expect(location).toBe('/account')
     const page = await (await fetch(new URL(location ?? '', stack.baseUrl))).text()
-    return expect(page).toContain('There is an account with this address already')
+    return expect(page).toContain('An account with this address exists')
   })
 
   test.each([true, false])('with a new address is as confirmed as it is there: %s', async (verified) => {

@@ -72,7 +72,7 @@ test.for([
 ] as const)('a webhook endpoint with %.60j is refused for %s, made or changed', async ([settings, field]) => {
   const asked = { url: 'https://hooks.example.com/', types: ['sale.created'], ...settings }
   const before = await endpoints()
-  // What the schema takes is refused before anything is written, too.
+  // Values that fit the schema are also refused before anything is written.
   const { status, body } = await post('/api/v1/webhook-endpoints', asked, { databaseRequests: 1 })
   expect([status, body.error.details[0].field]).toEqual([400, field])
   expect(await endpoints()).toBe(before)

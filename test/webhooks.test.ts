@@ -160,7 +160,7 @@ test('who waits for the next webhook waits longer than a queue may take to answe
   await wakes.remove(woken)
 })
 
-/** What was told of which type, in the order in which it happened. */
+/** Webhooks by type, in order. */
 function told(webhooks: ReceivedWebhook[]) {
   return webhooks
     .map(({ body }) => JSON.parse(body))
@@ -247,7 +247,7 @@ test('a program is told of what happens, each thing once, in a message that the 
   }
 })
 
-/** Everything that people do and programs are told of, with whether each act brings a message that wakes the consumer. */
+/** Every act that sends webhooks, with whether it wakes the consumer. */
 async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
   const { programId, partnerId, workspaceId } = program
   const commissions: number[] = []
@@ -365,7 +365,10 @@ test('whatever an endpoint does, others are told meanwhile, and each try is kept
   for (const [listener, attempt] of [
     ...hanging.map((each) => [each, { status: null, error: 'There was no answer within 10 seconds.' }] as const),
     [down, { status: null, error: expect.stringContaining('The connection failed') }] as const,
-    [hidden, { status: null, error: 'hooks.example.com leads to 127.0.0.1, which is not a public address.' }] as const,
+    [
+      hidden,
+      { status: null, error: 'hooks.example.com resolves to 127.0.0.1, which is not a public address.' },
+    ] as const,
     [broken, { status: 500, error: null, answer: expect.stringMatching(/^500: \d+ bytes$/) }] as const,
     [redirecting, { status: 302, error: null }] as const,
   ]) {

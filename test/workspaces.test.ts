@@ -202,7 +202,7 @@ test('a workspace never loses its last owner, also when two owners remove each o
   expect(listed.filter(({ removed_at: removedAt }) => removedAt === null)).toHaveLength(1)
 })
 
-/** What an admin may do with an invitation that an owner made, of another owner or not. */
+/** The rights of an admin over invitations by an owner, for owners and others. */
 test.each([
   ['an admin takes back an invitation of an owner', 'owner', false],
   ['an owner takes back an invitation of an owner', 'owner', true],

@@ -2,12 +2,12 @@ import { call, type Database } from '../database.ts'
 import { ApiError, nameSome } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 
-/** What a person changes of their own account without the sign-in library: their name, their sessions, and whether there is one. */
+/** Renames a person. */
 export async function rename(db: Database, userId: string, name: string): Promise<void> {
   await db.query(kysely.updateTable('users').set({ name }).where('id', '=', userId))
 }
 
-/** False for who only ever signed in by a provider. */
+/** Returns false for people who only sign in through a provider. */
 export async function hasPassword(db: Database, userId: string): Promise<boolean> {
   const found = await db.query(
     kysely.selectFrom('accounts').select('id').where('user_id', '=', userId).where('password', 'is not', null),
@@ -15,7 +15,7 @@ export async function hasPassword(db: Database, userId: string): Promise<boolean
   return found.length > 0
 }
 
-/** A person's sessions that hold, the newest first. Their tokens stay in the database. */
+/** Lists a person's current sessions, newest first. Their tokens stay in the database. */
 export async function listSessions(db: Database, userId: string) {
   return await db.query(
     kysely
@@ -28,7 +28,7 @@ export async function listSessions(db: Database, userId: string) {
   )
 }
 
-/** Ends one of a person's sessions, or all of them where `sessionId` is null. */
+/** Ends one session of a person, or all of them if `sessionId` is null. */
 export async function endSessions(db: Database, userId: string, sessionId: string | null): Promise<void> {
   let ending = kysely.deleteFrom('sessions').where('user_id', '=', userId)
   if (sessionId !== null) ending = ending.where('id', '=', sessionId)
@@ -36,8 +36,8 @@ export async function endSessions(db: Database, userId: string, sessionId: strin
 }
 
 /**
- * Erases a person's account, and their name and addresses wherever programs have them as a partner; sums stay without the person. Refuses with
- * `conflict` while a program owes them something or a workspace would be without an owner, and names these.
+ * Erases a person's account, and their name and addresses in every program that has them as a partner. Sums stay without the person. Throws
+ * `conflict` with the names while a program owes them money or a workspace would lose its last owner.
  */
 export async function eraseAccount(db: Database, userId: string): Promise<void> {
   const [done] = await db.query(call('erase_account', { of_user_id: userId }))
@@ -48,7 +48,7 @@ export async function eraseAccount(db: Database, userId: string): Promise<void> 
   if (unsettled.length > 0) {
     throw new ApiError(
       'conflict',
-      `Money of yours is not settled in: ${nameSome(unsettled)}. Wait until it is paid or decided.`,
+      `You have an unsettled balance in: ${nameSome(unsettled)}. Wait until it is paid or decided.`,
     )
   }
   if (owned.length > 0) {

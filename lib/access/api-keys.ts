@@ -28,8 +28,8 @@ function hex(bytes: Uint8Array): string {
 }
 
 /**
- * A new program API key, `svc_live_` + 32 random bytes + a checksum, with the SHA-256 (hex) that is stored in its place.
- * The key is shown once and cannot be had again.
+ * Generates a program API key, `svc_live_` + 32 random bytes + a checksum, and the SHA-256 (hex) that the database stores instead. The key is shown
+ * once and cannot be recovered.
  */
 export async function generateApiKey(): Promise<{ key: string; keyHash: string; hint: string }> {
   const secret = base62(crypto.getRandomValues(new Uint8Array(32)), secretLength)
@@ -37,15 +37,15 @@ export async function generateApiKey(): Promise<{ key: string; keyHash: string; 
   return { key, keyHash: hex(await sha256(key)), hint: key.slice(-4) }
 }
 
-/** The hashes of keys that came before. Two digests are a fifth of what a refund takes of a Node process, which has them made by another thread. */
+/** Hashes of keys seen before. Two digests take a fifth of the time of a refund in a Node process, which computes them on another thread. */
 const knownHashes = new Map<string, string>()
 const maxKnownHashes = 500
 
 const howToSend = 'Send the program API key as `Authorization: Bearer svc_live_…`.'
 
 /**
- * The hash (hex) of the key in an Authorization header. A header that is missing or malformed, and a key whose checksum is
- * wrong, is refused here, without a database request.
+ * Returns the hash (hex) of the key in an Authorization header. Refuses a missing or malformed header and a wrong checksum without asking the
+ * database.
  */
 export async function apiKeyHash(authorization: string | undefined): Promise<string> {
   if (!authorization) throw new ApiError('unauthorized', `The Authorization header is missing. ${howToSend}`)
@@ -59,26 +59,23 @@ export async function apiKeyHash(authorization: string | undefined): Promise<str
     throw new ApiError('unauthorized', 'The API key is not valid: it was copied wrongly or never existed.')
   }
   const hash = hex(await sha256(key))
-  // Whoever makes up keys makes the isolate forget and not grow.
+  // A caller who sends random keys must not grow the map.
   if (knownHashes.size >= maxKnownHashes) knownHashes.clear()
   knownHashes.set(key, hash)
   return hash
 }
 
-/** What a key may be used for: `track` for leads, sales and refunds, `read` for what the program has, `manage` for changing it. */
+/** Scopes of a key: `track` for leads, sales and refunds, `read` for the program's data, `manage` for changing it. */
 export const keyScopes = ['track', 'read', 'manage'] as const
 export type KeyScope = (typeof keyScopes)[number]
 
-/** What every keyed statement answers of its key. */
+/** The columns about the key in the answer of every keyed statement. */
 interface KeyState {
   key_refusal: string | null
   program_matches?: boolean | null
 }
 
-/**
- * Refuses the call where the statement says that the key is unknown, retired, expired, not for what `scope` names, or of another program
- * than the one named.
- */
+/** Throws if the key is unknown, revoked or expired, if it lacks `scope`, or if the call names another program than the key's. */
 export function requireActiveKey<State extends KeyState>(
   state: State | undefined,
   scope: KeyScope = 'track',
@@ -87,12 +84,12 @@ export function requireActiveKey<State extends KeyState>(
     throw new ApiError('api_key_retired', 'This API key was revoked. Create a new one in the dashboard and use that.')
   }
   if (state?.key_refusal === 'expired') {
-    throw new ApiError('api_key_expired', 'This API key has expired. Make a new one in the dashboard and use that.')
+    throw new ApiError('api_key_expired', 'This API key has expired. Create a new one in the dashboard and use that.')
   }
   if (state?.key_refusal === 'scope') {
     throw new ApiError(
       'insufficient_scope',
-      `This call needs an API key with the scope ${scope}. Make one in the dashboard and use that.`,
+      `This call needs an API key with the scope ${scope}. Create one in the dashboard and use that.`,
       { data: { needed_scope: scope } },
     )
   }
@@ -110,7 +107,7 @@ export function requireActiveKey<State extends KeyState>(
   }
 }
 
-/** Refuses the key alone: a caller with a bad key learns of the key and nothing else of their request. Answers whose it is. */
+/** Checks the key before anything else, so that a caller with a bad key learns nothing about the rest of the request. Returns the key's program. */
 export async function checkApiKey(
   db: Database,
   keyHash: string,
@@ -119,20 +116,17 @@ export async function checkApiKey(
   const [row] = await retryOnce(() => db.query(call('check_api_key', { hash: hexBytes(keyHash), scope })))
   requireActiveKey(row, scope)
   if (row.key_id === null || row.program_id === null || row.domain === null)
-    throw new Error('The database has no answer for a key.')
+    throw new Error('The database returned no program for an active key.')
   return { keyId: row.key_id, programId: row.program_id, domain: row.domain }
 }
 
-/** What is wrong with the body of a call. */
+/** The error in the body of a tracking call. */
 export interface Refusal {
   call: 'lead' | 'sale' | 'refund'
   reason: unknown
 }
 
-/**
- * The same for a tracking call whose body is refused. What is wrong with the
- * body is noted for who integrates the key's program: fields and rules, no values.
- */
+/** Checks the key of a tracking call whose body is invalid. Records the error for the program's integrator: fields and rules, no values. */
 export async function checkKeyOfRefused(
   db: Database,
   keyHash: string,

@@ -3,17 +3,20 @@ import type { Database } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 import type { DB } from '../schema.ts'
 
-/** Tries are counted in the database, so that changing isolates is no way round, and for a quarter of an hour from the first one. */
+/**
+ * Attempts are counted in the database, so that reaching another isolate does not reset them. A window lasts a quarter of an hour from its first
+ * attempt.
+ */
 const attemptWindowSeconds = 15 * 60
 
 const undelayedAttemptsPerAccount = 20
 
-/** How long an answer waits after so many tries at its account, in milliseconds: 5 s at most. */
+/** Returns the delay of an answer in milliseconds, 5,000 at most, after so many attempts at its account. */
 export function delayAfter(attempts: number): number {
   return Math.min(5000, 100 * Math.max(0, attempts - undelayedAttemptsPerAccount))
 }
 
-/** Counts one try for each key, in one statement, and says how many there were in the window of each. */
+/** Counts one attempt for each key in one statement. Returns the number of attempts in the window of each key. */
 export async function countAttempts(db: Database, keys: string[]): Promise<Map<string, number>> {
   if (keys.length === 0) return new Map()
   const eb = expressionBuilder<DB, 'sign_in_attempts'>()
@@ -25,7 +28,7 @@ export async function countAttempts(db: Database, keys: string[]): Promise<Map<s
   const rows = await db.query(
     kysely
       .insertInto('sign_in_attempts')
-      // In the order of the keys, so that two tries cannot wait for each other in a circle.
+      // A fixed order of the keys prevents deadlocks between two attempts.
       .values(keys.toSorted().map((key) => ({ key, attempts: 1 })))
       .onConflict((oc) =>
         oc.column('key').doUpdateSet({

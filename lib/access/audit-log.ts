@@ -4,12 +4,12 @@ import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
 /**
- * The audit log of a workspace: who did what. Most entries are written by the database where the act itself is (migrations/functions/1_base/audit-log.sql);
- * whoever acts is said by `Database.actingAs`. What the database cannot see, such as a file that somebody takes along, is noted here.
+ * An entry of a workspace's audit log. Triggers write most entries (migrations/functions/1_base/audit-log.sql), and `Database.actingAs` names the
+ * actor. The database cannot see a file export, so this module records it.
  */
 export type AuditEntry = InferResult<ReturnType<typeof auditEntriesStatement>>[number]
 
-/** What can be acted on: the part of an action before its dot. */
+/** The subjects of actions: the part of an action before its dot. */
 export const auditThings = [
   'workspace',
   'member',
@@ -31,7 +31,7 @@ export const auditThings = [
 ] as const
 export type AuditThing = (typeof auditThings)[number]
 
-/** Notes that somebody takes data of a program along in a file of this name. To be done before they are given it. */
+/** Records that somebody exports a file of a program. Call it before sending the file. */
 export async function noteExport(db: Database, userId: string, programId: number, file: string): Promise<void> {
   await db.actingAs(userId).query(
     call('write_program_audit', {
@@ -43,7 +43,7 @@ export async function noteExport(db: Database, userId: string, programId: number
   )
 }
 
-/** The same for a file of a workspace. */
+/** Records that somebody exports a file of a workspace. Call it before sending the file. */
 export async function noteWorkspaceExport(
   db: Database,
   userId: string,
@@ -65,13 +65,13 @@ export async function noteWorkspaceExport(
 interface AuditEntries extends Part {
   thing?: AuditThing | undefined
   userId?: string | undefined
-  /** What was done to this partner alone. */
+  /** Only the actions on this partner. */
   of?: { programId: number; partnerId: number }
 }
 
 /**
- * Entries of a workspace, the newest first; on one kind of thing, or by one person, where these are given. `actor` is null where the service
- * acted by itself, or an account that is deleted.
+ * Lists the entries of a workspace, newest first, optionally of one subject or one person. `actor` is null if the service itself or a deleted
+ * account acted.
  */
 export async function listAuditEntries(db: Database, workspaceId: string, list: AuditEntries): Promise<AuditEntry[]> {
   return await db.query(auditEntriesStatement(workspaceId, list))
@@ -105,7 +105,7 @@ export function auditEntriesStatement(workspaceId: string, { thing, userId, of, 
   return partOf(query, sql.ref<number>('a.id'), part)
 }
 
-/** Deletes the entries whose term, two years, is over; the log itself refuses any others. */
+/** Deletes entries that are older than two years. The log refuses to delete newer ones. */
 export async function deleteOldAuditEntries(db: Database, limit: number): Promise<number> {
   const old = kysely
     .selectFrom('audit_log')

@@ -1,7 +1,6 @@
 /**
- * What a visitor's address, as Cloudflare's edge saw it, is counted as in every limit: IPv4 whole, IPv6 by its /64, since whoever has
- * one has all addresses in it. Used to count requests, never stored beyond a limit's window. Undefined for calls of the local
- * stack from its own machine, which stands for all visitors there.
+ * Returns the key under which every limit counts a visitor's address: a whole IPv4 address, or an IPv6 /64 because one visitor controls all of it.
+ * It is never stored beyond the limit's window. Undefined for calls of the local stack from its own machine, which all visitors share.
  */
 export function countedAddress(address: string | null): string | undefined {
   if (!address || address === '127.0.0.1' || address === '::1') return undefined

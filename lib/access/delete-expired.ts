@@ -3,8 +3,8 @@ import type { Database } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 
 /**
- * Deletes what no longer has an effect: sessions and one-time secrets that have run out, old counts of tries, of
- * invitations and of mails to applicants, mails, what was made by API key, and invitations that ran out a year ago.
+ * Deletes expired rows: sessions, one-time secrets, counters of attempts and mails, old mails, and idempotency keys. Invitations go a year after
+ * they expire.
  */
 export async function deleteExpired(db: Database): Promise<void> {
   await db.batch([

@@ -8,9 +8,9 @@ import {
 } from 'kysely'
 import type { Connection } from '../database.ts'
 
-const refuse = () => Promise.reject(new Error('Statements are sent one by one.'))
+const refuse = () => Promise.reject(new Error('Transactions are not supported.'))
 
-/** By which better-auth's adapter sends its statements the way that the service's own go: each by itself, never in a transaction. */
+/** A dialect with which better-auth's adapter sends each statement by itself, like the service's own statements, and never in a transaction. */
 export function dialectOf(connection: Connection): Dialect {
   const single: DatabaseConnection = {
     async executeQuery<Row>({ sql: text, parameters }: { sql: string; parameters: readonly unknown[] }) {
@@ -20,7 +20,7 @@ export function dialectOf(connection: Connection): Dialect {
       return result
     },
     streamQuery: () => {
-      throw new Error('A statement is answered whole.')
+      throw new Error('Streaming is not supported.')
     },
   }
   return {

@@ -8,26 +8,26 @@ import { kysely } from '../kysely.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
 import { countAttempts } from './attempts.ts'
 
-/** How long a link that confirms an address works. */
+/** How long a confirmation link works. */
 export const confirmationSeconds = 24 * 60 * 60
 
-/** Mails in a quarter of an hour that a person may have sent to new addresses of theirs, and that one address gets. */
+/** Changes of address in a quarter of an hour: from one account, and to one new address. */
 const changesPerAccount = 5
 
-/** What better-auth signs into the link that confirms an address: the account's, and the one it changes to. */
+/** The claims that better-auth signs into a confirmation link: the account's address, and its new address if it changes. */
 const confirmation = z.object({ email: z.string(), updateTo: z.optional(z.string()) })
 
 type EmailEnv = SessionEnv & MailEnv & { BASE_URL: string }
 
-/** What the link of this token confirms, or undefined where it is forged or older than a day. */
+/** Returns the claims of a confirmation link, or undefined if its token is forged or older than a day. */
 export async function readConfirmation(env: SessionEnv, token: string) {
   return confirmation.safeParse(await verifyJWT(token, env.AUTH_SECRET)).data
 }
 
 /**
- * Notes that a person's address is theirs, or gives them a new one, by the token of the link that was mailed to it. The person has to be
- * signed in: the link reaches whoever reads the mailbox, who need not be who made the account. Refuses with `forbidden` a link that
- * is too old, forged or of another account, and with `conflict` an address that got an account meanwhile.
+ * Confirms a person's address, or changes it, with the token of the mailed link. The person must be signed in, because the owner of the mailbox may
+ * not be the owner of the account. Throws `forbidden` if the link is too old, forged or of another account, and `conflict` if another account took
+ * the address meanwhile.
  */
 export async function confirmEmail(db: Database, env: SessionEnv, token: string, userId: string): Promise<void> {
   const said = await readConfirmation(env, token)
@@ -39,7 +39,7 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
         .where('id', '=', userId)
         .where('email', '=', said?.email ?? '')
         .returning('id'),
-      // Links that were mailed to the address before choose no password any more.
+      // Links in earlier mails to the old address no longer choose a password.
       kysely
         .deleteFrom('verifications')
         .where('value', '=', userId)
@@ -55,8 +55,8 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
 }
 
 /**
- * Mails the link by which a person's account takes another address, and tells the one it has. Whoever asks learns nothing of the new
- * address: where it has an account of its own, its mail says so. Refuses more than five in a quarter of an hour with `rate_limited`.
+ * Mails a link to the new address that changes a person's address, and notifies the old address. The caller learns nothing about the new address:
+ * if it has an account, only its mail says so. Throws `rate_limited` after five requests in a quarter of an hour.
  */
 export async function askEmailChange(
   db: Database,
@@ -67,15 +67,15 @@ export async function askEmailChange(
   const keys = [`change of ${user.email}`, `change to ${newEmail}`]
   const attempts = await countAttempts(db, keys)
   if (keys.some((key) => (attempts.get(key) ?? 0) > changesPerAccount)) {
-    throw new ApiError('rate_limited', 'Too many tries. Wait 15 minutes, then try again.')
+    throw new ApiError('rate_limited', 'Too many attempts. Wait 15 minutes, then try again.')
   }
   const [taken] = await db.query(kysely.selectFrom('users').select('id').where('email', '=', newEmail))
   const token = await createEmailVerificationToken(env.AUTH_SECRET, user.email, newEmail, confirmationSeconds)
   const mail = taken
     ? {
-        subject: 'You have an account already',
+        subject: 'You already have an account',
         text: [
-          'Somebody, probably you, wanted to give another account this address. It has one already. Sign in here:',
+          'Somebody, probably you, wanted to use this address for another account. You already have one. Sign in here:',
           `${env.BASE_URL}/sign-in`,
           'If it was not you, do nothing: nothing has changed.',
         ],
@@ -93,7 +93,7 @@ export async function askEmailChange(
     to: user.email,
     subject: 'Your e-mail address is about to change',
     text: [
-      `Somebody, probably you, asked that your account uses ${newEmail}. It does once the link that was mailed there is opened.`,
+      `Somebody, probably you, asked to change the address of your account to ${newEmail}. We mailed a link there. Opening it changes the address.`,
       'If it was not you, choose a new password now, which signs everybody else out:',
       `${env.BASE_URL}/forgot-password`,
     ].join('\n\n'),

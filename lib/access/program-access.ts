@@ -5,21 +5,20 @@ import { kysely } from '../kysely.ts'
 import { type Action, may, type Role } from './roles.ts'
 import { readSessionToken, type SessionEnv } from './sessions.ts'
 
-/** Who asks, and what stands between them and a program. `program` is undefined where no program has that id. */
+/** The signed-in person and their roles on a program. `program` is undefined if no program has the id. */
 export interface Access {
   user: { id: string; name: string; email: string }
   program: { id: number; workspaceId: string; name: string; currency: string; createdAt: Date } | undefined
-  /** The active member's role in the program's workspace and the one the program was opened with; else empty. */
+  /** The role of an active member in the workspace, and the role granted on this program. Empty for other people. */
   roles: Role[]
-  /** Whether the workspace demands two-factor codes that the person lacks; they hold nothing on it then. */
+  /** True if the workspace requires two-factor codes and the person has none. They have no roles until they set them up. */
   isLocked: boolean
 }
 
 /**
- * Finds who sent a request and what they hold on a program, and reads `statements` in the same database request. What those
- * answer is for the caller to give only after `requireAction`. Throws `unauthorized` where there is no session: none sent,
- * forged, expired, signed out, or an API key; what is not signed asks the database nothing. `programId` may be undefined where the one
- * sent was not a positive integer: refuse that after this, so that nobody without a session learns what an address takes.
+ * Finds the signed-in person and their roles on a program, and runs `statements` in the same database request. Return their results only after
+ * `requireAction`. Throws `unauthorized` without a valid session. A token without a valid signature never reaches the database. Pass undefined as
+ * `programId` if the one in the request is invalid, and refuse it afterwards, so that only signed-in callers learn the rules for ids.
  */
 export async function findAccess<Row = never>(
   db: Database,
@@ -62,7 +61,7 @@ function accessStatement(token: string, programId: number | undefined) {
       .select(['users.two_factor_enabled', 'workspaces.requires_two_factor'])
       .where('sessions.token', '=', token)
       .where('sessions.expires_at', '>', sql<Date>`now()`)
-      // They are null only where `program_id` is.
+      // These are null only if `program_id` is null.
       .$narrowType<{
         workspace_id: NotNull
         program_name: NotNull
@@ -79,7 +78,7 @@ function asAccess(row: InferResult<ReturnType<typeof accessStatement>>[number]):
     user: { id: row.user_id, name: row.user_name, email: row.user_email },
     program: id === null ? undefined : { id, workspaceId, name, currency, createdAt },
     isLocked,
-    // A program's own grant counts only for an active member of its workspace.
+    // A grant on a program counts only for active members of its workspace.
     roles:
       row.workspace_role === null || isLocked
         ? []
@@ -87,7 +86,7 @@ function asAccess(row: InferResult<ReturnType<typeof accessStatement>>[number]):
   }
 }
 
-/** Refuses with `not_found` where there is no such program, and with `forbidden` unless a role held on it carries `action`. */
+/** Throws `not_found` if the program does not exist, and `forbidden` unless a role of the person allows `action`. */
 export function requireAction(access: Access, action: Action): NonNullable<Access['program']> {
   if (!access.program) throw new ApiError('not_found', 'There is no program with this id. Check the id in the address.')
   if (access.isLocked) {
@@ -100,7 +99,7 @@ export function requireAction(access: Access, action: Action): NonNullable<Acces
     )
   }
   if (!may(access.roles, action)) {
-    throw new ApiError('forbidden', `Your role does not carry ${action}. Ask an owner of the workspace for it.`)
+    throw new ApiError('forbidden', `Your role does not allow ${action}. Ask an owner of the workspace for it.`)
   }
   return access.program
 }

@@ -3,10 +3,10 @@ import { type Database, hexBytes } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 import { generateApiKey, type KeyScope } from './api-keys.ts'
 
-/** A key as it is stored. `hint` is its last four characters, `last_used_at` is to the hour. */
+/** A stored key. `hint` is its last four characters. `last_used_at` is rounded to the hour. */
 export type StoredApiKey = InferResult<ReturnType<typeof apiKeysStatement>>[number]
 
-/** Makes an API key for a program and returns it. It is not kept and cannot be shown again. Without `days` it never expires. */
+/** Creates an API key for a program and returns it. It is not stored and cannot be shown again. Without `days` it never expires. */
 export async function createApiKey(
   db: Database,
   programId: number,
@@ -31,7 +31,7 @@ export async function createApiKey(
   return key
 }
 
-/** A program's keys, the newest first, retired ones last. */
+/** Lists a program's keys, newest first, revoked ones last. */
 export async function listApiKeys(db: Database, programId: number): Promise<StoredApiKey[]> {
   return await db.query(apiKeysStatement(programId))
 }
@@ -48,7 +48,7 @@ export function apiKeysStatement(programId: number) {
     .orderBy('k.id', 'desc')
 }
 
-/** Retires a key for good: calls that use it are refused with `api_key_retired` from now on. */
+/** Revokes a key for good. Calls that use it are refused with `api_key_retired` from now on. */
 export async function retireApiKey(db: Database, programId: number, keyId: number): Promise<void> {
   await db.query(
     kysely

@@ -1,6 +1,6 @@
 import { hmac } from '../hmac.ts'
 
-/** The variable from which the proxy keys of all programs come. */
+/** The secret that all proxy keys derive from. */
 export interface ProxyEnv {
   PROXY_SECRET: string
 }
@@ -9,8 +9,8 @@ const utf8 = new TextEncoder()
 const algorithm = { name: 'HMAC', hash: 'SHA-256' }
 
 /**
- * The key by which a program's proxy signs what it says of its visitors (tracker/src/proxy.ts): `svc_proxy_<program>_<43 characters>`.
- * It follows from the secret and the program's id, so that a click needs no look into the database to check it.
+ * Returns the key with which a program's own-domain proxy signs visitor data: `svc_proxy_<program>_<43 characters>`. It derives from the secret and
+ * the program id, so checking a click needs no database query.
  */
 export async function proxyKey({ PROXY_SECRET }: ProxyEnv, programId: number): Promise<string> {
   const bytes = hmac(PROXY_SECRET, `proxy of program ${programId}`)
@@ -21,7 +21,7 @@ export async function proxyKey({ PROXY_SECRET }: ProxyEnv, programId: number): P
 const knownKeys = new Map<string, CryptoKey>()
 const maxKnownKeys = 500
 
-/** Whether `signature` (hexadecimal) is that of `text` by the proxy key of a program. */
+/** Checks the signature (hexadecimal) of `text` with a program's proxy key. */
 export async function isSignedByProxy(
   env: ProxyEnv,
   programId: number,

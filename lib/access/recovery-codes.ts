@@ -1,7 +1,7 @@
-/** Crockford's base 32: no two of its signs are taken for each other once `readRecoveryCode` has read them. */
+/** Crockford's base 32: after `readRecoveryCode`, no two characters look alike. */
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
 
-/** Ten recovery codes of 50 random bits each, as `x7k2m-9qd4t`. */
+/** Generates ten recovery codes of 50 random bits each, such as `x7k2m-9qd4t`. */
 export function newRecoveryCodes(): string[] {
   return Array.from({ length: 10 }, () => {
     const signs = Array.from(crypto.getRandomValues(new Uint8Array(10)), (byte) => alphabet[byte % 32])
@@ -9,7 +9,7 @@ export function newRecoveryCodes(): string[] {
   })
 }
 
-/** A recovery code as it was made, from how somebody read and typed it: `X7K2M 9QDO1` is `x7k2m-9qd01`. */
+/** Normalizes a typed recovery code: `X7K2M 9QDO1` becomes `x7k2m-9qd01`. */
 export function readRecoveryCode(typed: string): string {
   const signs = typed
     .toLowerCase()

@@ -1,4 +1,4 @@
-/** The roles a person can be given in a workspace, mightiest first. */
+/** The roles in a workspace, most powerful first. */
 export const roles = ['owner', 'admin', 'member', 'billing', 'guest'] as const
 export type Role = (typeof roles)[number]
 
@@ -35,9 +35,9 @@ const ownership = ['owner:manage', 'audit:list', 'own-account:connect'] as const
 export type Action = (typeof overview | typeof analysis | typeof payment | typeof management | typeof ownership)[number]
 
 /**
- * What each role may do: the one access policy. `billing` pays partners and does not see who visited; `guest` sees only the
- * programs that were opened to them. Where partners are paid to, their e-mail address included, is for those who pay them. Only an owner makes, changes or removes owners, reads the audit log, and
- * connects the deployment's own Stripe account.
+ * The actions of each role: the single access policy. `billing` pays partners and does not see visitors. `guest` sees only programs that were
+ * opened to them. Payout addresses and partners' e-mail addresses are only for roles that pay partners. Only owners manage owners, read the audit
+ * log, and connect the deployment's own Stripe account.
  */
 export const roleActions: Readonly<Record<Role, readonly Action[]>> = {
   owner: [...overview, ...analysis, ...payment, ...management, ...ownership],
@@ -47,12 +47,12 @@ export const roleActions: Readonly<Record<Role, readonly Action[]>> = {
   guest: [],
 }
 
-/** The roles that carry `action`. */
+/** Returns the roles that allow `action`. */
 export function rolesWith(action: Action): Role[] {
   return roles.filter((role) => may([role], action))
 }
 
-/** True where one of `held` carries `action`. */
+/** Returns true if one of the roles in `held` allows `action`. */
 export function may(held: readonly Role[], action: Action): boolean {
   return held.some((role) => roleActions[role].includes(action))
 }

@@ -1,13 +1,13 @@
-/** The variable a function needs to know who is signed in. */
+/** The variable that a function needs to read sessions. */
 export interface SessionEnv {
-  /** Signs session tokens. The same in every function that reads sessions. */
+  /** Signs session tokens. It is the same in every function that reads sessions. */
   AUTH_SECRET: string
 }
 
 /** The dashboard's cookie. `__Host-` ties it to this host, to HTTPS (or loopback) and to the path `/`. */
 export const sessionCookie = '__Host-svc_session'
 
-/** How long a session lasts after sign-in, in seconds. */
+/** The lifetime of a session in seconds. */
 export const sessionSeconds = 30 * 24 * 60 * 60
 
 const encoder = new TextEncoder()
@@ -23,13 +23,13 @@ function signingKey(secret: string): Promise<CryptoKey> {
   return imported.key
 }
 
-/** `<token>.<HMAC-SHA-256 of it, base64>`: the form in which better-auth puts a session's token into its cookie. */
+/** Returns `<token>.<HMAC-SHA-256 of it, base64>`, the form of a session token in better-auth's cookie. */
 export async function signToken(token: string, secret: string): Promise<string> {
   const signature = await crypto.subtle.sign('HMAC', await signingKey(secret), encoder.encode(token))
   return `${token}.${btoa(String.fromCharCode(...new Uint8Array(signature)))}`
 }
 
-/** The token that `signToken` signed, or undefined where the text was not signed with this secret. */
+/** Returns the token that `signToken` signed, or undefined if the signature is not ours. */
 async function verifyToken(signed: string, secret: string): Promise<string | undefined> {
   const [token, signature, ...rest] = decode(signed).split('.')
   if (!token || !signature || rest.length > 0) return undefined
@@ -43,9 +43,9 @@ async function verifyToken(signed: string, secret: string): Promise<string | und
 }
 
 /**
- * The session token a request carries, its signature checked: from `Authorization: Bearer <token>`, else from the
- * dashboard's cookie. A header that does not hold one is not made up for by a cookie. Undefined where there is none;
- * forged tokens and API keys never reach the database.
+ * Returns a request's session token after checking its signature: from `Authorization: Bearer <token>`, else from the dashboard's cookie. A request
+ * with an invalid Authorization header does not fall back to the cookie. Undefined without a token. Forged tokens and API keys never reach the
+ * database.
  */
 export async function readSessionToken(headers: Headers, secret: string): Promise<string | undefined> {
   const authorization = headers.get('authorization')

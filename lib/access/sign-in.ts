@@ -28,17 +28,17 @@ export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
 }
 
 /**
- * Tries in a quarter of an hour. More are refused from an address, and for an account from that address. What strangers try elsewhere
- * at an account refuses its person nothing: it delays sign-in, and of reset mails no more are sent.
+ * Attempts in a quarter of an hour from one address, and for one account from one address. More are refused. Attempts of strangers from other
+ * addresses never lock a person out: they only delay sign-in.
  */
 const attemptsPerAddress = 100
 const attemptsPerAccountAndAddress = 20
-/** Mails that somebody else than their reader may cause, by what is tried. */
+/** Mails to one address in a quarter of an hour, by the request that causes them. */
 const mailsPerAccount = { reset: 20, verification: 5, 'sign-up': 5 } as const
-/** What must not tell whether an address has an account answers after so many milliseconds at the earliest. */
+/** The shortest answer time in milliseconds of requests that must not reveal whether an address has an account. */
 const leastAnswerMs = 500
 
-/** What a try is counted as. Asking for a reset and using one counts apart from passwords. */
+/** The counter of each path. Requesting and using a reset counts apart from passwords. */
 const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | keyof typeof mailsPerAccount>([
   ['/sign-in/email', 'sign-in'],
   ['/change-password', 'sign-in'],
@@ -54,31 +54,31 @@ const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | keyof typeof mai
   ['/send-verification-email', 'verification'],
 ])
 
-/** What is nothing without the mail that it sends. */
+/** Paths that do nothing except send a mail. */
 const mailedPaths: ReadonlySet<string> = new Set(['/request-password-reset', '/send-verification-email'])
 
-/** What makes a session before a code is asked for, and ends it where one is. */
+/** Paths that create a session before they ask for a code. If the account has codes, that session ends at once. */
 const firstFactorPaths: ReadonlySet<string> = new Set(['/sign-in/email', '/callback/:id'])
 
-/** The refusals with the status 503, which pages know by their codes. */
+/** The refusals with status 503. Pages recognize them by their codes. */
 export const noMail = { code: 'MAIL_IS_MISSING', message: mailIsMissing }
-/** The mail API did not take the mail of a sign-up. The account is there all the same, of this person or as it was before. */
+/** The mail API refused the mail of a sign-up. The account exists all the same. */
 export const signUpUnmailed = {
   code: 'SIGN_UP_UNMAILED',
-  message: 'The mail that confirms this address could not be sent. Sign in, and have it sent again in a minute.',
+  message: 'The mail that confirms this address could not be sent. Sign in, and send it again in a minute.',
 }
-export const tooManyAttempts = 'Too many tries. Wait 15 minutes, then try again.'
+export const tooManyAttempts = 'Too many attempts. Wait 15 minutes, then try again.'
 
-/** A call, with its environment and what goes on after its answer. */
+/** A call with its environment and the work that continues after its answer. */
 interface AuthContext {
   env: AuthEnv
   executionCtx: { waitUntil(work: Promise<unknown>): void }
 }
 
 /**
- * better-auth for one call, over the service's own tables: who a person is, and their sessions. It runs single statements only, as the
- * HTTP driver has no interactive transactions. Members of workspaces are in lib/programs/members.ts: there each change has to
- * be one atomic statement (a workspace never loses its last owner), and a removed member has to stay known.
+ * Opens better-auth for one call over the service's own tables: users and their sessions. It runs single statements only, because the HTTP driver
+ * has no interactive transactions. Members of workspaces are in lib/programs/members.ts: there each change must be one atomic statement (a
+ * workspace never loses its last owner), and a removed member stays known.
  */
 export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress = true } = {}) {
   const db = openDatabase(env)
@@ -86,7 +86,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
   let mayMail = true
   let isSignUp = false
   let signUpMail: Promise<void> | undefined
-  /** The answer to a sign-up waits for its mail, which every one sends: begun at the same moment, it tells nothing of the account. */
+  /** Every sign-up sends a mail at the same moment and waits for it, so that the answer time does not reveal whether the account existed. */
   async function sendInTurn(mail: Mail): Promise<void> {
     if (!isSignUp) return await sendMail(db, env, mail)
     signUpMail = sleep(startedAt + leastAnswerMs - Date.now()).then(() => sendMail(db, env, mail))
@@ -101,20 +101,20 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       type: 'postgres',
       transaction: false,
     }),
-    // What is no refusal is thrown: it becomes the answer that it is everywhere, and better-auth would log it with what it quotes.
+    // Throw unexpected errors, so that they become the usual answer. better-auth would log them with the values that they quote.
     onAPIError: { errorURL: `${env.BASE_URL}/sign-in`, throw: true },
     telemetry: { enabled: false },
     logger: { disabled: true },
     emailAndPassword: {
       enabled: true,
-      // Who signs up is answered alike whether the address has an account, so nobody is signed in by it.
+      // The answer must not reveal whether the address already has an account, so signing up signs nobody in.
       autoSignIn: false,
       minPasswordLength: 10,
       maxPasswordLength: 128,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 60 * 60,
-      // A reset token's value is the person; what else is kept there is no id. The link came by mail, which proves the address. Where nobody
-      // had proven it, somebody else may have had the account first: their other ways in end with their password.
+      // The value of a reset token is the user's id. Other verifications hold no such id. The mailed link proves the address. If nobody had proven
+      // it before, somebody else may have created the account, so their other ways in end with their password.
       onPasswordReset: async ({ user }) => {
         const unproven = kysely
           .selectFrom('users')
@@ -133,9 +133,9 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         if (!mayMail) return
         await sendInTurn({
           to: user.email,
-          subject: 'You have an account already',
+          subject: 'You already have an account',
           text: [
-            'Somebody, probably you, tried to make an account with this address. There is one already. Sign in here:',
+            'Somebody, probably you, tried to create an account with this address. You already have one. Sign in here:',
             `${env.BASE_URL}/sign-in`,
             'Forgot the password? Choose a new one here:',
             `${env.BASE_URL}/forgot-password`,
@@ -163,9 +163,9 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           to: user.email,
           subject: 'Confirm your e-mail address',
           text: [
-            'Somebody, probably you, made an account with this address. Confirm within a day that it is yours:',
+            'Somebody, probably you, created an account with this address. Confirm within a day that it is yours:',
             `${env.BASE_URL}/verify-email?token=${encodeURIComponent(token)}`,
-            'If it was not you, do nothing: without this link the account can send nobody mail.',
+            'If it was not you, do nothing: without this link the account cannot send mail.',
           ].join('\n\n'),
         })
       },
@@ -178,10 +178,10 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         google: { clientId: env.GOOGLE_CLIENT_ID, clientSecret: env.GOOGLE_CLIENT_SECRET ?? '' },
       }),
     },
-    // In this order, since the token that `bearer` gives is no session's before the code.
+    // The order matters: before the code, the token that `bearer` returns belongs to no session.
     plugins: [secondFactor(), bearer({ requireSignature: true })],
     hooks: {
-      // A refusal is returned: what is thrown here would reach callers on the server as an exception.
+      // Return refusals. Thrown ones would reach server-side callers as exceptions.
       before: createAuthMiddleware(async (ctx) => {
         const name: unknown = ctx.body?.name
         if (name !== undefined && !(typeof name === 'string' && isName(name)))
@@ -224,11 +224,12 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           () => false,
           () => true,
         )
-        // better-auth takes whatever the database says to a new account for a refusal of what was entered.
+        // better-auth treats every database error of a new account as invalid input.
         if (context.returned instanceof APIError && context.returned.body?.code === 'FAILED_TO_CREATE_USER')
           throw new ApiError('unavailable', 'The account could not be created. Try again in a minute.')
         if (isUnmailed && canMail(env)) return new APIError('SERVICE_UNAVAILABLE', signUpUnmailed)
-        // A code signs in once: who saw it typed is not let in by it. One that sets the codes up comes with a session.
+        // Each code signs in once, so that somebody who watched it being typed cannot reuse it. Codes that set up two-factor sign-in come with a
+        // session and are exempt.
         if (path !== '/two-factor/verify-totp' || !context.newSession || context.session) return undefined
         const { user, session } = context.newSession
         const used = `code ${body?.code} of ${user.id}`
@@ -238,7 +239,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       }),
     },
     advanced: {
-      // Each call has an instance of its own, which would read the whole catalogue of the database first. A test compares them once.
+      // Each call creates an instance, which would first read the whole catalog of the database. A test validates the schema instead.
       database: { validateSchema: false },
       cookiePrefix: '__Host-svc',
       cookies: { session_token: { name: sessionCookie } },
@@ -247,7 +248,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       disableOriginCheck: false,
       disableCSRFCheck: false,
       ipAddress: { disableIpTracking: true },
-      // A mail for a new password goes out after the answer, whose time would tell of it.
+      // A reset mail goes out after the answer, so that the answer time does not reveal the account.
       backgroundTasks: { handler: (work) => executionCtx.waitUntil(work) },
     },
     rateLimit: { enabled: false },
@@ -281,7 +282,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       },
       user: {
         create: {
-          // What a provider calls somebody may be no name here; their address is then.
+          // A provider's name may not be valid here. Use the address then.
           before: async (user) => ({
             data: { ...user, name: isName(user.name) ? user.name : user.email.slice(0, 80) },
           }),
@@ -323,13 +324,13 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
 }
 
 /**
- * Codes of an app (TOTP) and recovery codes, asked for after every way to sign in. Ten wrong ones in a row close the account's codes for
+ * Two-factor codes of an app (TOTP) and recovery codes, required after every way to sign in. Ten wrong codes in a row lock the account's codes for
  * a quarter of an hour.
  */
 function secondFactor() {
   const plugin = twoFactor({
     issuer: 'Partner Tracking',
-    // No device is trusted: the list of sessions would not show it, nor would signing out everywhere end it.
+    // Trust no device: the session list would not show it, and signing out everywhere would not end it.
     trustDeviceMaxAge: 0,
     backupCodeOptions: { customBackupCodesGenerate: newRecoveryCodes },
     schema: {
@@ -354,7 +355,7 @@ function secondFactor() {
 
 const refuseTry = () => new APIError('TOO_MANY_REQUESTS', { message: tooManyAttempts })
 
-/** What better-auth answers whoever asks for a reset, mail or none. */
+/** better-auth's answer to a reset request, whether it sends a mail or not. */
 const resetAnswer = {
   status: true,
   message: 'If this email exists in our system, check your email for the reset link',
@@ -364,13 +365,13 @@ async function sleep(milliseconds: number): Promise<void> {
   if (milliseconds > 0) await new Promise((resolve) => setTimeout(resolve, milliseconds))
 }
 
-/** Whether Postgres can keep all texts of a body. */
+/** Checks that Postgres can store all texts of a body. */
 function isStorable(body: unknown): boolean {
   const texts = typeof body === 'object' && body !== null ? Object.values(body) : []
   return texts.every((text) => typeof text !== 'string' || (text.isWellFormed() && !text.includes('\0')))
 }
 
-/** Whether it may be an e-mail address: what is longer is in no index. */
+/** Checks that a value may be an e-mail address. Longer ones do not fit the index. */
 function isAddress(email: unknown): email is string {
   return typeof email === 'string' && email.length <= 320 && /^[^\s@]+@[^\s@]+$/.test(email)
 }

@@ -1,4 +1,4 @@
-/** A secret for a link: 256 random bits, base64url. */
+/** Creates a secret for a link: 256 random bits, base64url. */
 export function newToken(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(32))
   return btoa(String.fromCharCode(...bytes))
@@ -7,12 +7,12 @@ export function newToken(): string {
     .replaceAll('=', '')
 }
 
-/** What is stored of a token: its SHA-256. */
+/** Returns the SHA-256 of a token. The database stores only this. */
 export async function hashToken(token: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(token)))
 }
 
-/** Whether two texts are the same, in a time that does not tell where they differ. */
+/** Compares two texts in constant time. */
 export async function sameHash(one: string, other: string): Promise<boolean> {
   const [a, b] = await Promise.all([hashToken(one), hashToken(other)])
   return a.reduce((difference, byte, index) => difference | (byte ^ (b[index] ?? 0)), 0) === 0

@@ -1,24 +1,24 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../errors.ts'
 
-/** Cloudflare Turnstile, on public forms of a deployment that has keys of it. Without keys these forms are bounded by address alone. */
+/** Cloudflare Turnstile on public forms. Without keys, only the limits per address protect these forms. */
 export interface TurnstileEnv {
   TURNSTILE_SITE_KEY?: string
   TURNSTILE_SECRET_KEY?: string
 }
 
-/** Where its script and its frame come from. */
+/** The origin of its script and its frame. */
 export const turnstileOrigin = 'https://challenges.cloudflare.com'
 
-/** The field in which its script sends what it found out. */
+/** The form field in which its script sends the response. */
 export const turnstileField = 'cf-turnstile-response'
 
 const verified = z.object({ success: z.boolean() })
 const longestResponse = 2048
 
 /**
- * Whether who sent a form passed the challenge, once: Cloudflare takes each `response` a single time and for five minutes. True where there are no keys.
- * Refuses with `unavailable` where Cloudflare does not answer.
+ * Checks a challenge response with Cloudflare, which accepts each `response` once and for five minutes. Returns true if the deployment has no keys.
+ * Throws `unavailable` if Cloudflare does not answer.
  */
 export async function passesChallenge(env: TurnstileEnv, response: string, address: string | null): Promise<boolean> {
   const { TURNSTILE_SITE_KEY, TURNSTILE_SECRET_KEY: secret } = env
@@ -36,6 +36,6 @@ export async function passesChallenge(env: TurnstileEnv, response: string, addre
     console.error(
       JSON.stringify({ error: 'turnstile_failed', name: error instanceof Error ? error.name : typeof error }),
     )
-    throw new ApiError('unavailable', 'The check that you are no robot could not be made. Try again in a minute.')
+    throw new ApiError('unavailable', 'The robot check failed to run. Try again in a minute.')
   }
 }

@@ -1,12 +1,12 @@
 import { type Database, type SentForm, violatedConstraint } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
-/** Whether a statement of `Database.actingAs` was refused because its form was sent before. */
+/** Returns true if a statement of `Database.actingAs` failed because its form was already sent. */
 export function isUsedForm(error: unknown): boolean {
   return violatedConstraint(error) === 'used_forms_pkey'
 }
 
-/** Keeps where the answer to a form led, for those who send it again. */
+/** Stores the redirect of a form's answer for repeated submissions. */
 export async function keepAnswer(db: Database, form: SentForm, location: string): Promise<void> {
   await db.query(
     kysely
@@ -17,7 +17,7 @@ export async function keepAnswer(db: Database, form: SentForm, location: string)
   )
 }
 
-/** Lets a form be sent again, where this request took it and refused it. */
+/** Allows a form to be sent again after this request claimed it and refused it. */
 export async function releaseForm(db: Database, form: SentForm): Promise<void> {
   await db.query(
     kysely.deleteFrom('used_forms').where('token', '=', form.token).where('request_id', '=', form.requestId),
@@ -27,7 +27,7 @@ export async function releaseForm(db: Database, form: SentForm): Promise<void> {
 const answersWithinMilliseconds = 5000
 const attemptsEveryMilliseconds = 200
 
-/** Where the answer to the first sending of a form led its user; it is waited for. Undefined where it does not come. */
+/** Waits for the redirect of a form's first submission. Undefined if there is none within five seconds. */
 export async function answerOf(db: Database, userId: string | null, token: string): Promise<string | undefined> {
   for (let waited = 0; waited <= answersWithinMilliseconds; waited += attemptsEveryMilliseconds) {
     const [form] = await db.query(

@@ -5,14 +5,14 @@ import { kysely } from '../kysely.ts'
 import type { Role } from './roles.ts'
 import { readSessionToken, type SessionEnv } from './sessions.ts'
 
-/** What a page needs to know of the person who looks at it. Names and roles are those that hold now. */
+/** The signed-in person of a page. Names and roles are current. */
 export interface Viewer {
   user: { id: string; name: string; email: string; emailVerified: boolean; twoFactor: boolean }
   /** The session that the request came with. */
   sessionId: string
   /**
-   * Where they accepted a program's invitation: what they call themselves as a partner and where they are paid, both null until they say it, and
-   * how many notifications are unread. `closed` are programs that refuse clicks on their links: that paused them, or ended the partnership in the
+   * Set if they accepted a program's invitation: their partner name and payout address (null until they enter them) and the number of unread
+   * notifications. `closed` lists the programs that refuse clicks on their links, because they paused the partner or ended the partnership in the
    * last thirty days.
    */
   partner: {
@@ -21,10 +21,10 @@ export interface Viewer {
     unread: number
     closed: { name: string; hasEnded: boolean }[]
   } | null
-  /** How many programs' invitations are open to their verified address, 100 at most. */
+  /** The number of open program invitations to their verified address, 100 at most. */
   invitations: number
   workspaces: ViewerWorkspace[]
-  /** Workspaces that demand two-factor codes, which this person lacks: they see nothing of them before. */
+  /** Workspaces that require two-factor codes, while this person has none. They see nothing of them until they set up codes. */
   locked: { id: string; name: string; programIds: number[] }[]
   programs: ViewerProgram[]
 }
@@ -45,11 +45,11 @@ export interface ViewerProgram {
   /** ISO 8601. */
   createdAt: string
   roles: Role[]
-  /** Manual-review notifications that this user has not read. */
+  /** The number of manual-review notifications that this user has not read. */
   unread: number
 }
 
-/** Finds who sent a request, with their workspaces and programs, in one database query; undefined without a session. */
+/** Finds the signed-in person with their workspaces and programs in one database query. Undefined without a session. */
 export async function findViewer(db: Database, env: SessionEnv, headers: Headers): Promise<Viewer | undefined> {
   const token = await readSessionToken(headers, env.AUTH_SECRET)
   if (token === undefined) return undefined
@@ -139,7 +139,7 @@ function workspacesOf(userId: Expression<string>) {
     .orderBy('w.id')
 }
 
-/** Whether the workspace `w` is open to its member `u`, who may have to have two-factor codes. */
+/** True if the workspace `w` is open to its member `u`, who may need two-factor codes. */
 const isOpen = sql<boolean>`(u.two_factor_enabled or not w.requires_two_factor)`
 
 function lockedFor(userId: Expression<string>) {
@@ -157,7 +157,7 @@ function lockedFor(userId: Expression<string>) {
     .orderBy('w.id')
 }
 
-/** A guest sees the programs that were opened to them; every other member sees all of the workspace's. */
+/** A guest sees only the programs that were opened to them. Other members see all programs of the workspace. */
 function programsOf(userId: Expression<string>) {
   return kysely
     .selectFrom('workspace_members as m')
@@ -181,7 +181,7 @@ function programsOf(userId: Expression<string>) {
     .orderBy('p.id')
 }
 
-/** How many notifications `n` for this audience the user has not read. */
+/** Counts the notifications `n` for this audience that the user has not read. */
 function unreadBy(userId: Expression<string>, audience: 'partner' | 'advertiser') {
   return kysely
     .selectFrom('notifications as n')

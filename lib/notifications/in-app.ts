@@ -7,7 +7,7 @@ import { callsAtOnce, inCalls, messagesPerCall } from './queue.ts'
 
 const outboxMessage = z.object({ program_id: z.int().check(z.positive()), outbox_id: z.int().check(z.positive()) })
 
-/** The outbox row that a queue message names, or undefined where the body is none of ours. */
+/** Parses the outbox row in a queue message. Undefined if the body is not one of ours. */
 export function parseOutboxMessage(body: string | undefined): OutboxMessage | undefined {
   try {
     return outboxMessage.parse(JSON.parse(body ?? ''))
@@ -17,9 +17,9 @@ export function parseOutboxMessage(body: string | undefined): OutboxMessage | un
 }
 
 /**
- * Writes the in-app notifications that the messages are about, and whom they are to be mailed to, and returns the messages that are done: told now, or told
- * before. The notification's key is the outbox row's, so each is written once however often its message comes. A message
- * whose row does not exist is not done; the queue repeats it and at last puts it aside.
+ * Writes the in-app notifications of the messages and the mails they cause. Returns the finished messages, delivered now or earlier. The outbox row
+ * is the notification's key, so repeated messages write it once. A message without a row stays unfinished: the queue repeats it and finally moves
+ * it to the dead letters.
  */
 export async function writeNotifications(db: Database, messages: OutboxMessage[]): Promise<OutboxMessage[]> {
   if (messages.length === 0) return []
@@ -36,13 +36,13 @@ export async function writeNotifications(db: Database, messages: OutboxMessage[]
   return messages.filter((message) => done.has(`${message.program_id}:${message.outbox_id}`))
 }
 
-/** Longer than a round takes at its worst: no message comes again while it is worked on. */
+/** Longer than the slowest round, so that no message comes again while it is in progress. */
 const visibilitySeconds = 60
 
 /**
- * Takes messages off the queue, writes their notifications and deletes what is done, in rounds of up to sixty messages, until the
- * queue is empty or `deadline` (ms since 1970) is past; a round that began before it is finished. Returns how many were
- * delivered. A message that is not deleted comes again, and after five times goes to the dead letters.
+ * Takes messages off the queue, writes their notifications and deletes finished messages, up to sixty at a time. Stops when the queue is empty or
+ * `deadline` (ms since 1970) has passed, and finishes a round that began earlier. Returns the number of delivered messages. An undeleted message
+ * comes again and goes to the dead letters after five times.
  */
 export async function drainQueue(db: Database, queue: SQSClient, queueUrl: string, deadline: number): Promise<number> {
   let delivered = 0
@@ -56,7 +56,7 @@ export async function drainQueue(db: Database, queue: SQSClient, queueUrl: strin
   return delivered
 }
 
-/** The first call asks all of the queue's servers, which takes a second where there is nothing; the others take what is at hand. */
+/** The first call asks all servers of the queue, which takes a second if there are no messages. The other calls take ready messages. */
 async function receiveMessages(queue: SQSClient, queueUrl: string, calls: number): Promise<Message[]> {
   const answers = await Promise.all(
     Array.from({ length: calls }, (_, index) =>
@@ -82,14 +82,14 @@ async function deliverMessages(db: Database, queue: SQSClient, queueUrl: string,
     ),
   )
   const finished = parsed.filter(({ content }) => content && done.has(content)).map(({ message }) => message)
-  // Each is waited for, so that no call is cut off where another one fails.
+  // Wait for every call, so that a failed one does not cut off the others.
   const deletions = await Promise.allSettled(inCalls(finished).map((batch) => deleteMessages(queue, queueUrl, batch)))
   for (const deletion of deletions) if (deletion.status === 'rejected') throw deletion.reason
   return finished.length
 }
 
-/** Deletes up to ten messages. What the queue failed to delete is tried once more; then it comes again and is found told. */
-async function deleteMessages(queue: SQSClient, queueUrl: string, messages: Message[], tries = 2): Promise<void> {
+/** Deletes up to ten messages and retries failed deletions once. A message that survives comes again and is recognized as delivered. */
+async function deleteMessages(queue: SQSClient, queueUrl: string, messages: Message[], attempts = 2): Promise<void> {
   const { Failed: failed = [] } = await queue.send(
     new DeleteMessageBatchCommand({
       QueueUrl: queueUrl,
@@ -97,5 +97,5 @@ async function deleteMessages(queue: SQSClient, queueUrl: string, messages: Mess
     }),
   )
   const left = failed.flatMap(({ Id }) => messages[Number(Id)] ?? [])
-  if (left.length > 0 && tries > 1) await deleteMessages(queue, queueUrl, left, tries - 1)
+  if (left.length > 0 && attempts > 1) await deleteMessages(queue, queueUrl, left, attempts - 1)
 }

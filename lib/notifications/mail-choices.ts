@@ -4,7 +4,7 @@ import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
-/** What people choose to be mailed about; which kind of notification is of which topic says `mail_topic_of` in migrations/functions/1_base/notifications.sql. */
+/** Topics of notification mails. `mail_topic_of` in migrations/functions/1_base/notifications.sql maps kinds of notifications to topics. */
 export const mailTopics = ['earned', 'reversed', 'paid', 'application', 'payout_due', 'review', 'trouble'] as const
 export type MailTopic = (typeof mailTopics)[number]
 
@@ -14,16 +14,16 @@ export type MailFrequency = (typeof mailFrequencies)[number]
 interface TopicWords {
   name: string
   hint: string
-  /** What stands in the subject of a mail. */
+  /** The subject line of a mail. */
   subject: string
   reader: 'partner' | 'advertiser'
 }
 
-/** What people read of the topics. */
+/** The texts of the topics. */
 export const topicWords: Record<MailTopic, TopicWords> = {
   earned: {
     name: 'Commissions earned',
-    hint: 'Once a day: what the day before brought.',
+    hint: 'Once a day: the commissions of the day before.',
     subject: 'You earned a commission',
     reader: 'partner',
   },
@@ -42,13 +42,13 @@ export const topicWords: Record<MailTopic, TopicWords> = {
   },
   payout_due: {
     name: 'Payouts due',
-    hint: 'Once a week, where partners are to be paid.',
+    hint: 'Once a week, if payouts are due.',
     subject: 'Payouts are due',
     reader: 'advertiser',
   },
   review: {
     name: 'Reviews by hand',
-    hint: 'Something that only a person can decide.',
+    hint: 'A decision that needs a person.',
     subject: 'A review is needed',
     reader: 'advertiser',
   },
@@ -64,7 +64,7 @@ export type MailChoices = Record<MailTopic, MailFrequency>
 
 const choiceRows = z.array(z.object({ topic: z.enum(mailTopics), frequency: z.enum(mailFrequencies) }))
 
-/** What a person is mailed about and how soon; and whether mail to their address came back. */
+/** Reads a person's mail choices, and whether mail to their address bounced. */
 export async function readMailChoices(db: Database, userId: string) {
   const [rows, refused] = await db.batch([
     call('mail_choices_of', { of_user_id: userId }),
@@ -77,19 +77,19 @@ export async function readMailChoices(db: Database, userId: string) {
   return { choices: z.parse(choiceRows, rows), refused: refused[0] }
 }
 
-/** Keeps what a person chose; of somebody who is gone nothing. What waits of a topic that they want no more is not mailed. */
+/** Saves a person's mail choices and drops waiting mails of disabled topics. Does nothing for erased accounts. */
 export async function saveMailChoices(db: Database, userId: string, choices: Partial<MailChoices>): Promise<void> {
-  const given = Object.entries(choices).filter(([, frequency]) => frequency !== undefined)
+  const chosen = Object.entries(choices).filter(([, frequency]) => frequency !== undefined)
   await db.query(
     call('save_mail_choices', {
       of_user_id: userId,
-      topics: given.map(([topic]) => topic),
-      frequencies: given.map(([, frequency]) => frequency),
+      topics: chosen.map(([topic]) => topic),
+      frequencies: chosen.map(([, frequency]) => frequency),
     }),
   )
 }
 
-/** Has notifications mailed again to an address that refused them. */
+/** Allows notification mails again to an address that refused them. */
 export async function retryAddress(db: Database, userId: string): Promise<void> {
   await db.query(
     kysely
@@ -98,7 +98,7 @@ export async function retryAddress(db: Database, userId: string): Promise<void> 
   )
 }
 
-/** Mails no notification more to an address, for a reason that its mail server or its person gave. One that is nobody's is not kept. */
+/** Stops notification mails to an address that bounced or complained. Addresses without an account are not stored. */
 export async function refuseAddress(db: Database, email: string, reason: 'bounced' | 'complained'): Promise<void> {
   await db.query(
     kysely
@@ -121,23 +121,20 @@ interface Unsubscription {
 
 const claims = z.object({ sub: z.string(), topics: z.array(z.enum(mailTopics)) })
 
-/** A secret of its own, so that no other token of the service stops mails, and this one does nothing else. */
+/** A separate secret, so that tokens for mails and other tokens of the service never replace each other. */
 const keyOf = ({ AUTH_SECRET }: { AUTH_SECRET: string }) => `stop mails:${AUTH_SECRET}`
 
-/** What the link of a mail carries that stops mails like it. It has no end, as mails have none. */
+/** Creates the token of an unsubscribe link. It never expires, like the mail itself. */
 export async function unsubscribeToken(env: { AUTH_SECRET: string }, { userId, topics }: Unsubscription) {
   return await sign({ sub: userId, topics }, keyOf(env), 'HS256')
 }
 
-/** Whose mails a link stops, and which. Throws `invalid_request` for what is none of this service's. */
+/** Reads the person and the topics of an unsubscribe link. Throws `invalid_request` if the token is not ours. */
 export async function readUnsubscription(env: { AUTH_SECRET: string }, token: string): Promise<Unsubscription> {
   try {
     const { sub, topics } = z.parse(claims, await verify(token, keyOf(env), 'HS256'))
     return { userId: sub, topics }
   } catch {
-    throw new ApiError(
-      'invalid_request',
-      'This link is not whole. Sign in and choose under Account what you are mailed.',
-    )
+    throw new ApiError('invalid_request', 'This link is incomplete. Sign in and choose your mails under Account.')
   }
 }

@@ -4,34 +4,34 @@ import { call, type Database } from '../database.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
-/** What a notification says of the event; which fields it has depends on its kind. */
+/** The fields of a notification. Each kind has its own subset. */
 export const notificationPayload = z.object({
   commission_id: z.optional(z.number()),
   payout_id: z.optional(z.number()),
-  /** Where it happened by a manual commission or deduction. */
+  /** Set for a manual commission or deduction. */
   adjustment_id: z.nullish(z.number()),
   transaction_id: z.nullish(z.string()),
-  /** Absent where no money has to do with it. */
+  /** Absent if no money is involved. */
   amount_cents: z.optional(z.number()),
   reduced_by_cents: z.optional(z.number()),
   currency: z.optional(z.string()),
-  /** Where webhooks went that are turned off. */
+  /** The address of a disabled webhook endpoint. */
   url: z.optional(z.string()),
-  /** What the transfer of a paid payout is called. */
+  /** The reference of a paid payout's transfer. */
   reference: z.nullish(z.string()),
   reason: z.nullish(z.string()),
   deducted: z.optional(z.boolean()),
-  /** What is told of a whole day (UTC): how many commissions it brought. */
+  /** For notifications about a whole day (UTC): the day and its number of commissions. */
   day: z.optional(z.string()),
   commissions: z.optional(z.number()),
-  /** To how many partners payouts are due. */
+  /** The number of partners with due payouts. */
   partners: z.optional(z.number()),
 })
 
-/** To whom notifications go: an advertiser or a partner, of one program, or a person, of all the programs they are a partner of. */
+/** The recipient of notifications: an advertiser or a partner of one program, or a person across all their programs as a partner. */
 export type Recipient = { programId: number } | { programId: number; partnerId: number } | { userId: string }
 
-/** The audience is written out, because it is what the indexes are for. */
+/** The audience is a literal, because the indexes need it. */
 function notificationsOf(recipient: Recipient) {
   const notifications = kysely.selectFrom('notifications as n')
   if ('partnerId' in recipient) {
@@ -49,12 +49,12 @@ function notificationsOf(recipient: Recipient) {
 
 export type ListedNotification = Awaited<ReturnType<typeof listNotifications>>[number]
 
-/** In-app notifications, the newest first. */
+/** Lists in-app notifications, newest first. */
 export async function listNotifications(db: Database, recipient: Recipient, userId: string, part: Part) {
   return (await db.query(notificationsStatement(recipient, userId, part))).map(asNotification)
 }
 
-/** What a row of `notificationsStatement` says. */
+/** Parses a row of `notificationsStatement`. */
 export const asNotification = (row: InferResult<ReturnType<typeof notificationsStatement>>[number]) => ({
   ...row,
   payload: notificationPayload.parse(row.payload),
@@ -87,7 +87,7 @@ export function notificationsStatement(recipient: Recipient, userId: string, par
   return partOf(query, sql.ref<number>('n.id'), part, order)
 }
 
-/** Marks all notifications to a recipient as read by a user. What comes later is unread. */
+/** Marks all of a recipient's notifications as read by a user. Later ones are unread. */
 export async function markNotificationsRead(db: Database, recipient: Recipient, userId: string): Promise<void> {
   await db.query(
     kysely
@@ -98,7 +98,7 @@ export async function markNotificationsRead(db: Database, recipient: Recipient, 
   )
 }
 
-/** Deletes delivered notifications that are older than 13 months, read or not, `limit` of them at most, and returns how many. */
+/** Deletes up to `limit` delivered notifications that are older than 13 months, read or not. Returns the number of deleted rows. */
 export async function deleteOldNotifications(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('delete_old_notifications', { max_rows: limit }))
   return row?.delete_old_notifications ?? 0

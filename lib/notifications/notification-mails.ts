@@ -11,7 +11,7 @@ import { textOf } from './notification-text.ts'
 
 export interface NotificationMailEnv extends MailEnv {
   BASE_URL: string
-  /** Signs the links that stop mails. */
+  /** Signs unsubscribe links. */
   AUTH_SECRET: string
 }
 
@@ -35,15 +35,15 @@ const claimedMail = z.object({
   notifications: z.array(notification),
 })
 
-/** A mail API takes some seconds where it is busy; a Worker opens six connections at once, one of them for the database. */
+/** A busy mail API takes seconds. A Worker opens six connections at once, one of them for the database. */
 const mailsAtOnce = 4
 const mailsOfRound = 20
-/** More than this stands on the page alone. */
+/** Further lines appear only on the page. */
 const linesOfMail = 30
 
 /**
- * Sends mails of notifications that are due, until none is or `deadline` (ms since 1970) is past, and returns how many were sent. A mail that
- * the mail API does not take is tried again later, with the same key, ten times over a day. Without a mail API it does nothing.
+ * Sends due notification mails until none is left or `deadline` (ms since 1970) has passed. Returns the number of sent mails. A mail that the mail
+ * API refuses is sent again later with the same key, ten times over a day. Does nothing without a mail API.
  */
 export async function sendNotificationMails(db: Database, env: NotificationMailEnv, deadline: number): Promise<number> {
   let sent = 0
@@ -56,7 +56,7 @@ export async function sendNotificationMails(db: Database, env: NotificationMailE
     const send = async () => {
       for (const row of waiting) {
         const mail = await mailOf(env, row)
-        // What was refused is logged there, and is due again later.
+        // `sendMail` logs a refused mail, which is due again later.
         if (
           await sendMail(db, env, mail).then(
             () => true,
@@ -69,13 +69,13 @@ export async function sendNotificationMails(db: Database, env: NotificationMailE
     await Promise.all(Array.from({ length: mailsAtOnce }, send))
     if (taken.length > 0) await db.query(kysely.deleteFrom('notification_mails').where('mail_id', 'in', taken))
     sent += taken.length
-    // A mail API that takes less than half is not asked for more now.
+    // If the mail API refuses more than half, send no more now.
     if (taken.length * 2 < claimed.length || claimed.length < mailsOfRound) break
   }
   return sent
 }
 
-/** A mail of notifications to one person: plain text, and HTML that reads the same without a picture. */
+/** Renders the notifications of one person as a mail: plain text, and equivalent HTML without pictures. */
 async function mailOf(
   env: NotificationMailEnv,
   row: DatabaseFunctions['claim_mails']['row'],
@@ -87,15 +87,15 @@ async function mailOf(
   const shown = notifications.slice(0, linesOfMail)
   const more = notifications.length - shown.length
   const programs = Map.groupBy(shown, ({ program_id, audience }) => `${audience}:${program_id}`)
-  const parts = [...programs.values()].map((told) => ({
-    title: told[0]?.program_name,
-    lines: timesOf(told.map((one) => textOf(one))),
-    address: pageOf(env, told[0]),
+  const parts = [...programs.values()].map((listed) => ({
+    title: listed[0]?.program_name,
+    lines: timesOf(listed.map((one) => textOf(one))),
+    address: pageOf(env, listed[0]),
   }))
   const stop = `${env.BASE_URL}/mail/unsubscribe?token=${await unsubscribeToken(env, { userId, topics })}`
   const choices = `${env.BASE_URL}/account/mail`
-  const moreText = more > 0 ? [`And ${more} more, which the page shows.`] : []
-  const why = `You are mailed about this ${frequency === 'daily' ? 'once a day' : 'at once'}: ${topics.map((topic) => topicWords[topic].name).join(', ')}.`
+  const moreText = more > 0 ? [`And ${more} more on the page.`] : []
+  const why = `We mail you about this ${frequency === 'daily' ? 'once a day' : 'at once'}: ${topics.map((topic) => topicWords[topic].name).join(', ')}.`
   return {
     to: email,
     subject: `${about}: ${names.length === 1 ? names[0] : `${names.length} programs`}`,
@@ -105,7 +105,7 @@ async function mailOf(
       `Hello ${name},`,
       ...parts.map(({ title, lines, address }) => [title, ...lines.map((line) => `- ${line}`), address].join('\n')),
       ...moreText,
-      `${why}\nChange what you are mailed: ${choices}\nStop these mails: ${stop}`,
+      `${why}\nChoose your mails: ${choices}\nStop these mails: ${stop}`,
     ].join('\n\n'),
     html: await mailPage(
       about,
@@ -120,19 +120,19 @@ async function mailOf(
         )}
         ${moreText.map((line) => html`<p>${line}</p>`)}
         <p style="font-size:.875rem;margin-top:2rem">
-          ${why}<br /><a href="${choices}">Change what you are mailed</a> or <a href="${stop}">stop these mails</a>.
+          ${why}<br /><a href="${choices}">Choose your mails</a> or <a href="${stop}">stop these mails</a>.
         </p>`,
     ),
   }
 }
 
-/** Texts, each once: what is told several times says how often. */
+/** Merges equal texts into one with a count. */
 function timesOf(texts: string[]): string[] {
   const same = Map.groupBy(texts, (text) => text)
   return [...same].map(([text, { length }]) => (length === 1 ? text : `${text} (${length} times)`))
 }
 
-/** Where the dashboard shows a notification to whom it is for. */
+/** Returns the dashboard page of a notification. */
 function pageOf({ BASE_URL }: NotificationMailEnv, of: Notification | undefined): string {
   return of?.audience === 'advertiser'
     ? `${BASE_URL}/programs/${of.program_id}/notices`

@@ -3,7 +3,7 @@ import { formatMoney } from '../money.ts'
 import { reasonText } from '../processor-reasons.ts'
 import type { ListedNotification } from './notification-list.ts'
 
-/** The amount that a notification is about, as `write` writes it. */
+/** The amount of a notification, formatted by `write`. */
 export function amountOf<Amount>(
   { amount_cents, currency }: ListedNotification['payload'],
   write: (cents: number, currency: string) => Amount,
@@ -11,7 +11,7 @@ export function amountOf<Amount>(
   return amount_cents === undefined || currency === undefined ? undefined : write(amount_cents, currency)
 }
 
-/** A notification in words, with a partner's name as `writeName` writes it. */
+/** Returns a notification's text, with the partner's name formatted by `writeName`. */
 export function textOf(
   { kind, payload, partner_name }: Pick<ListedNotification, 'kind' | 'payload' | 'partner_name'>,
   writeName = (name: string) => name,
@@ -21,15 +21,15 @@ export function textOf(
   const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
   const code = payload.reason ?? null
   const reason = kind === 'payment_ignored' ? reasonText(code) : commissionReason(code)
-  // What somebody typed may end as a sentence does.
+  // A typed reason may already end like a sentence.
   const why = reason ? ` Reason: ${reason.replace(/([^.!?…])$/u, '$1.')}` : ''
   switch (kind) {
     case 'commission_earned':
       return payload.day
-        ? `You earned ${amount} by ${payload.commissions === 1 ? 'a commission' : `${payload.commissions} commissions`} on ${payload.day}.`
+        ? `You earned ${amount} from ${payload.commissions === 1 ? 'a commission' : `${payload.commissions} commissions`} on ${payload.day}.`
         : `You earned ${amount}${sale}.`
     case 'commission_flagged':
-      return `Review by hand: a commission of ${amount}${sale} for ${partner} is held, and waits for you under Reviews.`
+      return `Review by hand: a commission of ${amount}${sale} for ${partner} is on hold. Decide on it under Reviews.`
     case 'application_received':
       return 'Somebody applied to be a partner. Review it under Applications.'
     case 'payout_due':
@@ -39,7 +39,7 @@ export function textOf(
     case 'commission_refunded':
       return `Your commission${sale} was reduced by ${amount}${payload.deducted ? ', which is deducted from your balance' : ''}.${why}`
     case 'commission_corrected':
-      return `Your commission${sale} was corrected to what was paid: ${amount} is ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
+      return `Your commission${sale} was corrected to the paid amount: ${amount} is ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
     case 'payout_reduced':
       return `Your payout was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because ${payload.adjustment_id ? `of a deduction${sale}` : `a commission${sale} was reversed`}.${why}`
     case 'adjustment_added':
@@ -53,7 +53,7 @@ export function textOf(
     case 'refund_not_converted':
       return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
     case 'payment_ignored':
-      return `Review by hand: an event of Stripe about a customer whom ${partner} brought was not recorded${sale}.${why} It is under Stripe events.`
+      return `Review by hand: a Stripe event about a customer of ${partner} was not recorded${sale}.${why} See it under Stripe events.`
     case 'balance_negative':
       return `Review by hand: a ${payload.adjustment_id ? 'deduction' : 'reversal'}${sale} left the balance of ${partner} at ${amount} below zero.${why}`
     case 'paid_commission_reversed':
@@ -61,9 +61,9 @@ export function textOf(
     case 'dispute_reinstated':
       return `Review by hand: you won a dispute, and the commission${sale} of ${partner} is credited again.${why}`
     case 'processor_disconnected':
-      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until it is connected again under Settings; events that Stripe sends meanwhile are kept for 90 days and applied then.'
+      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until you connect it again under Settings. The service keeps events that Stripe sends meanwhile for 90 days and applies them then.'
     case 'webhook_disabled':
-      return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Enable the endpoint under Webhooks once it answers, and send again what it missed.`
+      return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Enable the endpoint under Webhooks once it answers, and replay the missed deliveries.`
     default:
       return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`
   }

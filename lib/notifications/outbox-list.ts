@@ -5,9 +5,7 @@ import { kysely } from '../kysely.ts'
 
 export type OutboxNotification = Awaited<ReturnType<typeof listOutbox>>[number]
 
-/**
- * The messages that changes in a program have caused, and how far each has come, the newest first.
- */
+/** Lists a program's outbox messages with their progress, newest first. */
 export async function listOutbox(db: Database, programId: number, part: Part) {
   const query = kysely
     .selectFrom('outbox as o')

@@ -1,28 +1,28 @@
 import { sql } from 'kysely'
 import { call } from '../database.ts'
 
-/** What a queue message carries: which outbox row it is about. The row itself holds what is told. */
+/** A queue message. It names an outbox row, which holds the notification itself. */
 export interface OutboxMessage {
   program_id: number
   outbox_id: number
 }
 
-/** What a message of the webhooks' queue carries: a program that has something due, from `due_at` on (seconds since 1970). */
+/** A message of the webhooks' queue: a program with a delivery due from `due_at` on (seconds since 1970). */
 export interface WebhookWake {
   program_id: number
   due_at: number
 }
 
-/** What a function hands to `relay-outbox`, which has a queue for each. */
+/** A message to `relay-outbox`, which has a queue for each kind. */
 export type RelayMessage = OutboxMessage | WebhookWake
 
-/** What a transaction wrote that is to be sent. */
+/** The messages that a transaction wrote. */
 interface Written {
   outbox_ids: number[] | null
   wrote_webhooks: boolean | null
 }
 
-/** The messages about what a function of the database says it wrote. */
+/** Returns the messages that a database function wrote. */
 export function messagesAbout(row: Partial<Written> & { program_id: number | null }): RelayMessage[] {
   const { program_id, outbox_ids, wrote_webhooks } = row
   if (program_id === null) return []
@@ -30,10 +30,10 @@ export function messagesAbout(row: Partial<Written> & { program_id: number | nul
   return wrote_webhooks ? [...rows, { program_id, due_at: 0 }] : rows
 }
 
-/** As the last statement of a transaction: what it wrote, for `messagesAbout`. */
+/** The last statement of a transaction: returns its messages for `messagesAbout`. */
 export const writtenMessages = () => call('written_messages', {})
 
-/** The rows that messages are about, each once, as a table `named` of a query. */
+/** The distinct rows of messages as a table `named` in a query. */
 export function rowsOf(messages: OutboxMessage[]) {
   const programIds = messages.map(({ program_id }) => program_id)
   const ids = messages.map(({ outbox_id }) => outbox_id)
@@ -42,15 +42,14 @@ export function rowsOf(messages: OutboxMessage[]) {
   )`.as('named')
 }
 
-/** The binding by which a function hands messages to `relay-outbox`, which holds the queue's client for all. */
+/** The binding to `relay-outbox`, which holds the queue's client for all functions. */
 export interface RelayEnv {
   RELAY: { fetch(url: string, init: { method: string; body: string }): Promise<Response> }
 }
 
 /**
- * Has the relay send messages right after the response that caused them. A relay or queue that fails is no failure of the
- * response: the scheduled run finds the rows in the outbox. It begins a millisecond later, because the relay works on the same
- * thread, and what it does at once is done before the response is written.
+ * Asks the relay to send messages right after the response that caused them. A failed relay or queue does not fail the response: the scheduled run
+ * finds the rows in the outbox. The call starts a millisecond later, because the relay shares the thread and would delay the response.
  */
 export async function sendSoon(env: RelayEnv, messages: RelayMessage[]): Promise<void> {
   if (messages.length === 0) return

@@ -2,9 +2,9 @@ import ipaddr from 'ipaddr.js'
 import * as z from 'zod/mini'
 
 export interface LoopbackEnv {
-  /** Set on a local stack alone, where webhooks may go to this machine: `on`. */
+  /** `on` allows webhooks to this machine. Only a local stack sets it. */
   WEBHOOK_LOOPBACK?: string
-  /** The way out to addresses that strangers choose, where the process has one that leads to public ones alone. */
+  /** The route to addresses that strangers choose, in a process with a route to public addresses only. */
   OUTSIDE?: { fetch(url: string, request: OutsideRequest): Promise<Response> }
 }
 
@@ -17,25 +17,25 @@ export interface OutsideRequest {
 }
 
 export interface AddressEnv extends LoopbackEnv {
-  /** Answers DNS questions over HTTPS in JSON, as https://cloudflare-dns.com/dns-query does. */
+  /** Answers DNS questions over HTTPS in JSON, like https://cloudflare-dns.com/dns-query. */
   DNS_OVER_HTTPS_URL: string
 }
 
 const privateNames = /(^|\.)(localhost|local|internal|intranet|lan|home\.arpa|test|invalid|onion)$/
 
 /**
- * Why webhooks do not go to an address, or undefined where they may: https to a public host, without a password. What a name leads to is
- * asked when a webhook is sent (`refusalOfName`). A local stack may say that plain http to this machine's own addresses is fine.
+ * Returns the reason why webhooks cannot go to an address, or undefined if they can: https to a public host, without a password. `refusalOfName`
+ * resolves the name when a webhook is sent. A local stack may allow plain http to its own machine.
  */
 export function refusalOfAddress(address: string, env: LoopbackEnv): string | undefined {
   const url = URL.parse(address)
-  if (!url) return 'must be an address, as https://example.com/webhooks'
+  if (!url) return 'must be an address such as https://example.com/webhooks'
   if (isLoopbackAllowed(url, env)) return undefined
   if (url.protocol !== 'https:') return 'must begin with https://'
-  if (url.username || url.password) return 'must not hold a password'
+  if (url.username || url.password) return 'must not contain a password'
   const host = hostOf(url)
   if (isAddress(host)) return isPublicAddress(host) ? undefined : 'must be a public address'
-  // An empty part, as in `localhost..`, would hide what the name ends with.
+  // An empty part, as in `localhost..`, would hide the real ending.
   return !/^[^.]+(\.[^.]+)+$/.test(host) || privateNames.test(host) ? 'must have a public host' : undefined
 }
 
@@ -53,15 +53,15 @@ const dnsAnswer = z.object({
 })
 const recordTypes = { A: 1, AAAA: 28 } as const
 
-/** What names led to, for a minute. */
+/** Results of name lookups, for a minute. */
 const known = new Map<string, { until: number; refusal: string | undefined }>()
 const keepMilliseconds = 60_000
 const maxKnown = 5000
 
 /**
- * Why nothing is sent to where an address leads at this moment, or undefined where each of its records is public. On Cloudflare's edge this
- * comes before what holds anyway: there a Worker reaches the public Internet alone, whatever a name becomes a moment later, and `OUTSIDE` elsewhere. Throws
- * where the name service gives no answer.
+ * Returns the reason why an address does not resolve to public addresses only, or undefined. On Cloudflare's edge this is a second defense: a
+ * Worker reaches only the public Internet, even if a name changes a moment later. `OUTSIDE` does the same elsewhere. Throws if the name service
+ * does not answer.
  */
 export async function refusalOfName(
   address: string,
@@ -77,9 +77,9 @@ export async function refusalOfName(
   const hidden = addresses.find((record) => !isPublicAddress(record))
   const refusal =
     hidden !== undefined
-      ? `${host} leads to ${hidden}, which is not a public address.`
+      ? `${host} resolves to ${hidden}, which is not a public address.`
       : addresses.length === 0
-        ? `${host} leads to no address.`
+        ? `${host} resolves to no address.`
         : undefined
   if (known.size >= maxKnown) known.clear()
   known.set(host, { until: Date.now() + keepMilliseconds, refusal })
@@ -94,14 +94,14 @@ async function resolve(host: string, type: 'A' | 'AAAA', env: AddressEnv, signal
   return records.filter((record) => record.type === recordTypes[type]).map(({ data }) => data)
 }
 
-/** Only this network of IPv6 is given out. */
-const givenOut6 = ipaddr.IPv6.parseCIDR('2000::/3')
+/** The only allocated network of IPv6. */
+const allocated6 = ipaddr.IPv6.parseCIDR('2000::/3')
 
-/** Whether an IPv4 or IPv6 address (in brackets or not) belongs to the public Internet. */
+/** Checks that an IPv4 or IPv6 address (in brackets or not) belongs to the public Internet. */
 export function isPublicAddress(address: string): boolean {
   const text = address.replace(/^\[|\]$/g, '')
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text).range() === 'unicast'
   if (!ipaddr.IPv6.isValid(text)) return false
   const address6 = ipaddr.IPv6.parse(text)
-  return address6.match(givenOut6) && address6.range() === 'unicast'
+  return address6.match(allocated6) && address6.range() === 'unicast'
 }

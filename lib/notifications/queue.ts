@@ -1,12 +1,12 @@
 import { GetQueueAttributesCommand, SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs'
 import * as z from 'zod/mini'
 
-/** The variables by which a function reaches the queue. */
+/** The variables of the queue. */
 export interface QueueEnv {
   AWS_REGION: string
   AWS_ACCESS_KEY_ID: string
   AWS_SECRET_ACCESS_KEY: string
-  /** Address of an SQS endpoint other than AWS's own, as the local stack has one. */
+  /** The address of an SQS endpoint other than AWS's own, such as the local stack's. */
   AWS_ENDPOINT_URL?: string
   QUEUE_URL: string
 }
@@ -15,7 +15,7 @@ export interface QueueEnv {
 export const messagesPerCall = 10
 export const callsAtOnce = 6
 
-/** A queue that does not answer is given up soon, because whoever waits for it has a deadline: two tries of three seconds. */
+/** Opens a client that gives up on a silent queue after two attempts of three seconds, because its callers have deadlines. */
 export function openQueue(env: QueueEnv): SQSClient {
   return new SQSClient({
     region: env.AWS_REGION,
@@ -26,7 +26,7 @@ export function openQueue(env: QueueEnv): SQSClient {
   })
 }
 
-/** `items` in groups of ten, to be sent in one call each. */
+/** Splits `items` into groups of ten, one for each call. */
 export function inCalls<Item>(items: Item[]): Item[][] {
   return Array.from({ length: Math.ceil(items.length / messagesPerCall) }, (_, call) =>
     items.slice(call * messagesPerCall, (call + 1) * messagesPerCall),
@@ -34,9 +34,8 @@ export function inCalls<Item>(items: Item[]): Item[][] {
 }
 
 /**
- * Sends messages to the queue, ten a call and six calls at once, and returns those that the queue took. A message that it did not
- * take stays in the database, from where the relay sends it again. `delay` is for how many seconds the queue holds one back, 900 at
- * most. Throws where every call failed.
+ * Sends messages to the queue, ten a call and six calls at once, and returns the accepted ones. The relay sends the others again from the database.
+ * `delay` returns how many seconds the queue holds a message back, 900 at most. Throws if every call fails.
  */
 export async function sendToQueue<Message extends object>(
   queue: SQSClient,
@@ -63,7 +62,7 @@ export async function sendToQueue<Message extends object>(
         taken.push(...(answer.Successful ?? []).flatMap(({ Id }) => batch[Number(Id)] ?? []))
       } catch (error) {
         failure = error
-        // What is left would wait for the same time-out.
+        // The remaining calls would wait for the same time-out.
         return
       }
     }
@@ -75,7 +74,7 @@ export async function sendToQueue<Message extends object>(
 
 const redrivePolicy = z.object({ deadLetterTargetArn: z.optional(z.string()) })
 
-/** The address of the queue's dead letters, which the queue itself names; undefined where it has none. */
+/** Returns the address of the queue's dead letters, or undefined if the queue names none. */
 export async function deadLetterUrlOf(queue: SQSClient, queueUrl: string): Promise<string | undefined> {
   const { Attributes: attributes } = await queue.send(
     new GetQueueAttributesCommand({ QueueUrl: queueUrl, AttributeNames: ['RedrivePolicy'] }),
@@ -84,7 +83,7 @@ export async function deadLetterUrlOf(queue: SQSClient, queueUrl: string): Promi
   return arn && queueUrl.slice(0, queueUrl.lastIndexOf('/') + 1) + arn.split(':').at(-1)
 }
 
-/** How many messages wait in the queue and among its dead letters, about; null where that could not be had. */
+/** Returns the approximate numbers of waiting messages and dead letters, or null if unknown. */
 export async function readQueueFigures(
   queue: SQSClient,
   queueUrl: string,

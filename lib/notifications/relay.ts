@@ -4,14 +4,14 @@ import { kysely, now } from '../kysely.ts'
 import type { Channels } from './channels.ts'
 import { rowsOf } from './outbox.ts'
 
-/** The function that wrote a row has sent it by then, or has failed to. */
+/** By then the function that wrote a row has sent it or failed. */
 const sendAfterSeconds = 10
-/** A message that the queue took is in it or among its dead letters, so it is sent again seldom. */
+/** An accepted message is in the queue or among its dead letters, so the relay rarely sends it again. */
 const resendAfterMinutes = 15
 
 /**
- * Sends the outbox rows that are not delivered and that nobody has sent, or not for long, oldest first, until none is left, no
- * more is taken or `deadline` (ms since 1970) is past. Returns how many were sent. What is sent twice is delivered once.
+ * Sends undelivered outbox rows that nobody sent recently, oldest first. Stops when none is left, when the queue refuses some, or when `deadline`
+ * (ms since 1970) has passed. Returns the number of sent rows. A row that is sent twice is delivered once.
  */
 export async function relayOutbox(db: Database, { tell }: Pick<Channels, 'tell'>, deadline: number): Promise<number> {
   let total = 0

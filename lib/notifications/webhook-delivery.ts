@@ -8,14 +8,14 @@ import { sendWebhook } from './webhook-request.ts'
 import { webhookHeaders, type WebhookSecretEnv } from './webhook-secrets.ts'
 import { webhookBody, webhookId } from './webhook-types.ts'
 
-/** What is due later than this, the relay sends, which looks this far ahead twice an hour. */
+/** The relay sends attempts that are due later than this. It looks this far ahead twice an hour. */
 export const lookAheadSeconds = 35 * 60
 
 /** A Worker opens six connections at once: four for endpoints, one for the queue and one for the database. */
 const endpointsAtOnce = 4
-/** How long what is due waits for a connection of the consumer that knows of it. */
+/** How long a due program waits for a free connection of its consumer. */
 const patienceMilliseconds = 250
-/** How long the queue is asked at a time where nothing else is to be done. */
+/** How long one call waits for messages while the consumer is idle. */
 const idleWaitSeconds = 20
 type Claimed = DatabaseFunctions['claim_webhooks']['row'] & {
   program_id: number
@@ -23,13 +23,13 @@ type Claimed = DatabaseFunctions['claim_webhooks']['row'] & {
   message_id: number
 }
 
-/** Why a program is looked at: the messages that named it, and whether a try of it has ended, so that it may take more. */
+/** Why the consumer looks at a program: the messages that named it, and whether one of its attempts has ended, so that it may take more. */
 interface Look {
   messages: Woken[]
   hasEnded: boolean
 }
 
-/** What was claimed together: the messages that led to it are deleted once each of its attempts is recorded. */
+/** Deliveries that were claimed together. Their messages are deleted once every attempt is recorded. */
 interface Round {
   messages: Woken[]
   open: number
@@ -43,26 +43,26 @@ interface Attempt {
 
 export interface WebhookConsumer {
   db: Database
-  /** The wakes, and by what an owner learns that an endpoint was turned off. */
+  /** The wakes, and the channel that notifies an owner about a disabled endpoint. */
   channels: Pick<Channels, 'wakes' | 'tell'>
   env: AddressEnv & WebhookSecretEnv
 }
 
 /**
- * How long a consumer works: until `deadline` (ms since 1970) or its process ends, and where it does not wait for more, no longer than
- * there is something.
+ * How long a consumer works: until `deadline` (ms since 1970) or the end of its process. If `waits` is false, it also stops when there is nothing
+ * left to do.
  */
 export interface ConsumerTerm {
   deadline: number
   waits: boolean
-  /** Is called where all connections are taken, and brings another consumer; the promise ends with it. */
+  /** Starts another consumer when all connections are busy. The promise ends with it. */
   onFull?: () => Promise<unknown>
 }
 
 /**
- * Delivers what is due to the programs that messages name, four requests at once, and records attempts as they end: one that hangs holds up
- * none that comes after it. Returns how many attempts were taken by their endpoints and how many failed. Where the database or the queue
- * fails, it ends what is under way and throws; what was not recorded is sent again, under the same id.
+ * Delivers the due webhooks of the programs in the messages, four requests at once, and records attempts as they end. A slow request does not block
+ * later ones. Returns the numbers of delivered and failed attempts. If the database or the queue fails, it finishes running attempts and throws.
+ * Unrecorded attempts are sent again under the same id.
  */
 export async function deliverWebhooks(
   consumer: WebhookConsumer,
@@ -71,7 +71,7 @@ export async function deliverWebhooks(
   const { db, channels } = consumer
   const { wakes }: { wakes: Wakes } = channels
   const figures = { delivered: 0, failed: 0 }
-  /** Programs to look at. */
+  /** Programs to look at next. */
   let waiting = new Map<number, Look>()
   let free = endpointsAtOnce
   let isEmpty = false
@@ -81,7 +81,7 @@ export async function deliverWebhooks(
   let failure: unknown
   let attempts = 0
 
-  /** Runs one work of each name at a time. */
+  /** Runs one task of each name at a time. */
   function start(name: string, work: () => Promise<void>): void {
     if (running.has(name)) return
     const task = work()
@@ -100,13 +100,13 @@ export async function deliverWebhooks(
 
   async function receive(): Promise<void> {
     const isIdle = running.size === 0
-    // No more than can be begun at once: the rest is for others.
+    // Take no more than can start at once. The rest is for other consumers.
     const messages = await wakes.receive(free, waits && isIdle ? idleWaitSeconds : 1)
     isEmpty = messages.length === 0 && isIdle
     const later: { wake: WebhookWake; message: Woken }[] = []
     for (const message of messages) {
       const { wake } = message
-      // One that is none of ours comes again until the queue drops it.
+      // A foreign message comes again until the queue drops it.
       if (!wake) continue
       if (wake.due_at * 1000 > Date.now()) later.push({ wake, message })
       else look(wake.program_id, { messages: [message] })
@@ -126,16 +126,16 @@ export async function deliverWebhooks(
     const round = { messages: messagesOf(programs), open: claimed.length }
     if (claimed.length === 0) done.push(...round.messages)
     for (const id of left) look(id, {})
-    // Where as many were due as were asked for, there may be more. It goes to endpoints that answer: one that hangs is given no second one.
+    // A full claim means that there may be more. They go to endpoints that answer: a slow endpoint gets no second request.
     if (claimed.length === atMost) for (const [id, { hasEnded }] of programs) if (hasEnded) look(id, { hasEnded })
     for (const delivery of claimed) start(`attempt ${(attempts += 1)}`, () => attempt(delivery, round))
   }
 
   async function attempt(delivery: Claimed, round: Round): Promise<void> {
     const { program_id, endpoint_id, message_id } = delivery
-    const made = await attemptDelivery(consumer, delivery)
-    const isTaken = made.status !== null && made.status >= 200 && made.status < 300
-    ended.push({ round, isTaken, row: { program_id, endpoint_id, message_id, ...made, is_taken: isTaken } })
+    const result = await attemptDelivery(consumer, delivery)
+    const isTaken = result.status !== null && result.status >= 200 && result.status < 300
+    ended.push({ round, isTaken, row: { program_id, endpoint_id, message_id, ...result, is_taken: isTaken } })
     free += 1
   }
 
@@ -156,13 +156,13 @@ export async function deliverWebhooks(
       else if (seconds <= lookAheadSeconds) due.push({ program_id, due_at: next_at.getTime() / 1000 })
     }
     if (due.length > 0) await wakes.send(due)
-    const told = programs.flatMap(({ program_id, outbox_ids }) =>
+    const notifications = programs.flatMap(({ program_id, outbox_ids }) =>
       program_id === null ? [] : (outbox_ids ?? []).map((outbox_id): OutboxMessage => ({ program_id, outbox_id })),
     )
-    if (told.length > 0) await channels.tell(told)
+    if (notifications.length > 0) await channels.tell(notifications)
   }
 
-  /** What cannot be begun soon goes back into the queue, where another consumer finds it. */
+  /** Returns waiting programs to the queue for another consumer if no connection gets free soon. */
   async function giveBack(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, patienceMilliseconds))
     if (free > 0) return
@@ -179,11 +179,11 @@ export async function deliverWebhooks(
   for (;;) {
     if (ended.length > 0) start('record', record)
     if (done.length > 0) start('finish', finish)
-    const goesOn = failure === undefined && Date.now() < deadline && !wakes.isOver?.()
-    if (goesOn && waiting.size > 0 && free > 0) start('claim', claim)
-    const receives = goesOn && (waits || !isEmpty)
+    const continues = failure === undefined && Date.now() < deadline && !wakes.isOver?.()
+    if (continues && waiting.size > 0 && free > 0) start('claim', claim)
+    const receives = continues && (waits || !isEmpty)
     if (receives && waiting.size === 0 && free > 0) start('receive', receive)
-    if (goesOn && free === 0 && waiting.size > 0 && onFull) start('give back', giveBack)
+    if (continues && free === 0 && waiting.size > 0 && onFull) start('give back', giveBack)
     if (receives && free === 0 && onFull) start('another', async () => void (await onFull()))
     if (running.size === 0) break
     await Promise.race(running.values())
@@ -201,7 +201,8 @@ const wakesNow = (programs: Map<number, unknown>): WebhookWake[] =>
 async function attemptDelivery({ env }: WebhookConsumer, delivery: Claimed) {
   const { url, type, data, created_at } = delivery
   const { program_id, endpoint_id, message_id, secret_number, has_previous_secret } = delivery
-  if (url === null || type === null || created_at === null) throw new Error('A claim without its message.')
+  if (url === null || type === null || created_at === null)
+    throw new Error('The database returned a claim without its message.')
   const body = webhookBody({ message_id, type, data, created_at })
   const secret = {
     program_id,
@@ -212,7 +213,7 @@ async function attemptDelivery({ env }: WebhookConsumer, delivery: Claimed) {
   return await sendWebhook(url, await webhookHeaders(env, secret, webhookId(message_id), body), body, env)
 }
 
-/** What was claimed, and the programs with endpoints to which nothing is under way and which had no place among it. */
+/** Claims due deliveries. Also returns the programs with an idle endpoint that found no place in the claim. */
 async function claimDue(
   db: Database,
   programIds: number[],

@@ -7,28 +7,28 @@ import { type LoopbackEnv, refusalOfAddress } from './public-address.ts'
 import { webhookSecret, type WebhookSecretEnv } from './webhook-secrets.ts'
 import type { WebhookType } from './webhook-types.ts'
 
-/** What a program says of an endpoint. Without a `url` its deliveries are not sent: `svc listen` fetches them. */
+/** The settings of an endpoint. Its deliveries stay unsent if `url` is null: `svc listen` fetches them. */
 export interface EndpointSettings {
   url: string | null
   description: string
   types: WebhookType[]
 }
 
-/** What a function needs that makes and changes endpoints. */
+/** The variables that changing endpoints needs. */
 export type EndpointEnv = LoopbackEnv & WebhookSecretEnv
 
 export type WebhookEndpoint = InferResult<ReturnType<typeof endpointsOf>>[number]
 
-/** How many endpoints a program has at most, those that are off included. */
+/** The most endpoints of a program, including disabled ones. */
 export const maxEndpoints = 20
-/** How long the secret before signs too, after a rotation. */
+/** How long the previous secret also signs after a rotation. */
 export const rotationHours = 24
 
 const endpointColumns = [
   'webhook_endpoints.id',
   'url',
   'description',
-  // The driver takes an array of a domain for text.
+  // The driver reads an array of a domain as text.
   sql<WebhookType[]>`types::text[]`.as('types'),
   'webhook_endpoints.created_at',
   'failing_since',
@@ -46,7 +46,7 @@ function endpointsOf(programId: number) {
     .where('deleted_at', 'is', null)
 }
 
-/** A program's endpoints, the newest first: `limit` of them at most, below the id `before` where one is given. */
+/** Lists up to `limit` endpoints of a program, newest first, optionally with ids below `before`. */
 export async function listEndpoints(
   db: Database,
   programId: number,
@@ -58,7 +58,7 @@ export async function listEndpoints(
 
 export type EndpointWithLatest = Awaited<ReturnType<typeof listEndpointsWithLatest>>[number]
 
-/** All endpoints of a program, the newest first, each with the last message that there was for it. */
+/** Lists all endpoints of a program with the last message to each, newest first. */
 export async function listEndpointsWithLatest(db: Database, programId: number) {
   const latest = kysely
     .selectFrom('webhook_deliveries as d')
@@ -87,23 +87,23 @@ export async function findEndpoint(db: Database, programId: number, endpointId: 
   return endpoint
 }
 
-/** Refuses an address that webhooks do not go to; the field is `url`. */
+/** Throws if webhooks cannot go to an address. The error names the field `url`. */
 function requireAddress(url: string | null, env: LoopbackEnv): void {
   const wrong = url === null ? undefined : refusalOfAddress(url, env)
   if (wrong === undefined) return
   throw new ApiError('invalid_request', `url ${wrong}.`, { details: [{ field: 'url', message: wrong }] })
 }
 
-/** An endpoint with its secret, as it was when it got that. */
+/** An endpoint with its secret, as it was when the secret was created. */
 export type EndpointWithSecret = Made<WebhookEndpoint> & { secret: string }
 
-/** How something is made: at once, or by `makeOnce` of lib/idempotency.ts where the request may come again. */
+/** Runs a creation: at once, or through `makeOnce` of lib/idempotency.ts if the request may come again. */
 type Making = <Result>(make: () => Promise<Result>) => Promise<Result>
 const atOnce: Making = (make) => make()
 
 /**
- * Makes an endpoint and returns it with its secret, which is shown once. Refuses with `conflict` where the program has 20. A request that comes
- * again by its Idempotency-Key is answered with the same secret, which follows from what was made and is kept nowhere.
+ * Creates an endpoint and returns it with its secret, which is shown once. Throws `conflict` if the program has 20. A request with the same
+ * Idempotency-Key gets the same secret, which derives from the endpoint and is not stored.
  */
 export async function makeEndpoint(
   db: Database,
@@ -123,7 +123,7 @@ async function insertEndpoint(
   settings: EndpointSettings,
 ): Promise<Made<WebhookEndpoint>> {
   const [, added, [endpoint]] = await db.batch([
-    // Whoever makes another one at this moment is waited for, so that both count.
+    // Wait for concurrent creations, so that the limit counts them.
     kysely.selectFrom('programs').select('id').where('id', '=', programId).forNoKeyUpdate(),
     kysely
       .insertInto('webhook_endpoints')
@@ -150,7 +150,7 @@ async function insertEndpoint(
           ),
       )
       .returning('id'),
-    // The program is locked, so what was made in this moment is what was just added.
+    // The program is locked, so an endpoint created at this moment is the new one.
     keepMade(endpointsOf(programId).where('created_at', '=', now).orderBy('id', 'desc').limit(1)),
   ])
   if (added.length === 0 || !endpoint?.made) {
@@ -167,7 +167,7 @@ async function secretOf(
   return await webhookSecret(env, { program_id: programId, endpoint_id: id, secret_number })
 }
 
-/** Changes what is given. Turning an endpoint on, or giving it another address, forgets that it failed. */
+/** Changes the given settings. Enabling an endpoint or changing its address resets its failures. */
 export async function changeEndpoint(
   db: Database,
   env: LoopbackEnv,
@@ -190,7 +190,7 @@ export async function changeEndpoint(
         }),
         ...(enabled === true && { disabled_at: null, disabled_because: null }),
         ...((enabled === true || url !== undefined) && { failing_since: null, failures: 0, rests_until: null }),
-        // So that a change of nothing is one too.
+        // An empty change must also update the row.
         ...(Object.values(changes).every((value) => value === undefined) && {
           secret_number: sql<number>`secret_number`,
         }),
@@ -198,7 +198,7 @@ export async function changeEndpoint(
       .where('program_id', '=', programId)
       .where('id', '=', endpointId)
       .where('deleted_at', 'is', null)
-      // Whether there is somewhere to send to is said when an endpoint is made.
+      // Whether an endpoint has an address is fixed at its creation.
       .$if(url !== undefined, (query) => query.where('url', url === null ? 'is' : 'is not', null))
       .returning(endpointColumns),
     endpointsOf(programId).where('id', '=', endpointId),
@@ -208,17 +208,14 @@ export async function changeEndpoint(
     throw new ApiError(
       'conflict',
       found.url === null
-        ? 'This endpoint has no address: what is there for it is fetched, as `svc listen` does. Make another one.'
+        ? 'This endpoint has no address: `svc listen` fetches its deliveries. Create another endpoint.'
         : 'This endpoint has an address, and its webhooks are sent. Give another address, or create another endpoint.',
     )
   }
   return endpoint
 }
 
-/**
- * Deletes an endpoint: nothing is sent to it any more. What was sent is kept for its term, and nobody is shown it. Deleting it again changes
- * nothing.
- */
+/** Deletes an endpoint, which then receives nothing. Past deliveries stay for their term and are not shown. Deleting it again changes nothing. */
 export async function deleteEndpoint(db: Database, programId: number, endpointId: number): Promise<void> {
   const [endpoint] = await db.query(
     kysely
@@ -232,8 +229,8 @@ export async function deleteEndpoint(db: Database, programId: number, endpointId
 }
 
 /**
- * Gives an endpoint a new secret, which is shown once. For a day the one before signs beside it; an older one ends at once. What goes for a
- * request that comes again goes as in `makeEndpoint`.
+ * Gives an endpoint a new secret, which is shown once. The previous secret also signs for a day, and an older one ends at once. A repeated request
+ * is answered as in `makeEndpoint`.
  */
 export async function rotateSecret(
   db: Database,
@@ -267,14 +264,14 @@ const notThere = () =>
     'This program has no webhook endpoint with this id that is enabled. Check the id, or enable the endpoint first.',
   )
 
-/** Writes a test message for an endpoint and returns its number. Refuses with `not_found` where the endpoint is disabled. */
+/** Writes a test message for an endpoint and returns its number. Throws `not_found` if the endpoint is disabled. */
 export async function testEndpoint(db: Database, programId: number, endpointId: number): Promise<number> {
   const [row] = await db.query(call('test_webhook', { of_program_id: programId, of_endpoint_id: endpointId }))
   if (row?.test_webhook == null) throw notThere()
   return row.test_webhook
 }
 
-/** Which deliveries are sent again: one message's, or those of a time. */
+/** The deliveries to replay: one message, or a period. */
 export interface Replay {
   messageId?: number | undefined
   since?: Date | undefined
@@ -285,8 +282,7 @@ export interface Replay {
 export const noDelivery = () => new ApiError('not_found', 'This webhook endpoint has no delivery with this id.')
 
 /**
- * Sends deliveries of an endpoint again, 10,000 at most, and returns how many. Refuses with `not_found` where the endpoint is disabled, or has no such
- * delivery.
+ * Replays up to 10,000 deliveries of an endpoint and returns their number. Throws `not_found` if the endpoint is disabled or has no such delivery.
  */
 export async function replayDeliveries(
   db: Database,

@@ -39,8 +39,8 @@ function deliveriesIn(programId: number) {
 }
 
 /**
- * Deliveries of an endpoint, the newest first: `limit` of them at most, below the message `before` where one is given. Refuses with `not_found`
- * where the program has no such endpoint.
+ * Lists up to `limit` deliveries of an endpoint, newest first, optionally of messages before `before`. Throws `not_found` if the program has no
+ * such endpoint.
  */
 export async function listDeliveries(
   db: Database,
@@ -74,11 +74,11 @@ interface ProgramDeliveries extends Part<string> {
   status?: DeliveryStatus | undefined
 }
 
-/** A delivery's place in the list of all endpoints', for its `before` and `after`: its message and its endpoint. */
+/** A delivery's position in the list of all endpoints, for `before` and `after`: its message and its endpoint. */
 export const placeOf = ({ message_id, endpoint_id }: ProgramDelivery) => `${message_id}-${endpoint_id}`
 export const isPlace = (text: string) => /^\d{1,15}-\d{1,15}$/.test(text)
 
-/** Deliveries to a program's endpoints, the newest message first, of one endpoint, type or status where these are given. */
+/** Lists deliveries of all endpoints of a program, newest message first, optionally of one endpoint, type or status. */
 export async function listProgramDeliveries(
   db: Database,
   programId: number,
@@ -103,7 +103,7 @@ const attempt = z.object({
 })
 export type WebhookAttempt = z.infer<typeof attempt>
 
-/** One delivery with its attempts, the first one first. Refuses with `not_found`. */
+/** Reads one delivery with its attempts in order. Throws `not_found`. */
 export async function findDelivery(
   db: Database,
   programId: number,
@@ -126,7 +126,7 @@ export async function findDelivery(
   return { ...row, attempts: z.array(attempt).parse(row.attempts) }
 }
 
-/** Deletes what was told more than 30 days ago, `limit` messages at most, and returns how many. */
+/** Deletes up to `limit` messages that are older than 30 days and returns their number. */
 export async function deleteOldWebhooks(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('delete_old_webhooks', { max_rows: limit }))
   return row?.delete_old_webhooks ?? 0

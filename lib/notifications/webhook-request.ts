@@ -1,22 +1,19 @@
 import { type AddressEnv, type OutsideRequest, refusalOfAddress, refusalOfName } from './public-address.ts'
 
-/** What became of one try. Without a status, `error` says why there was no answer. */
+/** The result of one attempt. Without a status, `error` says why there was no answer. */
 export interface WebhookAnswer {
   attempted_at: Date
   duration_ms: number
   status: number | null
   error: string | null
-  /** The beginning of what was answered. */
+  /** The beginning of the answer. */
   answer: string | null
 }
 
 const answerWithinMilliseconds = 10_000
 const maxAnswerBytes = 4096
 
-/**
- * Sends one webhook: by POST, to a public address only, for ten seconds at most, without following a redirect. Never throws. Of what is
- * answered, 4 KB are read.
- */
+/** Sends one webhook: a POST to a public address, for ten seconds at most, without following redirects. Reads 4 KB of the answer. Never throws. */
 export async function sendWebhook(
   url: string,
   headers: Record<string, string>,
@@ -49,7 +46,7 @@ async function post(url: string, request: OutsideRequest, env: AddressEnv) {
   return { status: response.status, answer: await beginningOf(response), error: null }
 }
 
-/** The first 4 KB of an answer as text that Postgres takes. */
+/** Reads the first 4 KB of an answer as text that Postgres can store. */
 async function beginningOf(response: Response): Promise<string> {
   if (!response.body) return ''
   const reader = response.body.getReader()
@@ -62,7 +59,7 @@ async function beginningOf(response: Response): Promise<string> {
     bytes.set(part, length)
     length += part.length
   }
-  // What is left is not read; whether the other side minds does not matter.
+  // Ignore the rest, and ignore errors from the other side.
   void reader.cancel().catch(() => undefined)
   return new TextDecoder().decode(bytes.subarray(0, length)).replaceAll('\0', '\uFFFD')
 }

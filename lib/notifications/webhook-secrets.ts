@@ -1,12 +1,12 @@
 import { Webhook } from 'standardwebhooks'
 import { hmac } from '../hmac.ts'
 
-/** The variable from which the secrets of all webhook endpoints come. */
+/** The secret that all endpoint secrets derive from. */
 export interface WebhookSecretEnv {
   WEBHOOK_SECRET: string
 }
 
-/** An endpoint's secret by its number; `has_previous_secret` while it is rotated and the one before signs too. */
+/** Names an endpoint's secret by its number. `has_previous_secret` is true during a rotation, while the previous secret also signs. */
 export interface SecretOf {
   program_id: number
   endpoint_id: number
@@ -15,8 +15,8 @@ export interface SecretOf {
 }
 
 /**
- * The secret of an endpoint, `whsec_` and 32 bytes in base 64. It follows from the deployment's secret and the endpoint's number, so that a copy of the
- * database signs nothing.
+ * Returns the secret of an endpoint, `whsec_` and 32 bytes in base 64. It derives from the deployment's secret and the endpoint's number, so a copy
+ * of the database cannot sign anything.
  */
 export async function webhookSecret(
   { WEBHOOK_SECRET }: WebhookSecretEnv,
@@ -28,7 +28,7 @@ export async function webhookSecret(
   return `whsec_${btoa(String.fromCharCode(...bytes))}`
 }
 
-/** The headers by which Standard Webhooks signs a body sent now: with two signatures while the secret is rotated. */
+/** Signs a body with the headers of Standard Webhooks, with two signatures during a rotation. */
 export async function webhookHeaders(
   env: WebhookSecretEnv,
   endpoint: SecretOf,

@@ -1,4 +1,4 @@
-/** What a program's own server can be told. The domain `webhook_type` in the database holds the same words. */
+/** The types of webhooks. The domain `webhook_type` in the database has the same values. */
 export const webhookTypes = [
   'lead.created',
   'sale.created',
@@ -17,10 +17,10 @@ export const webhookTypes = [
 ] as const
 export type WebhookType = (typeof webhookTypes)[number]
 
-/** What a test message is, which no endpoint has to want. */
+/** The type of a test message. Every endpoint accepts it. */
 export const testType = 'webhook.test'
 
-/** A message as the database keeps it: a `WebhookType`, or `webhook.test`, and what it says. */
+/** A stored message: one of the `webhookTypes` or `webhook.test`, and its data. */
 export interface WebhookMessage {
   message_id: number
   type: string
@@ -28,16 +28,16 @@ export interface WebhookMessage {
   created_at: Date
 }
 
-/** The id under which a message is told, the same in every try and at every endpoint. */
+/** The id of a message, the same in every attempt and at every endpoint. */
 export const webhookId = (messageId: number) => `evt_${messageId}`
 
-/** The message that an id of `webhookId` names, or undefined where it is none. */
+/** Returns the message number of an id, or undefined if the id is invalid. */
 export function messageOfWebhookId(id: string): number | undefined {
   const number = Number(/^evt_([1-9]\d{0,15})$/.exec(id)?.[1])
   return Number.isSafeInteger(number) ? number : undefined
 }
 
-/** What a message says. Of two about one sale, the one with the larger `sequence` came later. */
+/** The payload of a message. Of two messages about one sale, the one with the larger `sequence` came later. */
 export const webhookPayload = ({ message_id, type, data, created_at }: WebhookMessage) => ({
   id: webhookId(message_id),
   type,

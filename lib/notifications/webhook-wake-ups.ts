@@ -3,27 +3,27 @@ import * as z from 'zod/mini'
 import type { WebhookWake } from './outbox.ts'
 import { inCalls, sendToQueue } from './queue.ts'
 
-/** A wake that came; undefined where the message is none of ours. `receipt` is by what a queue knows it. */
+/** A received wake. `wake` is undefined if the message is not ours. `receipt` is the queue's handle of the message. */
 export interface Woken {
   wake: WebhookWake | undefined
   receipt?: string | undefined
 }
 
-/** Where wakes wait until they are due, or about. */
+/** Holds wakes until they are due, approximately. */
 export interface Wakes {
-  /** Returns those that were taken. */
+  /** Returns the accepted wakes. */
   send(wakes: WebhookWake[]): Promise<WebhookWake[]>
-  /** What has come, ten at most; waits for something for so many seconds. */
+  /** Returns received wakes, ten at most, after waiting up to `waitSeconds`. */
   receive(atMost: number, waitSeconds: number): Promise<Woken[]>
-  /** Ends those that were worked off. The others come again where their receiver is gone. */
+  /** Removes finished wakes. The others come again if their receiver dies. */
   remove(woken: Woken[]): Promise<void>
-  /** Whether the process that has them in itself ends: what is under way is finished, and nothing more begun. */
+  /** Returns true while the process shuts down: running work is finished and no new work starts. */
   isOver?(): boolean
 }
 
 const wakeMessage = z.object({ program_id: z.int().check(z.positive()), due_at: z.number() })
 
-/** What a message of the webhooks' queue says, or undefined where it is none of ours. */
+/** Parses a message of the webhooks' queue. Undefined if the message is not ours. */
 function parseWake(body: string | undefined): WebhookWake | undefined {
   try {
     return wakeMessage.parse(JSON.parse(body ?? ''))
@@ -32,9 +32,9 @@ function parseWake(body: string | undefined): WebhookWake | undefined {
   }
 }
 
-/** SQS holds a message back for 15 minutes at most; what is due later is sent on when it comes. */
+/** SQS holds a message back for 15 minutes at most. A later wake is sent again when it arrives. */
 const longestDelaySeconds = 900
-/** Longer than claims stand, so that what a consumer left undone when it ended can be claimed by whom the message wakes again. */
+/** Longer than a claim lasts, so that the next receiver of the message can claim the unfinished deliveries of a dead consumer. */
 const visibilitySeconds = 60
 
 /** Wakes in a queue of SQS. */
@@ -54,7 +54,7 @@ export function wakesOf(queue: SQSClient, queueUrl: string): Wakes {
           VisibilityTimeout: visibilitySeconds,
           WaitTimeSeconds: waitSeconds,
         }),
-        // The queue answers only then, which is no silence of the kind that the client gives up on.
+        // A long poll is not a silent queue, so the client must not give up on it.
         { requestTimeout: (waitSeconds + 3) * 1000 },
       )
       return messages.map(({ Body, ReceiptHandle: receipt }) => ({ wake: parseWake(Body), receipt }))

@@ -1,7 +1,7 @@
 import type { Database } from '../database.ts'
 import { type MailEnv, pageOfText, sendMail } from '../mail.ts'
 
-/** What applicants are mailed: fixed words, and of what people typed the name of the program alone. */
+/** Mails to applicants: fixed wording. The program's name is the only typed text in them. */
 
 export type ApplicationMailEnv = MailEnv & { BASE_URL: string }
 
@@ -10,15 +10,15 @@ interface Recipient {
   programName: string
 }
 
-/** Sends paragraphs of text, as HTML too. */
+/** Sends paragraphs of text, also as HTML. */
 async function mailText(db: Database, env: ApplicationMailEnv, mail: { to: string; subject: string; text: string[] }) {
   const { subject, text } = mail
   await sendMail(db, env, { ...mail, text: text.join('\n\n'), html: await pageOfText(subject, text, env.BASE_URL) })
 }
 
-const notYou = 'If it was not you, do nothing: without this link nothing is kept.'
+const notYou = 'If it was not you, do nothing: without this link we keep nothing.'
 
-/** The link by which somebody confirms that they applied; `confirmDays` says for how long. */
+/** Mails the link that confirms an application within `confirmDays`. */
 export async function mailConfirmation(
   db: Database,
   env: ApplicationMailEnv,
@@ -29,35 +29,35 @@ export async function mailConfirmation(
     to,
     subject: `Confirm your application to ${programName}`,
     text: [
-      `Somebody, probably you, applied to be a partner of ${programName} with this address. Read what was sent and confirm it within ${confirmDays} days:`,
+      `Somebody, probably you, applied to be a partner of ${programName} with this address. Read the application and confirm it within ${confirmDays} days:`,
       `${env.BASE_URL}/application?token=${token}`,
       notYou,
     ],
   })
 }
 
-/** How long an application waits to be confirmed; application_confirmed_within() in the database says the same. */
+/** How long an application can be confirmed. `application_confirmed_within()` in the database has the same value. */
 const confirmDays = 7
 
-/** Why an application was not taken. It goes by mail, since the page must not tell strangers who is whose partner. */
+/** Mails the reason why an application was not accepted. The page itself must not reveal to strangers who is a partner. */
 export async function mailStanding(
   db: Database,
   env: ApplicationMailEnv,
   { to, programName }: Recipient,
   standing: { outcome: string; againAt: Date | null },
 ) {
-  const said =
+  const answer =
     standing.outcome === 'partner'
-      ? `You are a partner of ${programName} already. Sign in to see your links: ${env.BASE_URL}/partner`
+      ? `You are already a partner of ${programName}. Sign in to see your links: ${env.BASE_URL}/partner`
       : standing.outcome === 'waiting'
-        ? `Your earlier application to ${programName} waits to be looked at. You are mailed once it is approved.`
+        ? `Your earlier application to ${programName} is waiting for review. We mail you once it is approved.`
         : `${programName} did not take your earlier application. You can apply again from ${standing.againAt?.toISOString().slice(0, 10)} on.`
   await mailText(db, env, {
     to,
     subject: `Your application to ${programName}`,
     text: [
       `Somebody, probably you, applied to be a partner of ${programName} with this address.`,
-      said,
+      answer,
       'If it was not you, do nothing: nothing has changed.',
     ],
   })
@@ -65,13 +65,13 @@ export async function mailStanding(
 
 interface Decided {
   application: { email: string | null; program_name: string }
-  /** Whether this is news. */
+  /** True if this call decided it. */
   isFirst: boolean
-  /** The token of the invitation; undefined where they applied with an account, by which they are a partner at once. */
+  /** The token of the invitation. Undefined for applicants with an account, who become partners at once. */
   invitation: string | undefined
 }
 
-/** Tells those whose applications were approved just now, with the link of the invitation. A mail that fails stops no other: the program can invite again. */
+/** Mails newly approved applicants, with the link of their invitation. A failed mail does not stop the others: the program can invite again. */
 export async function mailApprovals(db: Database, env: ApplicationMailEnv, approved: Decided[]): Promise<void> {
   const news = approved.filter(({ isFirst }) => isFirst)
   await Promise.allSettled(news.map((one) => mailApproval(db, env, one)))
@@ -90,7 +90,7 @@ async function mailApproval(db: Database, env: ApplicationMailEnv, { application
   await mailText(db, env, { to, subject: `You are a partner of ${programName}`, text })
 }
 
-/** That an application was rejected. Why is the program's own. */
+/** Mails a rejection. The reason stays with the program. */
 export async function mailRejection(db: Database, env: ApplicationMailEnv, application: Decided['application']) {
   const { email: to, program_name: programName } = application
   if (to === null) return
@@ -99,7 +99,7 @@ export async function mailRejection(db: Database, env: ApplicationMailEnv, appli
     subject: `Your application to ${programName}`,
     text: [
       `${programName} did not take your application to be a partner. You can apply again after thirty days.`,
-      'What you sent is deleted after a year at the latest.',
+      'We delete your application after a year at the latest.',
     ],
   })
 }

@@ -10,8 +10,8 @@ import { type Answered, termsOf } from './join-page.ts'
 import { randomDigits } from './links.ts'
 
 /**
- * Applications to be a partner of a program. One counts once its sender's address is known to be theirs; then it waits for a person, or is approved at
- * once where the program says so. Somebody rejected may apply again after thirty days.
+ * Statuses of an application. It counts once its sender's address is confirmed. Then a person decides, or the program approves at once. A rejected
+ * person may apply again after thirty days.
  */
 export const applicationStatuses = ['unverified', 'waiting', 'approved', 'rejected'] as const
 type ApplicationStatus = (typeof applicationStatuses)[number]
@@ -20,15 +20,15 @@ export type Application = InferResult<ReturnType<typeof applicationsStatement>>[
 
 interface ApplicationList extends Part {
   status?: ApplicationStatus | undefined
-  /** In the name, and in the address unless `searchesEmail` is false, in letters of either case. */
+  /** Searches the name, and the address unless `searchesEmail` is false, ignoring case. */
   search?: string | undefined
   searchesEmail?: boolean
   email?: string | undefined
-  /** These alone, in whatever state. */
+  /** Only these, in any status. */
   applicationIds?: number[] | undefined
 }
 
-/** Applications to a program, the newest first. Without a `status`, those that were never confirmed are left out. */
+/** Applications to a program, newest first. If `status` is missing, unconfirmed ones are excluded. */
 function applicationsStatement(programId: number, list: ApplicationList) {
   const { status, search, searchesEmail = true, email, applicationIds, ...part } = list
   let query = kysely
@@ -61,7 +61,7 @@ export async function listApplications(db: Database, programId: number, list: Ap
   return await db.query(applicationsStatement(programId, list))
 }
 
-/** One of them with the text of the terms that were accepted. Refuses with `not_found`. */
+/** Reads an application with the text of its accepted terms. Throws `not_found`. */
 export async function readApplication(db: Database, programId: number, applicationId: number) {
   const [application] = await db.query(
     applicationsStatement(programId, { limit: 1, applicationIds: [applicationId] }).select((eb) =>
@@ -78,19 +78,19 @@ function found<Row>(application: Row | undefined): Row {
 
 interface NewApplication {
   programId: number
-  /** Whose account it is sent with, where its address is verified and is `email`. */
+  /** The applicant's account, if its verified address is `email`. */
   userId: string | null
   email: string
   name: string
   answers: Answered[]
-  /** What the applicant saw: the page in this version, or, on the program's own form, the terms of this version. */
+  /** The version of the page that the applicant saw, or of the terms on the program's own form. */
   seen: { version: number } | { terms: number | null }
 }
 
 /**
- * What became of an application: `applied` and to be confirmed by the mailed `token`, `waiting` or `approved` at once for somebody with an account, or
- * why it was not taken: `closed`, `changed` since it was seen, `partner`, `waiting` or `rejected` until `againAt` before, `recipient` or
- * `program` where enough was mailed today.
+ * The outcome of an application: `applied` if the mailed `token` must confirm it, or `waiting` or `approved` at once for applicants with an
+ * account. Refusals: `closed`, `changed` since the applicant saw it, `partner`, `waiting`, `rejected` until `againAt`, and `recipient` or `program`
+ * if too much was mailed today.
  */
 export interface Applied {
   outcome: string
@@ -100,11 +100,11 @@ export interface Applied {
   outbox: RelayMessage[]
 }
 
-/** Sends somebody's application. Nobody is mailed by this. */
+/** Records an application. Sends no mail. */
 export async function apply(db: Database, application: NewApplication): Promise<Applied> {
   const token = newToken()
   const tokenHash = application.userId === null ? await hashToken(token) : null
-  const [[row], [told]] = await withCode((digits) =>
+  const [[row], [written]] = await withCode((digits) =>
     db.batch([applyStatement(application, tokenHash, digits), writtenMessages()]),
   )
   return {
@@ -112,7 +112,7 @@ export async function apply(db: Database, application: NewApplication): Promise<
     applicationId: row?.application_id ?? null,
     token,
     againAt: row?.again_at ?? null,
-    outbox: messagesAbout({ program_id: application.programId, ...told }),
+    outbox: messagesAbout({ program_id: application.programId, ...written }),
   }
 }
 
@@ -132,7 +132,7 @@ function applyStatement(application: NewApplication, tokenHash: Uint8Array | nul
   })
 }
 
-/** Tries with random ends of codes, a digit longer for each that was taken. */
+/** Retries with random digits at the end of the code, one digit longer after each collision. */
 async function withCode<Result>(act: (digits: string) => Promise<Result>): Promise<Result> {
   for (let length = 4; ; length++) {
     try {
@@ -144,29 +144,27 @@ async function withCode<Result>(act: (digits: string) => Promise<Result>): Promi
 }
 
 const refusals: Record<string, ApiError> = {
-  closed: new ApiError('conflict', 'This program has no join page yet, which says what is asked. Set it up first.'),
+  closed: new ApiError('conflict', 'This program has no join page yet. Set it up first.'),
   changed: new ApiError(
     'conflict',
-    'The terms are of another version. Read the join page, show them and send their version.',
+    'The terms have changed. Read the join page, show the current terms and send their version.',
     {
-      details: [
-        { field: 'terms_version', message: 'must be that of the present terms, and null where there are none' },
-      ],
+      details: [{ field: 'terms_version', message: 'must be the version of the current terms, or null without terms' }],
     },
   ),
-  partner: new ApiError('conflict', 'This person is a partner of the program already.', {
-    details: [{ field: 'email', message: 'must be of nobody who is a partner already' }],
+  partner: new ApiError('conflict', 'This person is already a partner of the program.', {
+    details: [{ field: 'email', message: 'must not belong to a partner of the program' }],
   }),
-  waiting: new ApiError('conflict', 'An application of this person waits already.', {
-    details: [{ field: 'email', message: 'must be of nobody whose application waits' }],
+  waiting: new ApiError('conflict', 'This person already has an application under review.', {
+    details: [{ field: 'email', message: 'must not belong to an applicant under review' }],
   }),
-  recipient: new ApiError('rate_limited', 'This address was mailed often enough today. Try again tomorrow.'),
-  program: new ApiError('rate_limited', 'This program caused 300 mails to applicants today. Go on tomorrow.'),
+  recipient: new ApiError('rate_limited', 'This address has received the most mails for today. Try again tomorrow.'),
+  program: new ApiError('rate_limited', 'This program has sent 300 mails to applicants today. Continue tomorrow.'),
 }
 
 /**
- * The same by the program's own form, with its key: an application to be confirmed by `token`. Returns it with the hash of its token, which is another's where
- * the request was sent before. Refuses with `conflict`, `invalid_request` and `rate_limited` what is not taken.
+ * Records an application from the program's own form, with its key. `token` confirms it. Returns it with the hash of its token, which differs from
+ * `token` if the request is a repeat. Throws `conflict`, `invalid_request` or `rate_limited`.
  */
 export async function applyByKey(
   db: Database,
@@ -188,7 +186,7 @@ export async function applyByKey(
       details: [
         {
           field: 'answers',
-          message: 'must answer each required question of the join page, and no others, in its words',
+          message: 'must answer each required question of the join page and no other questions, and use its labels',
         },
       ],
     })
@@ -196,18 +194,18 @@ export async function applyByKey(
   if (row?.outcome === 'rejected') {
     const again = row.again_at?.toISOString()
     throw new ApiError('conflict', `This person was rejected. They may apply again from ${again} on.`, {
-      details: [{ field: 'email', message: 'must be of nobody who was rejected in the last thirty days' }],
+      details: [{ field: 'email', message: 'must not belong to an applicant rejected in the last thirty days' }],
     })
   }
-  throw refusals[row?.outcome ?? ''] ?? new Error(`an application came to ${row?.outcome}`)
+  throw refusals[row?.outcome ?? ''] ?? new Error(`unknown outcome of an application: ${row?.outcome}`)
 }
 
-/** The SHA-256 of a token as hexadecimal digits. */
+/** Returns the SHA-256 of a token in hexadecimal. */
 export async function hexHash(token: string): Promise<string> {
   return [...(await hashToken(token))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** What the mailed link of an application shows: what was sent, and what became of it. Undefined where the link is too old or was used up. */
+/** Reads an application by its mailed link. Undefined if the link is too old or used up. */
 export async function findApplication(db: Database, token: string) {
   const [application] = await db.query(
     kysely
@@ -228,13 +226,13 @@ export async function findApplication(db: Database, token: string) {
 export type ConfirmableApplication = NonNullable<Awaited<ReturnType<typeof findApplication>>>
 
 /**
- * Confirms an application by its mailed link. `invitation` is the token of the invitation where it was approved at once. Confirming it again changes
- * nothing; `isFirst` says whether this did it.
+ * Confirms an application by its mailed link. `invitation` is the token of an invitation if the program approves at once. Confirming again changes
+ * nothing. `isFirst` is true for the first confirmation.
  */
 export async function confirmApplication(db: Database, { program_id: programId, id }: ConfirmableApplication) {
   const invitation = newToken()
   const invitationHash = await hashToken(invitation)
-  const [[row], [told]] = await withCode((digits) =>
+  const [[row], [written]] = await withCode((digits) =>
     db.batch([
       call('confirm_application', {
         of_program_id: programId,
@@ -249,11 +247,11 @@ export async function confirmApplication(db: Database, { program_id: programId, 
     outcome: row?.outcome ?? null,
     isFirst: row?.is_first ?? false,
     invitation: row?.invited ? invitation : undefined,
-    outbox: messagesAbout({ program_id: programId, ...told }),
+    outbox: messagesAbout({ program_id: programId, ...written }),
   }
 }
 
-/** Takes back an application that nobody decided on yet, by its mailed link: nothing of it is kept. */
+/** Withdraws an undecided application by its mailed link and deletes it. */
 export async function withdrawApplication(db: Database, token: string): Promise<void> {
   await db.query(
     kysely
@@ -265,16 +263,15 @@ export async function withdrawApplication(db: Database, token: string): Promise<
 
 export interface Approved {
   application: Application
-  /** Whether this call approved it. */
+  /** True if this call approved it. */
   isFirst: boolean
-  /** The token of the invitation, where the person is to accept one. */
+  /** The token of the invitation, if the person has to accept one. */
   invitation: string | undefined
 }
 
 /**
- * Approves applications of a program, into a group where one is given, all or none; those that were decided on before stay as they are. Refuses with
- * `conflict` a group that the program does not have, and whoever's address is that of a partner with another account. Returns each as it
- * is then, and the messages to send. Nobody is mailed by this.
+ * Approves applications of a program, optionally into a group, all or none. Decided ones stay as they are. Throws `conflict` for an unknown group,
+ * or if an applicant's address belongs to a partner with another account. Returns the applications and the messages to send. Sends no mail.
  */
 export async function approveApplications(
   db: Database,
@@ -284,8 +281,8 @@ export async function approveApplications(
 ): Promise<{ approved: Approved[]; outbox: RelayMessage[] }> {
   const tokens = new Map(applicationIds.map((id) => [id, newToken()]))
   const hashes = new Map(await Promise.all([...tokens].map(async ([id, token]) => [id, await hexHash(token)] as const)))
-  const [outcomes, applications, [told]] = await withCode((digits) => {
-    const given = applicationIds.map((id) => ({
+  const [outcomes, applications, [written]] = await withCode((digits) => {
+    const approvals = applicationIds.map((id) => ({
       id,
       code_digits: randomDigits(digits.length),
       invitation_hash: hashes.get(id),
@@ -295,7 +292,7 @@ export async function approveApplications(
         call('approve_applications', {
           of_program_id: programId,
           in_group_id: groupId,
-          given: JSON.stringify(given),
+          given: JSON.stringify(approvals),
         }),
         applicationsStatement(programId, { limit: applicationIds.length, applicationIds }),
         writtenMessages(),
@@ -310,7 +307,7 @@ export async function approveApplications(
       invitation: outcome?.invited ? tokens.get(application.id) : undefined,
     }
   })
-  return { approved, outbox: messagesAbout({ program_id: programId, ...told }) }
+  return { approved, outbox: messagesAbout({ program_id: programId, ...written }) }
 }
 
 function refuseApproval(error: unknown): never {
@@ -324,7 +321,7 @@ function refuseApproval(error: unknown): never {
   throw error
 }
 
-/** The same of one. Refuses with `not_found`, and with `conflict` one that was rejected or is not confirmed. */
+/** Approves one application. Throws `not_found`, and `conflict` if it was rejected or is not confirmed. */
 export async function approveApplication(
   db: Database,
   programId: number,
@@ -338,8 +335,8 @@ export async function approveApplication(
 }
 
 /**
- * Rejects an application that waits, with a note that the program keeps to itself, and returns it; one that was rejected before stays so. Refuses with
- * `not_found`, and with `conflict` one that was approved or is not confirmed. Nobody is mailed by this.
+ * Rejects a waiting application with a note that only the program sees, and returns it. Rejecting it again changes nothing. Throws `not_found`, and
+ * `conflict` if it was approved or is not confirmed. Sends no mail.
  */
 export async function rejectApplication(
   db: Database,
@@ -359,29 +356,30 @@ export async function rejectApplication(
 }
 
 /**
- * Deletes an application that was rejected or never confirmed, with all that was sent; its sender may apply again at once. Refuses with `not_found`, and
- * with `conflict` one that waits or became a partner.
+ * Deletes a rejected or unconfirmed application with all its data. Its sender may apply again at once. Throws `not_found`, and `conflict` if it is
+ * waiting or became a partner.
  */
 export async function deleteApplication(db: Database, programId: number, applicationId: number): Promise<void> {
   const [row] = await db.query(
     call('delete_application', { of_program_id: programId, of_application_id: applicationId }),
   )
   const status = found(row?.status_was ?? undefined)
-  if (status === 'waiting') throw new ApiError('conflict', 'This application waits for a decision. Reject it first.')
+  if (status === 'waiting')
+    throw new ApiError('conflict', 'This application is waiting for a decision. Reject it first.')
   if (status === 'approved') {
-    throw new ApiError('conflict', 'This application became a partner, who keeps it until they erase their account.')
+    throw new ApiError('conflict', 'This application became a partner. It stays until they erase their account.')
   }
 }
 
 function refuseDecided({ status }: Application, wanted: ApplicationStatus): void {
   if (status === wanted) return
   if (status === 'unverified') {
-    throw new ApiError('conflict', 'The applicant has not confirmed their address yet. Wait until they have.')
+    throw new ApiError('conflict', 'The applicant has not confirmed their address yet. Wait until they do.')
   }
-  throw new ApiError('conflict', `This application was ${status} already.`)
+  throw new ApiError('conflict', `This application was already ${status}.`)
 }
 
-/** The applications of the person with an account, sent with it or with its verified address, the newest first. `applicationId` asks for one. */
+/** Lists a person's applications, sent with their account or their verified address, newest first. `of` selects one. */
 export async function listApplicationsOf(
   db: Database,
   person: { id: string; email: string; emailVerified: boolean },
@@ -405,7 +403,7 @@ export async function listApplicationsOf(
 }
 export type OwnApplication = Awaited<ReturnType<typeof listApplicationsOf>>[number]
 
-/** Deletes applications whose term is over, `limit` at most, and returns how many: unconfirmed after a week, rejected after a year. */
+/** Deletes up to `limit` applications, unconfirmed ones after a week and rejected ones after a year, and returns their number. */
 export async function deleteOldApplications(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('delete_old_applications', { max_rows: limit }))
   return row?.delete_old_applications ?? 0

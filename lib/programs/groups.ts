@@ -9,7 +9,7 @@ import { type CommissionRule } from './commission-terms.ts'
 
 export type PartnerGroup = InferResult<ReturnType<typeof groupsStatement>>[number]
 
-/** Groups of a program with how many partners they have and the rules that hold now, the newest first. */
+/** Groups of a program with their number of partners and their current rules, newest first. */
 export function groupsStatement(programId: number, list: Part & { groupId?: number | undefined; name?: string }) {
   const { groupId, name, ...part } = list
   let query = kysely
@@ -36,7 +36,7 @@ export function groupsStatement(programId: number, list: Part & { groupId?: numb
   return partOf(query, sql.ref<number>('g.id'), part)
 }
 
-/** All groups of a program to choose from, by name. */
+/** All groups of a program by name. */
 export function groupNamesStatement(programId: number) {
   return kysely
     .selectFrom('partner_groups')
@@ -50,7 +50,7 @@ export async function listGroups(db: Database, programId: number, part: Part): P
   return await db.query(groupsStatement(programId, part))
 }
 
-/** One of them. Refuses with `not_found`. */
+/** Reads a group. Throws `not_found`. */
 export async function readGroup(db: Database, programId: number, groupId: number): Promise<PartnerGroup> {
   return found((await db.query(groupsStatement(programId, { limit: 1, groupId })))[0])
 }
@@ -60,7 +60,7 @@ function found<Group>(group: Group | undefined): Group {
   return group
 }
 
-/** Makes a group with its rules. Refuses with `conflict` a name that another group of the program has. */
+/** Creates a group with its rules. Throws `conflict` if another group of the program has the name. */
 export async function makeGroup(
   db: Database,
   programId: number,
@@ -72,13 +72,13 @@ export async function makeGroup(
       keepMade(groupsStatement(programId, { limit: 1, name: group.name })),
     ])
     .catch(refuseTaken)
-  if (!made?.made) throw new Error('a group was made without an answer')
+  if (!made?.made) throw new Error('the database returned no group')
   return made.made
 }
 
 /**
- * Changes what is given of a group, and returns it as it is then: `rules` are all that hold for its partners from now on. Refuses with `not_found`, and
- * with `conflict` a name that another group has.
+ * Changes the given fields of a group and returns it. `rules` replaces all rules of the group from now on. Throws `not_found`, and `conflict` if
+ * another group has the name.
  */
 export async function changeGroup(
   db: Database,
@@ -100,16 +100,13 @@ export async function changeGroup(
   return found(group)
 }
 
-/** Removes a group: its rules end, and its partners are in none. Returns how many they were. Refuses with `not_found`. */
+/** Removes a group. Its rules end and its partners leave it. Returns their number. Throws `not_found`. */
 export async function removeGroup(db: Database, programId: number, groupId: number): Promise<number> {
   const [removed] = await db.query(call('remove_group', { of_program_id: programId, of_group_id: groupId }))
   return found(removed?.remove_group ?? undefined)
 }
 
-/**
- * Puts partners into a group, or into none, and returns how many of them the program has; a partner who is there stays. Refuses with `not_found` a
- * group that the program does not have.
- */
+/** Moves partners into a group or out of all groups. Returns how many of them the program has. Throws `not_found` for an unknown group. */
 export async function movePartners(
   db: Database,
   programId: number,
@@ -125,6 +122,6 @@ export async function movePartners(
 function refuseTaken(error: unknown): never {
   if (violatedConstraint(error) !== 'partner_groups_name_key') throw error
   throw new ApiError('conflict', 'Another group of this program has this name.', {
-    details: [{ field: 'name', message: 'must be of no other group of the program' }],
+    details: [{ field: 'name', message: 'must be unique in the program' }],
   })
 }

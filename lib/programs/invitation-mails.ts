@@ -2,19 +2,19 @@ import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
 
-/** From whom an invitation comes. The names stand in the mail, which holds nothing else that somebody typed. */
+/** The sender of an invitation. Their names are the only typed text in the mail. */
 interface InvitationSender {
   workspaceId: string
   user: { id: string; name: string; email: string; emailVerified: boolean }
 }
 
 /**
- * Counts an invitation that is about to be mailed, before anything is changed for it. Refuses with `forbidden` who has not confirmed their own
- * address, and with `rate_limited` a fourth mail to a recipient or a 101st in all on a day (UTC), from a workspace or from an account.
+ * Counts an invitation before it changes anything. Throws `forbidden` if the sender's address is not confirmed. Throws `rate_limited` after 3 mails
+ * to one recipient or 100 in all on a day (UTC), from a workspace or from an account.
  */
 export async function countInvitationMail(db: Database, sender: InvitationSender, recipient: string): Promise<void> {
   if (!sender.user.emailVerified) {
-    throw new ApiError('forbidden', 'Confirm your e-mail address first: we mailed you a link for it.')
+    throw new ApiError('forbidden', 'Confirm your e-mail address first with the link that we mailed you.')
   }
   const to_recipient = recipient.trim().toLowerCase()
   const [row] = await db.query(
@@ -26,12 +26,12 @@ export async function countInvitationMail(db: Database, sender: InvitationSender
   if (row?.count_invitation_mail === 'all') {
     throw new ApiError(
       'rate_limited',
-      'A hundred invitations went out from you or this workspace today. Go on tomorrow.',
+      'A hundred invitations went out from you or this workspace today. Continue tomorrow.',
     )
   }
 }
 
-/** Mails the link of an invitation: to join a workspace, or to be the partner of a program, which lasts `days`. */
+/** Mails an invitation that is valid for `days`: to a workspace, or to become a partner of a program. */
 export async function mailInvitation(
   db: Database,
   env: MailEnv,

@@ -14,7 +14,7 @@ function isOpen(eb: InvitationBuilder) {
   return eb.and([eb('i.accepted_at', 'is', null), eb('i.revoked_at', 'is', null)])
 }
 
-/** Open, in time, and its sender may still make it: an invitation ends with the membership or the right of whom it came from. */
+/** The invitation is open and not expired, and its sender may still invite. It ends with the sender's membership or right. */
 function holds(eb: InvitationBuilder) {
   return eb.and([
     isOpen(eb),
@@ -33,7 +33,7 @@ function holds(eb: InvitationBuilder) {
   ])
 }
 
-/** Takes back the invitations to a workspace whose senders may no longer make them, for the transaction in which one loses the right. */
+/** Revokes invitations whose senders lost the right to make them. Part of the transaction that takes the right away. */
 export function endInvitations(workspaceId: string) {
   return kysely
     .updateTable('workspace_invitations as i')
@@ -44,9 +44,8 @@ export function endInvitations(workspaceId: string) {
 }
 
 /**
- * Invites an e-mail address, or renews the invitation that is open for it, and returns the token for the link in the mail.
- * Refuses with `conflict` where the address belongs to an active member, or an open invitation makes an owner and the sender is none
- * (`byOwner`).
+ * Invites an address to a workspace, or renews its open invitation. Returns the token for the mailed link. Throws `conflict` if the address belongs
+ * to an active member, or if the open invitation is for an owner and the sender is not one (`byOwner`).
  */
 export async function inviteMember(
   db: Database,
@@ -99,11 +98,11 @@ export async function inviteMember(
       .returning('id'),
   )
   if (invited.length === 0)
-    throw new ApiError('conflict', `${email} is a member already, or an owner invited them as an owner.`)
+    throw new ApiError('conflict', `${email} is already a member, or an owner invited them as an owner.`)
   return token
 }
 
-/** Takes an open invitation back, so that its link stops working; one of an owner by an owner alone (`byOwner`). */
+/** Revokes an open invitation, so that its link stops working. Only an owner (`byOwner`) may revoke an invitation of an owner. */
 export async function revokeInvitation(
   db: Database,
   of: { workspaceId: string; invitationId: string; byOwner: boolean },
@@ -122,7 +121,7 @@ export async function revokeInvitation(
     throw new ApiError('not_found', 'There is no such open invitation, or only an owner can revoke it.')
 }
 
-/** The workspace, address and role an invitation's link is for, or undefined where the link is used up, revoked or too old. */
+/** Returns the workspace, address and role of an invitation's link. Undefined if the link is used, revoked or expired. */
 export async function findInvitation(db: Database, token: string) {
   const [invitation] = await db.query(
     kysely
@@ -136,9 +135,8 @@ export async function findInvitation(db: Database, token: string) {
 }
 
 /**
- * Makes the signed-in user a member with the invitation's role and returns the workspace's id; a removed member becomes active
- * again. The link came to the invited address, so only that address may use it, and using it proves the address. Refuses with
- * `forbidden` otherwise.
+ * Makes the signed-in user a member with the invitation's role and returns the workspace's id. A removed member becomes active again. Only the
+ * invited address may use the link, and using it proves the address. Throws `forbidden` otherwise.
  */
 export async function acceptInvitation(db: Database, token: string, userId: string): Promise<string> {
   const tokenHash = await hashToken(token)

@@ -4,24 +4,24 @@ import { call, type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
-/** The page on which people apply to be partners of a program, /join/<slug>: what it says and asks. */
+/** The public page of a program for applications, /join/<slug>: its text and its questions. */
 
 export const maxQuestions = 10
 export const questionTypes = ['short', 'long'] as const
 
-/** How long an answer may be, by the type of its question. */
+/** The most characters of an answer, by the type of its question. */
 export const answerLengths: Record<(typeof questionTypes)[number], number> = { short: 300, long: 3000 }
 
 const marksOfDirection = /[\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/u
 
-/** Whether a text of several lines holds nothing that would show as something else: no control characters but line ends, no marks of direction. */
+/** Checks that a text has no control characters except line ends, and no characters that change the direction of text. */
 function isPlainText(text: string): boolean {
   return text.isWellFormed() && !marksOfDirection.test(text) && !/\p{Cc}/u.test(text.replaceAll(/[\n\t]/g, ''))
 }
 
 const plainRule = 'must be plain text, without control characters or characters that change the direction of text'
 
-/** A text of several lines of `length` characters at most, without the spaces around it, whose lines end in one way. */
+/** A trimmed text of several lines, `length` characters at most, with uniform line ends. */
 function plainText(length: number) {
   return z.string().check(
     z.overwrite((text) => text.replaceAll(/\r\n?/g, '\n').trim()),
@@ -30,7 +30,7 @@ function plainText(length: number) {
   )
 }
 
-/** The same of one line. */
+/** The same with one line. */
 function plainLine(length: number) {
   return plainText(length).check(z.refine((text) => !/[\n\t]/.test(text), 'must be one line'))
 }
@@ -38,8 +38,8 @@ function plainLine(length: number) {
 const logoRule = 'must be the https:// address of an image'
 
 /**
- * The address of an image, whose host comes to stand in a header: a host's name alone, in ASCII, without a user. Images are loaded from where the program
- * has them, on that page only, so that nothing that strangers made is served from this origin.
+ * The address of an image. Its host appears in a header, so it must be a plain ASCII host without a user name. The page loads images from the
+ * program's own host, so that this origin never serves uploaded files.
  */
 const logoAddress = z.string().check(
   z.trim(),
@@ -48,7 +48,7 @@ const logoAddress = z.string().check(
   z.regex(/^https:\/\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?\/[!-~]*$/, logoRule),
 )
 
-const slugRule = 'must be 3 to 60 lower-case letters, digits and single hyphens between them'
+const slugRule = 'must be 3 to 60 lowercase letters and digits, with single hyphens between them'
 
 const joinQuestion = z.strictObject({
   label: plainLine(200).check(z.minLength(1)),
@@ -57,7 +57,7 @@ const joinQuestion = z.strictObject({
 })
 type JoinQuestion = z.output<typeof joinQuestion>
 
-/** What can be changed of the page. What is not given stays. */
+/** The settings of the page. Missing ones stay as they are. */
 export const joinPageChanges = z.strictObject({
   slug: z.optional(z.string().check(z.regex(/^(?=.{3,60}$)[a-z0-9]+(-[a-z0-9]+)*$/, slugRule))),
   is_open: z.optional(z.boolean()),
@@ -101,14 +101,14 @@ function pageStatement(programId: number) {
   return pagesStatement().where('g.id', '=', programId)
 }
 
-/** A program's page as it is set, also before it was ever saved: then `slug` is null. */
+/** Reads a program's page. `slug` is null before it is first saved. */
 export async function readJoinPage(db: Database, programId: number): Promise<JoinPage> {
   const [page] = await db.query(pageStatement(programId))
   if (!page) throw new ApiError('not_found', 'There is no such program.')
   return page
 }
 
-/** The page at an address of it, present or former, where it is open. */
+/** Finds an open page by its current address or a former one. */
 export async function findJoinPage(db: Database, slug: string): Promise<(JoinPage & { slug: string }) | undefined> {
   const [page] = await db.query(
     pagesStatement()
@@ -119,7 +119,7 @@ export async function findJoinPage(db: Database, slug: string): Promise<(JoinPag
   return page && page.slug !== null ? { ...page, slug: page.slug } : undefined
 }
 
-/** Changes what is given of a program's page, and returns it as it is then. Refuses with `conflict` an address that is another program's. */
+/** Changes the given settings of a program's page and returns it. Throws `conflict` if another program has the address. */
 export async function changeJoinPage(db: Database, programId: number, changes: JoinPageChanges): Promise<JoinPage> {
   const { intro, terms, ...rest } = changes
   const [, [page]] = await db
@@ -143,22 +143,18 @@ function refuseSlug(error: unknown): never {
   const violated = violatedConstraint(error)
   if (violated === 'join_slugs_pkey') {
     throw new ApiError('conflict', 'Another program has this address. Choose another.', {
-      details: [{ field: 'slug', message: 'must be of no other program' }],
+      details: [{ field: 'slug', message: 'must not belong to another program' }],
     })
   }
   if (violated === 'join_slugs_few') {
-    throw new ApiError(
-      'conflict',
-      'A program has five addresses at most, former ones included. Take one of those again.',
-      {
-        details: [{ field: 'slug', message: 'must be one of the five that the program has had' }],
-      },
-    )
+    throw new ApiError('conflict', 'A program has five addresses at most, former ones included. Choose one of those.', {
+      details: [{ field: 'slug', message: 'must be one of the five addresses of the program' }],
+    })
   }
   throw error
 }
 
-/** Column: the text of a version of a program's terms; null where there is none. */
+/** Column: the text of a version of a program's terms, or null. */
 export function termsOf(programId: Expression<number>, version: Expression<number | null>) {
   return kysely
     .selectFrom('program_terms as v')
@@ -168,15 +164,13 @@ export function termsOf(programId: Expression<number>, version: Expression<numbe
     .$asScalar()
 }
 
-/** What somebody answers to each question of a page, in its order: empty where they said nothing. */
+/** An applicant's answer to a question, empty if they skipped it. */
 export interface Answered {
   question: string
   answer: string
 }
 
-/**
- * The answers as they are kept, those that were given. `errors` names, by the place of its question, each that is missing, too long or no plain text.
- */
+/** Returns the non-empty answers. `errors` lists missing, too long and invalid answers by the index of their question. */
 export function checkAnswers(questions: JoinQuestion[], given: (question: JoinQuestion, index: number) => string) {
   const answers: Answered[] = []
   const errors: { index: number; message: string }[] = []

@@ -7,7 +7,7 @@ import { containing, kysely, lower, now } from '../kysely.ts'
 import type { DB, Json } from '../schema.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges, refuseBadMetadata } from './metadata.ts'
 
-/** A code for people who did not choose one: the name's letters and `digits` random digits, 4 to 9. */
+/** Suggests a code: the name's letters and `digits` random digits, 4 to 9. */
 export function suggestCode(name: string, digits: number): string {
   const letters = name
     .normalize('NFKD')
@@ -17,7 +17,7 @@ export function suggestCode(name: string, digits: number): string {
   return `${letters || 'partner'}${randomDigits(digits)}`
 }
 
-/** So many digits, 9 at most, for the end of a code. */
+/** Returns `digits` random digits, 9 at most, for the end of a code. */
 export function randomDigits(digits: number): string {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1))
   const first = 10 ** (digits - 1)
@@ -26,7 +26,7 @@ export function randomDigits(digits: number): string {
 
 export function refuseTakenCode(error: unknown): never {
   if (violatedConstraint(error) === 'referral_links_code_key') {
-    throw new ApiError('conflict', 'This code is taken. Codes are unique over all programs: choose another.')
+    throw new ApiError('conflict', 'This code is taken. Choose another.')
   }
   if (violatedConstraint(error) === 'referral_links_code_check') {
     throw new ApiError(
@@ -36,7 +36,7 @@ export function refuseTakenCode(error: unknown): never {
   }
   if (violatedConstraint(error) === 'referral_links_external_id_key') {
     throw new ApiError('conflict', 'Another link of this program has this external_id.', {
-      details: [{ field: 'external_id', message: 'must be of no other link of the program' }],
+      details: [{ field: 'external_id', message: 'must be unique among the links of the program' }],
     })
   }
   refuseBadMetadata(error)
@@ -44,9 +44,9 @@ export function refuseTakenCode(error: unknown): never {
 }
 
 /**
- * Adds another link to an active partner of a program. `pageUrl` is the page its copied address opens; null is the program's domain. `code`
- * null makes one up of the partner's id. Refuses with `conflict` a taken code or `external_id` and a partner who is not active, and with
- * `not_found` where the program has no partner with this id.
+ * Adds a link to an active partner of a program. Its address opens `pageUrl`, or the program's domain if it is null. If `code` is null, it is
+ * generated from the partner's id. Throws `conflict` for a taken code or `external_id` and for an inactive partner, and `not_found` for an unknown
+ * partner.
  */
 export async function addLink(
   db: Database,
@@ -77,7 +77,7 @@ export async function addLink(
               .where('id', '=', partnerId)
               .where('is_active', '=', true),
           ),
-        // Where none was added, the code may be another partner's.
+        // If no link was added, another partner may have the code.
         keepMade(linksStatement(programId, { limit: 1, code }).where('l.created_at', '=', now)),
         kysely.selectFrom('partners').select('id').where('program_id', '=', programId).where('id', '=', partnerId),
       ])
@@ -87,14 +87,14 @@ export async function addLink(
       if (violatedConstraint(error) === 'referral_links_code_key' && link.code === null && digits < 9) continue
       refuseTakenCode(error)
     }
-    throw new ApiError('conflict', 'This partner is not active, so no link is created: clicks on it would be refused.')
+    throw new ApiError(
+      'conflict',
+      'This partner is not active, so clicks on a new link would be refused. Activate the partner first.',
+    )
   }
 }
 
-/**
- * Changes what is given of a link of a program, and returns it as it is then. Refuses with `not_found`, and with `conflict` where it would be on
- * while its partner is off.
- */
+/** Changes the given fields of a link and returns it. Throws `not_found`, and `conflict` when enabling a link of an inactive partner. */
 export async function updateLink(
   db: Database,
   programId: number,
@@ -142,7 +142,7 @@ export async function updateLink(
   return known
 }
 
-/** One of them. Refuses with `not_found`. */
+/** Reads a link. Throws `not_found`. */
 export async function readLink(db: Database, programId: number, linkId: number): Promise<ListedLink> {
   return found((await listLinks(db, programId, { limit: 1, linkId }))[0])
 }
@@ -157,9 +157,9 @@ export const linkStates = ['active', 'inactive'] as const
 
 interface LinkList {
   limit: number
-  /** The id that the page before ended with. */
+  /** The last id of the previous page. */
   before?: number | undefined
-  /** In the code or the page. */
+  /** Searches the code and the page. */
   search?: string | undefined
   status?: (typeof linkStates)[number] | undefined
   partner_id?: number | undefined
@@ -168,7 +168,7 @@ interface LinkList {
   linkId?: number | undefined
 }
 
-/** Links of a program with their clicks, the newest first, as many and those that `list` asks for. */
+/** Lists links of a program with their clicks, newest first. */
 export async function listLinks(db: Database, programId: number, list: LinkList): Promise<ListedLink[]> {
   return await db.query(linksStatement(programId, list))
 }
@@ -210,8 +210,8 @@ function linksStatement(programId: number, list: LinkList) {
 }
 
 /**
- * Of the link `l` what was clicked at any time, counted yet or not; that of bots apart. The limit has Postgres look one link up where it would else
- * sum up all links of the program for each.
+ * The clicks of the link `l`, counted or not, with bots apart. The limit makes Postgres look up one link instead of summing all links of the
+ * program for each.
  */
 export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'] }, 'l'>) =>
   eb
@@ -226,7 +226,7 @@ export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'
     .limit(sql.lit(1))
     .as('k')
 
-/** Switches all links of a partner as the partner is, for the transaction that switched them. */
+/** Enables or disables all links of a partner with the partner. Part of the same transaction. */
 export function linksFollow(of: { programId: number; partnerId: number } | { programId: number; userId: string }) {
   return kysely
     .updateTable('referral_links as l')
@@ -238,7 +238,7 @@ export function linksFollow(of: { programId: number; partnerId: number } | { pro
     .where((eb) => ('userId' in of ? eb('p.user_id', '=', of.userId) : eb('p.id', '=', of.partnerId)))
 }
 
-/** The partner of a program who has the link of this code. */
+/** The partner of a program whose link has this code. */
 export function partnerOfCode(programId: number, code: string) {
   return kysely
     .selectFrom('referral_links as l')
@@ -248,7 +248,7 @@ export function partnerOfCode(programId: number, code: string) {
     .$asScalar()
 }
 
-/** A partner's links in a program, the oldest first, each with its clicks; those of bots apart. */
+/** A partner's links in a program with their clicks, oldest first, with bots apart. */
 function linksOfPartner(programId: Expression<number>, partnerId: Expression<number>) {
   return kysely
     .selectFrom('referral_links as l')
@@ -266,10 +266,10 @@ function linksOfPartner(programId: Expression<number>, partnerId: Expression<num
     .orderBy('l.id')
 }
 
-/** How many links a partner is listed with. */
+/** The most links in a list of partners. */
 export const linksListed = 10
 
-/** Column: the first of {@link linksOfPartner}, one more than are listed where there are more. */
+/** Column: the first of {@link linksOfPartner}, with one more if the list is longer. */
 export function linksOf(programId: Expression<number>, partnerId: Expression<number>) {
   return jsonArrayFrom(linksOfPartner(programId, partnerId).limit(sql.lit(linksListed + 1)))
 }
@@ -277,8 +277,8 @@ export function linksOf(programId: Expression<number>, partnerId: Expression<num
 export type LinkFigures = InferResult<ReturnType<typeof linkFiguresOf>>[number]
 
 /**
- * The same links with what each brought at any time: clicks as they are counted, leads, sales (in any currency) and commission (after
- * reversals, in the program's currency) as the totals have them, which is within a minute.
+ * A partner's links with their all-time figures: clicks, leads, sales (in any currency) and commission (after reversals, in the program's
+ * currency). Totals are up to a minute old.
  */
 export function linkFiguresOf(programId: Expression<number>, partnerId: Expression<number>) {
   return linksOfPartner(programId, partnerId).select([
@@ -290,7 +290,7 @@ export function linkFiguresOf(programId: Expression<number>, partnerId: Expressi
 
 const ownCurrency = sql<string>`(select g.currency from programs g where g.id = l.program_id)`
 
-/** Of the link `l` a total of all days; of money what is in this currency. */
+/** The all-time total of the link `l`. Money only in `currency`. */
 function totalOf(metric: 'leads' | 'sales' | 'commission_cents', currency?: Expression<string>) {
   return sql<number>`(
     select coalesce(sum(t.${sql.ref(metric)}), 0)::bigint from grouped_totals t
@@ -298,14 +298,14 @@ function totalOf(metric: 'leads' | 'sales' | 'commission_cents', currency?: Expr
   )`
 }
 
-/** Whether `page` is a page of the site at `domain`, its subdomains included. */
+/** Checks that `page` is a page of the site at `domain` or its subdomains. */
 export function isPageOf(page: string, domain: string): boolean {
   if (!URL.canParse(page)) return false
   const { protocol, host } = new URL(page)
   return /^https?:$/.test(protocol) && (host === domain || host.endsWith(`.${domain}`))
 }
 
-/** The address a partner puts on their pages: `pageUrl`, or the program's site, with the partner's code. */
+/** Returns the address of a partner's link: `pageUrl` or the program's site, with the partner's code. */
 export function linkAddress(domain: string, code: string, pageUrl: string | null): string {
   const local = /^(localhost|127\.0\.0\.1)(:|$)/.test(domain)
   const url = new URL(pageUrl ?? `${local ? 'http' : 'https'}://${domain}/`)

@@ -7,10 +7,7 @@ import { endPartnerInvitations } from './partner-invitations.ts'
 
 export type Member = Awaited<ReturnType<typeof listMembers>>['members'][number]
 
-/**
- * Everybody who is or was a member (`removed_at` is null while they are), the active ones first, and the invitations that are
- * open.
- */
+/** Lists current and former members (`removed_at` is null for current ones), current ones first, and the open invitations. */
 export async function listMembers(db: Database, workspaceId: string) {
   const [members, invitations] = await db.batch([
     kysely
@@ -34,8 +31,8 @@ export async function listMembers(db: Database, workspaceId: string) {
 }
 
 /**
- * Gives an active member another role, or removes them where `role` is null. Only an owner may touch an owner or make one
- * (`byOwner`), and the last owner stays. Invitations that they sent end where they may no longer send such. The workspace's row is locked first, so that two owners cannot remove each other.
+ * Changes the role of an active member, or removes them if `role` is null. Only an owner (`byOwner`) may change owners, and the last owner stays.
+ * Invitations end if their sender may no longer make them. Locks the workspace's row first, so that two owners cannot remove each other.
  */
 export async function changeMember(
   db: Database,
@@ -84,12 +81,12 @@ export async function changeMember(
   if (changed.length === 0) {
     throw new ApiError(
       'conflict',
-      'A workspace keeps at least one owner, and only an owner changes owners. Make another owner first.',
+      'A workspace keeps at least one owner, and only an owner changes owners. Make another member an owner first.',
     )
   }
 }
 
-/** Opens a program to an active member with a role of its own there, or closes it again where `role` is null. */
+/** Gives an active member a role on one program, or takes it away if `role` is null. */
 export async function openProgram(
   db: Database,
   opening: { programId: number; userId: string; role: 'admin' | 'member' | 'billing' | null },
@@ -126,7 +123,7 @@ export async function openProgram(
   ])
 }
 
-/** Which programs of a workspace are opened to single members. */
+/** Lists the programs of a workspace that are opened to single members. */
 export async function listOpenedPrograms(db: Database, workspaceId: string) {
   return await db.query(
     kysely

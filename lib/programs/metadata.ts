@@ -3,24 +3,24 @@ import { violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import type { Json } from '../schema.ts'
 
-/** Texts of the integrator's own, by names of their own. */
+/** The integrator's own texts by name. */
 export type Metadata = Record<string, string>
 
-/** What of it changes: null takes a name away, and null for the whole all of them. */
+/** Changes to metadata: null removes a name, and null as a whole removes all names. */
 export type MetadataChanges = Record<string, string | null> | null | undefined
 
-/** Column: what is there, changed as JSON Merge Patch (RFC 7396) says. */
-export function mergedMetadata(there: Expression<Json>, changes: MetadataChanges): RawBuilder<Json> {
+/** Column: the current metadata, changed as in JSON Merge Patch (RFC 7396). */
+export function mergedMetadata(current: Expression<Json>, changes: MetadataChanges): RawBuilder<Json> {
   if (changes === null) return sql`'{}'::jsonb`
-  return sql`jsonb_strip_nulls(${there} || ${JSON.stringify(changes ?? {})}::jsonb)`
+  return sql`jsonb_strip_nulls(${current} || ${JSON.stringify(changes ?? {})}::jsonb)`
 }
 
-/** Says what a statement broke that left too much of it. */
+/** Explains the error of a statement that left too many names. */
 export function refuseBadMetadata(error: unknown): void {
   if (violatedConstraint(error) !== 'metadata_bounds') return
   throw new ApiError(
     'invalid_request',
-    'With these changes it would have more than 20 names. Take some away by null.',
+    'These changes would leave more than 20 names. Remove some by setting them to null.',
     {
       details: [{ field: 'metadata', message: 'must have at most 20 keys' }],
     },

@@ -15,17 +15,17 @@ import { groupNamesStatement } from './groups.ts'
 import { linkFiguresOf } from './links.ts'
 import { partnersStatement } from './partners.ts'
 
-/** How many of the newest of each list there are. */
+/** The length of each list. */
 export const newest = 10
 
-/** What their links named is counted of the latest days. */
+/** The period of the counts of named campaigns. */
 const campaigns = { days: 30, filters: {} } as const
 
 export type PartnerDetails = Awaited<ReturnType<typeof readPartnerDetails>>
 
 /**
- * A partner of a program with all that the program has of them, in one request: their links and codes with figures, their money, the newest of their
- * commissions, adjustments and payouts, of what they were told and of what was done to them, and what they earn (`earns`, in words). Refuses with `not_found`.
+ * Reads a partner with all their data in the program in one request. Lists hold the newest entries, and `earns` is their terms in words. Throws
+ * `not_found`.
  */
 export async function readPartnerDetails(
   db: Database,
@@ -44,7 +44,7 @@ export async function readPartnerDetails(
     commissions,
     adjustments,
     payouts,
-    told,
+    listed,
     history,
     groups,
     rules,
@@ -74,7 +74,7 @@ export async function readPartnerDetails(
     partnerCampaignsStatement({ programId: program.id, partnerId, ...campaigns, currency: program.currency }, now),
   ])
   if (!partner || !typed || !terms) throw new ApiError('not_found', 'There is no such partner in this program.')
-  const notifications = told.map(asNotification)
+  const notifications = listed.map(asNotification)
   const earns = termsOfPartner(terms, rules)
   return {
     ...partner,

@@ -12,7 +12,7 @@ const validDays = 14
 
 type InvitationBuilder = ExpressionBuilder<DB & { i: DB['partner_invitations'] }, 'i'>
 
-/** Open, in time, and its sender may still make it: an invitation ends with the right of whom it came from, unless the partner applied for it. */
+/** The invitation is open and not expired, and its sender may still invite. It ends with the sender's right, unless the partner applied. */
 function holds(eb: InvitationBuilder) {
   return eb.and([
     isOpen(eb),
@@ -45,7 +45,7 @@ function isOpen(eb: InvitationBuilder) {
   return eb.and([eb('i.accepted_at', 'is', null), eb('i.declined_at', 'is', null), eb('i.revoked_at', 'is', null)])
 }
 
-/** Takes back the partner invitations in a workspace whose senders may no longer make them, for the transaction in which one loses the right. */
+/** Revokes partner invitations whose senders lost the right to make them. Part of the transaction that takes the right away. */
 export function endPartnerInvitations(workspaceId: string | Expression<string>) {
   return kysely
     .updateTable('partner_invitations as i')
@@ -55,7 +55,7 @@ export function endPartnerInvitations(workspaceId: string | Expression<string>) 
     .where((eb) => eb.not(holds(eb)))
 }
 
-/** Column: whether an invitation of a partner is open. */
+/** Column: whether a partner has an open invitation. */
 export function openInvitationOf(programId: Expression<number>, partnerId: Expression<number>) {
   const eb = expressionBuilder<DB>()
   return eb.exists(
@@ -68,8 +68,8 @@ export function openInvitationOf(programId: Expression<number>, partnerId: Expre
 }
 
 /**
- * Makes the secret for the link by which somebody takes over a partner of a program; an earlier one that is open ends. Undefined where the
- * partner has no address, or somebody who did not end it signs in as them already.
+ * Creates the token of a link with which a person takes over a partner, and replaces the partner's open invitation. Returns undefined if the
+ * partner has no address, or already has an account and has not ended the partnership.
  */
 export async function invitePartner(
   db: Database,
@@ -118,7 +118,7 @@ export async function invitePartner(
   return invited && { token, email: invited.email }
 }
 
-/** The program that an invitation's link is of and whom it was mailed to, or undefined where the link holds no longer. */
+/** Returns the program and the address of an invitation's link. Undefined if the link no longer works. */
 export async function findPartnerInvitation(db: Database, token: string) {
   const [found] = await db.query(
     kysely
@@ -133,9 +133,7 @@ export async function findPartnerInvitation(db: Database, token: string) {
 
 export type PartnerInvitation = Awaited<ReturnType<typeof listPartnerInvitations>>[number]
 
-/**
- * The open invitations to an address, by their programs' names alone, the newest first. For whoever verified the address.
- */
+/** Lists the open invitations to a verified address, newest first, only with their programs' names. */
 export async function listPartnerInvitations(db: Database, email: string, part: Part) {
   const query = kysely
     .selectFrom('partner_invitations as i')
@@ -146,13 +144,13 @@ export async function listPartnerInvitations(db: Database, email: string, part: 
   return await db.query(partOf(query, sql.ref<number>('i.id'), part))
 }
 
-/** An invitation as its link names it, or as the list of them does. */
+/** An invitation, named by its link or by its row in the list. */
 type NamedInvitation = { token: string } | { programId: number; id: number }
 
 /**
- * Ties a program's partner to the person, who has to have the invited address: by the link, which proves it, or by the list, for which it has to
- * be verified. From then on what they say of themselves reaches the program, and an ended partnership goes on. Returns the messages to
- * send. Refuses with `forbidden` what holds no longer or is another's, and with `conflict` whoever is a partner of the program already.
+ * Ties a program's partner to the person with the invited address: through the link, which proves the address, or through the list, which needs a
+ * verified address. From then on their own name and payout address reach the program, and an ended partnership continues. Returns the messages to
+ * send. Throws `forbidden` for an expired or foreign invitation, and `conflict` if the person is already a partner of the program.
  */
 export async function acceptPartnerInvitation(
   db: Database,
@@ -208,9 +206,9 @@ export async function acceptPartnerInvitation(
     .whereRef('p.program_id', '=', 'invitation.program_id')
     .whereRef('p.id', '=', 'invitation.partner_id')
     .returning('p.program_id')
-  const [[joined], [told]] = await db.batch([accepted, writtenMessages()]).catch((error: unknown) => {
+  const [[joined], [written]] = await db.batch([accepted, writtenMessages()]).catch((error: unknown) => {
     if (violatedConstraint(error) !== 'partners_user_key') throw error
-    throw new ApiError('conflict', 'You are a partner of this program already.')
+    throw new ApiError('conflict', 'You are already a partner of this program.')
   })
   if (!joined) {
     throw new ApiError(
@@ -218,10 +216,10 @@ export async function acceptPartnerInvitation(
       'This invitation is for another e-mail address, or was used, revoked or has expired. Ask for a new one.',
     )
   }
-  return messagesAbout({ ...joined, ...told })
+  return messagesAbout({ ...joined, ...written })
 }
 
-/** Declines an invitation in the list of the person's verified address. One that holds no longer changes nothing. */
+/** Declines an invitation in the list of the person's verified address. Does nothing if the invitation is no longer open. */
 export async function declinePartnerInvitation(
   db: Database,
   { programId, id }: { programId: number; id: number },

@@ -11,7 +11,7 @@ import { rulesOf } from './commission-rules.ts'
 import { type CommissionRule } from './commission-terms.ts'
 import { openInvitationOf } from './partner-invitations.ts'
 
-/** What the program says of a partner beside their name. */
+/** The program's details about a partner besides the name. */
 interface Details {
   email?: string | null | undefined
   external_id?: string | null | undefined
@@ -20,9 +20,8 @@ interface Details {
 }
 
 /**
- * Adds a partner to a program with a referral link. The partner is the program's own: whether others know the address makes no
- * difference. `code` null makes one up, a digit longer for each try that was taken. Refuses with `conflict` a taken code, and an
- * address or `external_id` that another partner of the program has, and with `not_found` a group that is not the program's.
+ * Adds a partner with a referral link to a program. Other programs with the same address make no difference. If `code` is null, one is generated, a
+ * digit longer after each collision. Throws `conflict` for a taken code, address or `external_id`, and `not_found` for an unknown group.
  */
 export async function addPartner(
   db: Database,
@@ -41,7 +40,7 @@ export async function addPartner(
           .expression((eb) => eb.selectFrom('made').select([eb.val(code).as('code'), 'program_id', 'id'])),
         keepMade(partnersStatement(programId, { limit: 1, code })),
       ])
-      if (!added?.made) throw new Error('a partner was added without an answer')
+      if (!added?.made) throw new Error('the database returned no partner')
       return { partnerId: added.made.id, code, partner: added.made }
     } catch (error) {
       if (violatedConstraint(error) === 'referral_links_code_key' && partner.code === null && digits < 9) continue
@@ -54,12 +53,12 @@ function refuseTaken(error: unknown): never {
   const violated = violatedConstraint(error)
   if (violated === 'partners_email_key') {
     throw new ApiError('conflict', 'Another partner of this program has this address.', {
-      details: [{ field: 'email', message: 'must be of no other partner of the program' }],
+      details: [{ field: 'email', message: 'must be unique among the partners of the program' }],
     })
   }
   if (violated === 'partners_external_id_key') {
     throw new ApiError('conflict', 'Another partner of this program has this external_id.', {
-      details: [{ field: 'external_id', message: 'must be of no other partner of the program' }],
+      details: [{ field: 'external_id', message: 'must be unique among the partners of the program' }],
     })
   }
   if (violated === 'partners_group_id_fkey') {
@@ -70,21 +69,21 @@ function refuseTaken(error: unknown): never {
 
 interface PartnerChanges extends Details {
   name?: string | undefined
-  /** With all their links: clicks on a link that is off are refused. */
+  /** Also enables or disables all their links. Clicks on disabled links are refused. */
   is_active?: boolean | undefined
-  /** Where they are paid; their e-mail address where it is null. */
+  /** Their payout address. If null, it is their e-mail address. */
   payout_email?: string | null | undefined
-  /** What the program keeps to itself of them, 2,000 characters at most; null for nothing. */
+  /** The program's private note about them, 2,000 characters at most, or null. */
   note?: string | null | undefined
   metadata?: MetadataChanges
-  /** Their own rules from now on, all of them. */
+  /** Replaces all their custom rules from now on. */
   rules?: CommissionRule[] | undefined
 }
 
 /**
- * Changes what is given of a partner of a program, and returns them as they are then. One who ended is switched on where nobody signs in as
- * them; others have to be invited again. Name and addresses are the person's own once they have an account. A changed address ends an open
- * invitation to the one before. Refuses with `conflict`, and with `not_found` where the program has no such partner.
+ * Changes the given fields of a partner and returns them. An ended partner without an account can be activated again. One with an account needs a
+ * new invitation. A person with an account changes their name and addresses themselves. Changing the address ends an open invitation to the
+ * previous one. Throws `conflict`, and `not_found` for an unknown partner.
  */
 export async function updatePartner(
   db: Database,
@@ -122,7 +121,7 @@ export async function updatePartner(
         .$if(rules !== undefined, (query) =>
           query.select(sql`save_rules(program_id, null, id, ${JSON.stringify(rules)})`.as('saved')),
         ),
-      // No partner has the id 0: what does not change leads to nothing.
+      // No partner has the id 0, so an unchanged field updates no row.
       linksFollow({ programId, partnerId: is_active === undefined ? 0 : partnerId }),
       endMisaddressed(programId, email === undefined ? 0 : partnerId),
       partnersStatement(programId, { limit: 1, partnerId }),
@@ -131,12 +130,12 @@ export async function updatePartner(
   if (!partner) throw new ApiError('not_found', 'This program has no such partner.')
   if (changed.length > 0) return partner
   if (is_active && (partner.ended_at || !isTheirs)) {
-    throw new ApiError('conflict', 'This partnership ended. Invite them again: it goes on when they accept.')
+    throw new ApiError('conflict', 'This partnership ended. Invite the partner again: it continues when they accept.')
   }
-  throw new ApiError('conflict', 'This partner signs in, so their name and addresses are theirs to change.')
+  throw new ApiError('conflict', 'This partner has an account. Only they can change their name and addresses.')
 }
 
-/** Ends the open invitation of a partner that went to another address than they have. */
+/** Revokes a partner's open invitation if it went to a different address. */
 function endMisaddressed(programId: number, partnerId: number) {
   return kysely
     .updateTable('partner_invitations as i')
@@ -158,25 +157,25 @@ export const partnerStates = ['active', 'inactive', 'ended'] as const
 export const partnerSorts = ['newest', 'oldest', 'name', 'clicks', 'sales', 'balance'] as const
 
 interface PartnerList extends Part {
-  /** The newest first, unless it says another order: most clicks, sales or balance in the program's currency first, names from A on. */
+  /** Newest first by default. Other orders: most clicks, sales or balance in the program's currency first, or names from A. */
   sort?: (typeof partnerSorts)[number] | undefined
-  /** In the name, the e-mail address or a code, in letters of either case. */
+  /** Searches the name, the e-mail address and the codes, ignoring case. */
   search?: string | undefined
-  /** Whether it is looked for in addresses, which not every role sees. Unless it is false. */
+  /** False for roles that must not see addresses. */
   searchesEmail?: boolean
   status?: (typeof partnerStates)[number] | undefined
   email?: string | undefined
   external_id?: string | undefined
-  /** Of a group. */
+  /** Only partners of this group. */
   group_id?: number | undefined
-  /** Who has the link of this code. */
+  /** Only the partner whose link has this code. */
   code?: string | undefined
   partnerId?: number | undefined
 }
 
 /**
- * Partners of a program with what they brought, in the order, as many and those that `list` asks for. `has_account` is true once somebody
- * signs in as the partner, `invited` while an invitation is open, `sales` counts all that were paid, in any currency.
+ * Lists partners of a program with their figures. `has_account` is true once a person signs in as the partner. `invited` is true while an
+ * invitation is open. `sales` counts all paid sales in any currency.
  */
 export async function listPartners(db: Database, programId: number, list: PartnerList): Promise<PartnerOfProgram[]> {
   return await db.query(partnersStatement(programId, list))
@@ -184,19 +183,19 @@ export async function listPartners(db: Database, programId: number, list: Partne
 
 export type PartnerWithClicks = Awaited<ReturnType<typeof listPartnersWithClicks>>[number]
 
-/** The same with the clicks of all their links, which takes longer the more links they have. */
+/** Lists partners with the clicks of all their links, which takes longer the more links they have. */
 export async function listPartnersWithClicks(db: Database, programId: number, list: PartnerList) {
   return await db.query(partnersStatement(programId, list).select(allClicks))
 }
 
 export type PartnerWithCodes = Awaited<ReturnType<typeof listPartnersWithCodes>>[number]
 
-/** The same with their codes too, separated by spaces, the oldest first. */
+/** Lists partners with the clicks and the codes of all their links. Codes are separated by spaces, oldest first. */
 export async function listPartnersWithCodes(db: Database, programId: number, list: PartnerList) {
   return await db.query(partnersStatement(programId, list).select([allClicks, allCodes]))
 }
 
-/** One of them. Refuses with `not_found`. */
+/** Reads a partner. Throws `not_found`. */
 export async function readPartner(db: Database, programId: number, partnerId: number): Promise<PartnerOfProgram> {
   const [partner] = await listPartners(db, programId, { limit: 1, partnerId })
   if (!partner) throw new ApiError('not_found', 'This program has no such partner.')
@@ -273,7 +272,7 @@ export function partnersStatement(programId: number, list: PartnerList) {
   return partOf(query, sql.ref<number>('p.id'), part, orderBy(sort, programId))
 }
 
-/** Column: the name of a partner's group, null where they are in none. */
+/** Column: the name of a partner's group, or null. */
 function groupNameOf(programId: Expression<number>, groupId: Expression<number | null>) {
   return kysely
     .selectFrom('partner_groups as g')
@@ -283,7 +282,7 @@ function groupNameOf(programId: Expression<number>, groupId: Expression<number |
     .$asScalar()
 }
 
-/** Column: how many paid sales a partner brought, in any currency, whether or not they earned a commission. */
+/** Column: a partner's number of paid sales, in any currency, with or without a commission. */
 function salesOf(programId: Expression<number>, partnerId: Expression<number>) {
   return kysely
     .selectFrom('sales as s')
@@ -337,7 +336,7 @@ function clickedLinks(programId: Expression<number>, partnerId: Expression<numbe
 
 const ofPartner = [sql.ref<number>('p.program_id'), sql.ref<number>('p.id')] as const
 
-/** Column: the clicks of all links of the partner `p`, those of bots apart. */
+/** Column: the clicks of all links of the partner `p`, with bots apart. */
 const allClicks = jsonObjectFrom(
   clickedLinks(...ofPartner).select((eb) =>
     (['clicks', 'bot_clicks'] as const).map((counter) =>

@@ -9,14 +9,14 @@ import { codesOf } from './codes.ts'
 import { linkFiguresOf, linksFollow } from './links.ts'
 
 /**
- * The programs that a person accepted, and what they say of themselves there. Each program has a partner of its own for them; a person sees
- * theirs in one place by the account that accepted the invitations.
+ * The programs that a person accepted. Each program has its own partner for them. The account that accepted the invitations shows them in one
+ * place.
  */
 export type ProgramOfPartner = Awaited<ReturnType<typeof listProgramsOfPartner>>[number]
 
 /**
- * The programs that a person is or was a partner of, with their links and their money there, the one joined last first, by partner ids;
- * `programId` asks for one alone.
+ * Lists the current and former programs of a partner with their links and money there, last joined first. Pages by partner id. `programId` selects
+ * one program.
  */
 export async function listProgramsOfPartner(
   db: Database,
@@ -40,7 +40,7 @@ export async function listProgramsOfPartner(
   return await db.query(partOf(query, sql.ref<number>('p.id'), part))
 }
 
-/** The programs that a person is or was a partner of, by name alone, the one joined last first. */
+/** Lists the names of the current and former programs of a partner, last joined first. */
 export async function listProgramNames(db: Database, userId: string) {
   return await db.query(
     kysely
@@ -54,9 +54,8 @@ export async function listProgramNames(db: Database, userId: string) {
 }
 
 /**
- * Ends a partnership, by the program or by the person themselves: the links are off, the codes revoked (at Stripe by the schedule, see `switchOffRevoked`),
- * an open invitation holds no longer, and what was earned until then stays theirs and payable. It begins again when they accept a new
- * invitation, without codes until they are given some again. Repeating it changes nothing.
+ * Ends a partnership, by the program or by the person. Disables the links and revokes the codes (`switchOffRevoked` does it at Stripe) and the open
+ * invitation. Earlier earnings stay payable. A new invitation continues the partnership without codes. Repeating this changes nothing.
  */
 export async function endPartnership(
   db: Database,
@@ -92,7 +91,7 @@ export async function endPartnership(
   ])
 }
 
-/** The name that programs see of a person. It reaches every program that they accepted and that did not end; later ones are told it then. */
+/** Sets a person's name for every program that they accepted and that has not ended. Programs they join later get it then. */
 export async function setPartnerName(db: Database, userId: string, name: string): Promise<void> {
   await db.batch([
     profileWith(userId, { name }),
@@ -101,8 +100,8 @@ export async function setPartnerName(db: Database, userId: string, name: string)
 }
 
 /**
- * Where a person wants to be paid, by every program that they accepted. `before` are the addresses that this ends. Where money was paid or
- * asked for, the new one waits 24 hours (migrations/functions/2_ledger/payout-runs.sql), and `waitsUntil` says until when.
+ * Sets a person's payout address in every program that they accepted. `before` lists the replaced addresses. After an earlier payout or request the
+ * new address waits 24 hours, until `waitsUntil` (migrations/functions/2_ledger/payout-runs.sql).
  */
 export async function setPayoutAddress(
   db: Database,
@@ -129,7 +128,7 @@ export async function setPayoutAddress(
   return { before: [...new Set(addresses)], waitsUntil: waits.toSorted((a, b) => b.getTime() - a.getTime())[0] ?? null }
 }
 
-/** What a person says of themselves, for programs that they accept later too. */
+/** Stores a person's partner profile, also for programs that they join later. */
 function profileWith(userId: string, profile: { name: string } | { payout_email: string }) {
   return kysely
     .insertInto('partner_profiles')

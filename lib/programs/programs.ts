@@ -18,10 +18,10 @@ function days(minimum: number, maximum: number) {
   return z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))
 }
 
-/** What an advertiser sets of a program. Bounds are those of the table `programs`. */
+/** The settings of a program. The table `programs` has the same bounds. */
 export const programSettings = z.object({
   name: nameField('Give the program a name.'),
-  /** The site's host, `example.com`; a pasted address is cut down to it, and `münchen.de` kept as `xn--mnchen-3ya.de`. */
+  /** The site's host, such as `example.com`. A pasted address is reduced to it, and `münchen.de` becomes `xn--mnchen-3ya.de`. */
   domain: z.pipe(
     z.string(),
     z.pipe(
@@ -35,7 +35,7 @@ export const programSettings = z.object({
       ),
       z.string().check(
         z.regex(hostname, noDomain),
-        // `99999999999` is spelled like a host, and no address can be there.
+        // `99999999999` matches the pattern, but no address can have it as a host.
         z.refine((host) => URL.canParse(`https://${host}`), noDomain),
       ),
     ),
@@ -49,16 +49,16 @@ export const programSettings = z.object({
   commission_duration_months: z.nullable(typedTerms.months()),
   lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
   attribution_model: z.enum(['last_click', 'first_click']),
-  /** Which decides where a sale names a partner's code and another's link brought the customer. */
+  /** Decides if a sale names one partner's code and another partner's link brought the customer. */
   attribution_priority: z.enum(['code', 'click']),
-  /** Whether payments that say nothing of their buyer are theirs whom earlier ones of the same customer name. */
+  /** If true, a payment without metadata belongs to the partner of the customer's earlier payments. */
   attribute_known_customers: z.boolean(),
-  /** What commissions are held for; `paid_ads` where the program forbids them. */
+  /** The reasons to hold commissions. `paid_ads` means that the program forbids them. */
   review_rules: z.optional(z.array(z.enum(reviewRules))),
 })
 export type ProgramSettings = z.infer<typeof programSettings>
 
-/** What a new program starts with, beside its name and domain. */
+/** The defaults of a new program. */
 export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
   currency: 'usd',
   commission_bp: 2000,
@@ -73,7 +73,7 @@ export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
   review_rules: reviewRules.filter((rule) => rule !== 'paid_ads'),
 }
 
-/** Makes a program in a workspace and returns its id. */
+/** Creates a program in a workspace and returns its id. */
 export async function createProgram(db: Database, workspaceId: string, settings: ProgramSettings): Promise<number> {
   const [made] = await db.query(
     kysely
@@ -81,11 +81,11 @@ export async function createProgram(db: Database, workspaceId: string, settings:
       .values({ workspace_id: workspaceId, ...settings })
       .returning('id'),
   )
-  if (!made) throw new Error('a program was made without an answer')
+  if (!made) throw new Error('the database returned no program')
   return made.id
 }
 
-/** Makes a program in a workspace with its first API key, which is not kept and cannot be shown again. */
+/** Creates a program in a workspace with its first API key, which is not stored and cannot be shown again. */
 export async function startProgram(
   db: Database,
   workspaceId: string,
@@ -116,18 +116,18 @@ export async function startProgram(
       )
       .returning('program_id'),
   )
-  if (!made) throw new Error('a program was started without an answer')
+  if (!made) throw new Error('the database returned no program')
   return { programId: made.program_id, apiKey: key }
 }
 
-/** Changes a program's settings. Commissions that exist already keep the rate and hold they were made with. */
+/** Changes a program's settings. Existing commissions keep their rate and hold period. */
 export async function updateProgram(db: Database, programId: number, settings: ProgramSettings): Promise<void> {
   await db.query(kysely.updateTable('programs').set(settings).where('id', '=', programId))
 }
 
 const settingNames = z.keyof(programSettings).options
 
-/** A program's settings, with the processor account where one is connected. */
+/** Reads a program's settings and its connected processor account. */
 export async function readProgram(
   db: Database,
   programId: number,

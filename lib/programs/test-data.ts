@@ -5,10 +5,10 @@ import { kysely } from '../kysely.ts'
 export type TestFigures = Awaited<ReturnType<typeof readTestFigures>>
 
 /**
- * What a program's test data comes to, all of it since it was cleared: test clicks, leads and sales, the latest of the payment processor's events
- * of test mode, and the money of each currency in its smallest unit. `commission_cents` is what the sales would have earned if a partner had brought each
- * buyer: on the terms a sale was attributed with, else on the program's of now, less what refunds would have taken back. Leads would have earned
- * `lead_commission_cents`, once for each customer key, in the program's currency. None of it is ever paid.
+ * Sums up a program's test data since it was last cleared: test clicks, leads and sales, the latest test event of the processor, and money per
+ * currency in its smallest unit. `commission_cents` assumes that a partner brought each buyer. It uses the terms of an attributed sale, else the
+ * program's current terms, and deducts refunds. `lead_commission_cents` counts each customer key once, in the program's currency. Nothing of it is
+ * ever paid.
  */
 export async function readTestFigures(db: Database, programId: number) {
   const [[counts], money] = await db.batch([countsStatement(programId), moneyStatement(programId)])
@@ -63,7 +63,7 @@ function countsStatement(programId: number) {
     ])
 }
 
-/** A customer's first test sale stands for their first purchase, from which a program may count the months in which sales earn. */
+/** Treats a customer's first test sale as their first purchase, from which the program may count the months of commissions. */
 function moneyStatement(programId: number) {
   const sales = kysely
     .selectFrom('sales as s')
@@ -96,7 +96,7 @@ function moneyStatement(programId: number) {
     .orderBy('t.currency')
 }
 
-/** Of the sales that something was paid for, as in the figures of live data. */
+/** Sums over paid sales, like the figures of live data. */
 function paidSum(expression: string) {
   return sql<number>`coalesce(sum(${sql.raw(expression)}) filter (where t.payment_status = 'paid'), 0)::bigint`
 }
@@ -104,12 +104,12 @@ function paidSum(expression: string) {
 export type TestMoney = InferResult<ReturnType<typeof moneyStatement>>[number]
 
 const batchRows = 500
-/** So that no request takes longer than a reader waits. */
+/** Bounds the time of one request. */
 const maxBatches = 20
 
 /**
- * Deletes the test data of a program, and nothing that is live; the ids of its test sales are free again. Batch after batch, up to ten thousand rows of a
- * kind: says how many rows went and whether more are left.
+ * Deletes a program's test data and no live data. The ids of its test sales become free. Works in batches, up to ten thousand rows of each kind.
+ * Returns the number of deleted rows and whether more are left.
  */
 export async function clearTestData(db: Database, programId: number): Promise<{ deleted: number; more: boolean }> {
   let deleted = 0

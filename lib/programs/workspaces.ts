@@ -4,12 +4,12 @@ import { kysely } from '../kysely.ts'
 import { type ConnectEnv, giveAccountBack } from '../stripe/connect.ts'
 import { switchOffRevoked } from './promotion-codes.ts'
 
-/** A page that deletes a workspace waits for as many calls of Stripe. */
+/** The page that deletes a workspace waits for this many calls of Stripe. */
 const mostSwitchedOff = 100
 
 /**
- * Says whether members of a workspace must have two-factor codes to see anything of it. Refuses with `conflict` where who demands them has
- * none, and would lock themselves out.
+ * Requires two-factor codes from all members of a workspace, or stops requiring them. Throws `conflict` if the person has no codes and would lock
+ * themselves out.
  */
 export async function demandTwoFactor(
   db: Database,
@@ -32,7 +32,7 @@ export async function demandTwoFactor(
   if (changed.length === 0) throw new ApiError('conflict', 'Set up two-factor codes for your own account first.')
 }
 
-/** Makes a workspace with its first owner and returns its id. */
+/** Creates a workspace with its first owner and returns its id. */
 export async function createWorkspace(db: Database, workspace: { name: string; ownerId: string }): Promise<string> {
   const { name, ownerId } = workspace
   const id = crypto.randomUUID()
@@ -44,8 +44,8 @@ export async function createWorkspace(db: Database, workspace: { name: string; o
 }
 
 /**
- * Deletes a workspace: its members, keys, invitations and partnerships end, its programs answer as if there were none, and their access to Stripe is given
- * back. What was paid stays in the books. Refuses with `conflict`, naming them, while money of partners is not settled.
+ * Deletes a workspace. Its members, keys, invitations and partnerships end, its programs disappear, and its access to Stripe is returned. Paid
+ * money stays in the books. Throws `conflict` with the names of unsettled partners.
  */
 export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId: string): Promise<void> {
   const [done] = await db.query(call('delete_workspace', { of_workspace_id: workspaceId }))
@@ -54,7 +54,7 @@ export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId
     throw new ApiError('conflict', `Settle these first: ${nameSome(unsettled)}. Pay or refuse open payouts.`)
   }
   const accountIds = done?.account_ids ?? []
-  // While Stripe still lets the service in; what it does not answer now is tried by the schedule.
+  // Do it while the service still has access to Stripe. The schedule repeats failed calls.
   if (accountIds.length > 0) await switchOffRevoked(db, env, { limit: mostSwitchedOff, accountIds })
   for (const accountId of accountIds) await giveAccountBack(env, accountId)
 }

@@ -54,7 +54,7 @@ const endings: Record<Kind, RegExp> = {
   '500': /^500$/,
   redirect: /^302$/,
   down: /^The connection failed/,
-  hidden: /^hooks\.example\.com leads to 127\.0\.0\.1,/,
+  hidden: /^hooks\.example\.com resolves to 127\.0\.0\.1,/,
   hang: /^There was no answer within 10 seconds\.$/,
 }
 

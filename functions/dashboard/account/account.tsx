@@ -13,7 +13,7 @@ import { renderAccount } from '../components/layout.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../components/page.ts'
 import { emailField, NewPassword, OwnPassword, passOn, passwordField, refusePassword, wrongOr } from './credentials.tsx'
 
-/** The person's own account: their name, address and password, and the ways to the rest. */
+/** The person's own account: name, address, password, and links to further settings. */
 export const accountPages = createPages()
 
 function renderAccountPage(c: ViewerContext, shown: FormState) {
@@ -39,7 +39,7 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
                 label="New address"
                 type="email"
                 autocomplete="email"
-                hint={`It takes effect once you open the link that is mailed there; ${user.email} is notified.`}
+                hint={`Takes effect when you open the link that we mail there. We also notify ${user.email}.`}
                 form={shown}
                 required
               />
@@ -57,8 +57,8 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
             <Submit>Change the password</Submit>
           </form>
           <p class="small muted">
-            Do you sign in another way and have no password yet? <a href="/forgot-password">Have a link sent</a> to
-            choose one.
+            If you sign in another way and have no password yet, <a href="/forgot-password">request a link</a> to choose
+            one.
           </p>
         </Card>
         <Card
@@ -105,7 +105,7 @@ function renderAccountPage(c: ViewerContext, shown: FormState) {
           </Card>
         )}
         <Card title="Mail">
-          <p>What you are mailed about: at once, once a day or never.</p>
+          <p>Choose your mails: at once, once a day or never.</p>
           <div class="row">
             <a class="button" href="/account/mail">
               Choose
@@ -147,7 +147,7 @@ accountPages.post('/account/email', requireViewer, form(emailForm, accountPage),
   const { user } = c.get('viewer')
   const refused =
     email === user.email
-      ? await refuseForm(c, '/account', { errors: { email: 'This is your address already.' } })
+      ? await refuseForm(c, '/account', { errors: { email: 'This is already your address.' } })
       : await refusePassword(c, '/account', 'email_password', password)
   if (refused) return refused
   try {
@@ -159,7 +159,7 @@ accountPages.post('/account/email', requireViewer, form(emailForm, accountPage),
   return redirectWith(
     c,
     '/account',
-    `Open the link that was mailed to ${email}. Until then your address is ${user.email}.`,
+    `Open the link that we mailed to ${email}. Until then your address is ${user.email}.`,
   )
 })
 

@@ -11,12 +11,12 @@ import { renderAccount } from '../components/layout.tsx'
 import { csvResponse, csvRows, ListPage, readPageById } from '../components/list.tsx'
 import { createPages, requireWorkspace } from '../components/page.ts'
 
-/** Who did what in a workspace, for its owners. */
+/** A workspace's audit log, for its owners. */
 export const auditLogPages = createPages()
 
 const addressIn = (workspaceId: string) => `/workspaces/${workspaceId}/audit`
 
-/** What the query asks for, by kind of thing and by person. */
+/** The filters in the query: kind of subject and person. */
 function filtersIn(c: Context) {
   const asked = c.req.query('thing')
   return {
@@ -39,7 +39,7 @@ auditLogPages.get('/workspaces/:workspaceId/audit', requireWorkspace('audit:list
     children: (
       <ListPage
         title="Audit log"
-        lead={`Who did what in ${workspace.name}. Nobody can change it; an entry is kept for two years.`}
+        lead={`All actions in ${workspace.name}. Nobody can change an entry. Entries are kept for two years.`}
         address={address}
         rows="entries"
         csv={addressOf(`${address}.csv`, asked)}

@@ -15,15 +15,15 @@ export const passwordField = z
 
 export const wrongCredentials = 'The e-mail address or the password is wrong.'
 const noPassword =
-  'Your account has no password yet, as you sign in another way. Choose one first: "Have a link sent" on the page of your account.'
+  'Your account has no password yet, because you sign in another way. Choose one first: "Request a link" on your account page.'
 const problems: Record<number, string> = { 401: wrongCredentials, 429: tooManyAttempts }
 
-/** What a form says whose secret better-auth refused with `status`: `wrong`, unless there were too many tries. */
+/** The form's message for a secret that better-auth refused: `wrong`, unless there were too many attempts. */
 export const wrongOr = (status: number, wrong: string) => (status === 429 ? tooManyAttempts : wrong)
 
 const refusal = z.object({ code: z.string() })
 
-/** By what a refusal of better-auth is told from others of the same status. */
+/** The code of better-auth's refusal, which distinguishes refusals with the same status. */
 export async function codeOf(response: Response): Promise<string | undefined> {
   const body: unknown = await response
     .clone()
@@ -32,10 +32,7 @@ export async function codeOf(response: Response): Promise<string | undefined> {
   return refusal.safeParse(body).data?.code
 }
 
-/**
- * better-auth's answer as what the page does: its cookies are passed on, and the problem that its refusal is to the form is answered.
- * @throws `unavailable` where it failed and refused nothing.
- */
+/** Passes the cookies of better-auth's answer on. Returns the form's message if better-auth refused. */
 export async function passOn(c: Pick<PageContext, 'header'>, response: Response): Promise<string | undefined> {
   if (response.ok) {
     for (const cookie of response.headers.getSetCookie()) c.header('Set-Cookie', cookie, { append: true })
@@ -46,7 +43,7 @@ export async function passOn(c: Pick<PageContext, 'header'>, response: Response)
   return problems[response.status] ?? 'That did not work. Check what you entered and try again.'
 }
 
-/** Leads back to `page` where `password`, typed in `field`, is not the signed-in person's; undefined where it is. */
+/** Redirects to `page` if `password`, typed in `field`, is not the signed-in person's. Undefined if it is. */
 export async function refusePassword(
   c: ViewerContext | WorkspaceContext | PartnerContext,
   page: string,
@@ -67,7 +64,7 @@ export async function refusePassword(
   return await refuseForm(c, page, { errors: { [field]: error } })
 }
 
-/** The field for the password that the signed-in person has, before what a stranger at their screen must not do. */
+/** The password field before actions that a stranger at the person's screen must not take. */
 export function OwnPassword({
   name,
   label = 'Your password',
@@ -80,7 +77,7 @@ export function OwnPassword({
   return <Field name={name} label={label} type="password" autocomplete="current-password" form={form} required />
 }
 
-/** Where the person wanted to go before they had to sign in. */
+/** The page that the person opened before signing in. */
 export function nextOf(c: Pick<PageContext, 'req'>): string {
   return safePath(c.req.query('next'))
 }
@@ -119,11 +116,11 @@ interface NewPasswordProps {
   name: string
   label: string
   form: FormState
-  /** Whether the person is signed out everywhere else. */
+  /** True if the change signs the person out everywhere else. */
   signsOut?: boolean
 }
 
-/** The field in which somebody chooses a password. */
+/** The field for a new password. */
 export function NewPassword({ name, label, form, signsOut }: NewPasswordProps) {
   const hint = `At least 10 characters.${signsOut ? ' You are signed out everywhere else.' : ''}`
   return (

@@ -16,10 +16,10 @@ import {
 } from '../components/page.ts'
 import { OwnPassword, refusePassword } from './credentials.tsx'
 
-/** What cannot be undone: deleting a workspace, and erasing one's own account. */
+/** Irreversible actions: deleting a workspace and erasing one's own account. */
 export const deletionPages = createPages()
 
-/** Leads back to the form with what stands in the way, where an error says that something does. */
+/** Shows the form again with the conflict that prevents the deletion. */
 async function refuseDeletion(c: ViewerContext | WorkspaceContext, page: string, error: unknown): Promise<Response> {
   if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
   return await refuseForm(c, page, { problem: error.message })
@@ -42,8 +42,8 @@ function renderDeleteWorkspace(c: WorkspaceContext, shown: FormState) {
         <Card title="What happens">
           <p>
             All of its programs are closed: their links and API keys stop working, their partnerships and invitations
-            end, Stripe is disconnected, and no member sees anything of it any more. It takes that nothing is owed to a
-            partner.
+            end, Stripe is disconnected, and no member sees anything of it any more. First, no partner may have an
+            unsettled balance.
           </p>
           <form method="post" action={workspacePage(c)} class="stack">
             <Problem form={shown} />
@@ -98,8 +98,8 @@ function renderErase(c: ViewerContext, shown: FormState) {
         <Card title="What happens">
           <p>
             You are signed out everywhere and leave every workspace. As a partner you leave every program, and your name
-            and addresses are removed there; what was paid stays in the books without you. It takes that no program owes
-            you anything and that you are not the last owner of a workspace.
+            and addresses are removed there. Paid money stays in the books without you. First, no program may owe you
+            money, and you must not be the last owner of a workspace.
           </p>
           <form method="post" action={erasePage} class="stack">
             <Problem form={shown} />

@@ -13,14 +13,14 @@ export const invitationPages = createPages()
 
 interface Shown {
   title: string
-  /** What one is invited to. */
+  /** The text of the invitation. */
   what: Child
   accept: string
-  /** Whom the invitation was mailed to. */
+  /** The address that the invitation was mailed to. */
   email: string
 }
 
-/** An invitation for somebody who is signed in to accept, or to sign in first. Undefined is one that holds no longer. */
+/** Renders an invitation to accept, possibly after signing in. Undefined means that the link no longer works. */
 function renderInvitation(c: PageContext, invitation: Shown | undefined) {
   return renderPlain(c, {
     title: 'Invitation',
@@ -43,7 +43,7 @@ function renderInvitation(c: PageContext, invitation: Shown | undefined) {
   })
 }
 
-/** The button to accept, or what somebody does first who is not signed in, keeping the way back. */
+/** The button to accept, or links to sign in first and come back. */
 function Accept({ c, invitation: { accept, email } }: { c: PageContext; invitation: Shown }) {
   const viewer = c.get('viewer')
   const { pathname, search } = new URL(c.req.url)

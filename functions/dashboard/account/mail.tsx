@@ -19,11 +19,11 @@ import { Day } from '../components/format.tsx'
 import { renderAccount, renderPlain } from '../components/layout.tsx'
 import { createPages, requireViewer } from '../components/page.ts'
 
-/** What a person is mailed about, and how soon. */
+/** A person's choice of notification mails and their frequency. */
 export const mailPages = createPages()
 
 const address = '/account/mail'
-/** Stops mails without a session, by the token of one. */
+/** Unsubscribes with the token of a mail, without a session. */
 export const unsubscribePath = '/mail/unsubscribe'
 
 const frequencyWords: Record<MailFrequency, string> = { at_once: 'At once', daily: 'Once a day', never: 'Never' }
@@ -31,7 +31,7 @@ const options = mailFrequencies.map((frequency) => [frequency, frequencyWords[fr
 
 const readers = { partner: 'As a partner', advertiser: 'As a member of a workspace' } as const
 
-/** As what somebody is told: who is neither yet may become both. */
+/** The roles in which a person gets mail. A person without one yet may get both later. */
 function readersOf({ partner, workspaces }: Viewer): (keyof typeof readers)[] {
   if (!partner && workspaces.length === 0) return ['partner', 'advertiser']
   return [...(partner ? (['partner'] as const) : []), ...(workspaces.length > 0 ? (['advertiser'] as const) : [])]
@@ -45,12 +45,15 @@ mailPages.get(address, requireViewer, async (c) => {
     title: 'Mail',
     children: (
       <>
-        <Heading title="Mail" lead={`What is mailed to ${viewer.user.email}. The dashboard shows all notifications.`} />
+        <Heading
+          title="Mail"
+          lead={`Choose the mails to ${viewer.user.email}. The dashboard shows all notifications.`}
+        />
         {refused && (
           <section class="message bad row apart" aria-label="Your address refused mail">
             <p>
               {refused.reason === 'bounced' ? 'Mail to your address came back' : 'A mail was reported as spam'} on{' '}
-              <Day at={refused.refused_at} />, so no notifications are mailed there.
+              <Day at={refused.refused_at} />, so we no longer mail notifications there.
             </p>
             <PostButton action={`${address}/retry`}>Mail me again</PostButton>
           </section>
@@ -70,7 +73,7 @@ mailPages.get(address, requireViewer, async (c) => {
           <Submit>Save</Submit>
         </form>
         <p class="small muted">
-          What is mailed once a day goes at 7:00 UTC. Mails about your sign-in and your payout address always go.
+          Daily mails go out at 7:00 UTC. You always get mails about your sign-in and your payout address.
         </p>
         <p>
           <a href="/account">Back to your account</a>
@@ -108,10 +111,10 @@ mailPages.post(
 
 mailPages.post(`${address}/retry`, requireViewer, async (c) => {
   await retryAddress(c.get('db'), c.get('viewer').user.id)
-  return redirectWith(c, address, 'Notifications are mailed to you again.')
+  return redirectWith(c, address, 'You get notification mails again.')
 })
 
-// Without a session: who reads the mail may stop it. The button stops them, because mail scanners open links.
+// No session: readers of a mail may unsubscribe. Only the button unsubscribes, because mail scanners open links.
 mailPages.get(unsubscribePath, async (c) => {
   const token = tokenInQuery(c)
   const { topics } = await readUnsubscription(c.env, token)
@@ -120,20 +123,20 @@ mailPages.get(unsubscribePath, async (c) => {
     children: (
       <Card>
         <h1>Stop these mails</h1>
-        <p>You will not be mailed about this any more:</p>
+        <p>You will no longer get mail about this:</p>
         <Topics topics={topics} />
         <PostButton action={`${unsubscribePath}?token=${encodeURIComponent(token)}`} class="primary">
           Stop these mails
         </PostButton>
         <p class="small muted">
-          The dashboard shows these notifications as before. To choose more finely, <a href={address}>sign in</a>.
+          The dashboard shows these notifications as before. To choose each kind, <a href={address}>sign in</a>.
         </p>
       </Card>
     ),
   })
 })
 
-// Mail programs post it with one click (RFC 8058). The token says whose mails, and does nothing else.
+// Mail programs post this with one click (RFC 8058). The token names the person and the mails, and allows nothing else.
 mailPages.post(unsubscribePath, async (c) => {
   const { userId, topics } = await readUnsubscription(c.env, tokenInQuery(c))
   await saveMailChoices(c.get('db'), userId, Object.fromEntries(topics.map((topic) => [topic, 'never'])))
@@ -142,10 +145,10 @@ mailPages.post(unsubscribePath, async (c) => {
     children: (
       <Card>
         <h1>The mails are stopped</h1>
-        <p>You are not mailed about this any more:</p>
+        <p>You no longer get mail about this:</p>
         <Topics topics={topics} />
         <p>
-          <a href={address}>Choose what you are mailed</a>
+          <a href={address}>Choose your mails</a>
         </p>
       </Card>
     ),

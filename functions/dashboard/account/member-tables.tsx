@@ -8,7 +8,7 @@ import { Table } from '../components/table.tsx'
 interface ActiveMembersProps {
   address: string
   members: Member[]
-  /** The roles that the viewer may give. */
+  /** The roles that the viewer may grant. */
   grantable: Role[]
   viewerId: string
 }
@@ -82,7 +82,7 @@ type OpenInvitation = Awaited<ReturnType<typeof listMembers>>['invitations'][num
 interface InvitationsProps {
   address: string
   invitations: OpenInvitation[]
-  /** The roles that the viewer may give, and so the invitations that they may take back. */
+  /** The roles that the viewer may grant and whose invitations they may revoke. */
   grantable: Role[]
 }
 

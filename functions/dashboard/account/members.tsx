@@ -27,7 +27,7 @@ const roleNames: Record<Role, string> = {
   guest: 'Guest: sees only programs opened to them',
 }
 
-/** Only an owner makes, changes and removes owners. */
+/** Only an owner adds, changes and removes owners. */
 function isOwner(c: WorkspaceContext): boolean {
   return may([c.get('workspace').role], 'owner:manage')
 }

@@ -9,7 +9,7 @@ import { renderPlain } from '../components/layout.tsx'
 import { createPages, type PageContext } from '../components/page.ts'
 import { Credentials, emailField, NewPassword, passOn, passwordField, wrongOr } from './credentials.tsx'
 
-/** Forgotten passwords: asking for a link, and choosing a new one. */
+/** Forgotten passwords: requesting a link and choosing a new password. */
 export const passwordPages = createPages()
 
 passwordPages.get('/forgot-password', (c) => renderForgot(c, shownForm(c)))
@@ -20,7 +20,7 @@ function renderForgot(c: PageContext, shown: FormState) {
     children: (
       <Card>
         <h1>Forgotten password</h1>
-        <p class="muted">We send you a link with which you choose a new one.</p>
+        <p class="muted">We mail you a link to choose a new one.</p>
         <Credentials action="/forgot-password" submit="Send the link" form={shown}>
           <Field name="email" label="E-mail" type="email" autocomplete="username" form={shown} required />
         </Credentials>
@@ -52,7 +52,7 @@ passwordPages.post(
     })
     const problem = await passOn(c, response)
     if (problem) return await refuseForm(c, '/forgot-password', { problem })
-    const text = `Check your mail: if ${email} has an account here, a link to choose a new password is on its way. Nothing there within a few minutes? Ask again.`
+    const text = `Check your mail: if ${email} has an account here, a link to choose a new password is on its way. If it does not arrive within a few minutes, request it again.`
     return redirectWith(c, '/forgot-password', text)
   },
 )
@@ -84,7 +84,7 @@ passwordPages.post('/reset-password', form(resetForm, resetPage), async (c) => {
     asResponse: true,
   })
   if (await passOn(c, response)) {
-    const used = 'This link was used or is older than an hour. Ask for a new one on the sign-in page.'
+    const used = 'This link was used or is older than an hour. Request a new one on the sign-in page.'
     return await refuseForm(c, resetPage(c), { problem: wrongOr(response.status, used) })
   }
   return redirectWith(c, '/sign-in', 'Your new password is saved. Sign in with it.')

@@ -30,7 +30,7 @@ sessionPages.get(address, requireViewer, async (c) => {
       <>
         <Heading
           title="Your sessions"
-          lead="Where you are signed in. Sign out devices that you do not recognise, then change your password."
+          lead="Your signed-in devices. Sign out devices that you do not recognize, then change your password."
         >
           <PostButton
             action={`${address}/end`}

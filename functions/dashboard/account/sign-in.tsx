@@ -11,10 +11,10 @@ import { Credentials, nextOf, passOn, Providers, withNext, wrongCredentials } fr
 /** Signing in, by password or by another provider, and out. */
 export const signInPages = createPages()
 
-/** What a provider's refusal says that better-auth names in the address. */
+/** The message for a provider's error, which better-auth puts into the address. */
 const refusalOfProvider = (error: string) =>
   error === 'account_not_linked'
-    ? 'There is an account with this address already, and the address is not confirmed both there and here. Sign in with its password, or choose one by "Forgot your password?", which confirms the address here.'
+    ? 'An account with this address exists, and the address is not confirmed on both sides. Sign in with its password, or choose one with "Forgot your password?", which confirms the address here.'
     : 'Signing in that way did not work. Try again, or use your password.'
 
 signInPages.get('/sign-in', async (c) => {
@@ -56,7 +56,7 @@ function renderSignIn(c: PageContext, shown: FormState) {
   })
 }
 
-/** What better-auth answers where the account has two-factor codes. */
+/** better-auth's answer if the account has two-factor codes. */
 const withCode = z.object({ twoFactorRedirect: z.literal(true) })
 
 const signInForm = z.object({

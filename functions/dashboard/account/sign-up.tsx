@@ -22,7 +22,7 @@ import {
   withNext,
 } from './credentials.tsx'
 
-/** Making an account. */
+/** Creating an account. */
 export const signUpPages = createPages()
 
 signUpPages.get('/sign-up', async (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignUp(c, shownForm(c))))
@@ -58,7 +58,7 @@ function renderSignUp(c: PageContext, shown: FormState) {
   })
 }
 
-/** To whom the invitation is that led here. Its link came to that address, so accepting it confirms the address. */
+/** The address of the invitation that led here. Accepting it confirms the address, because its link was mailed there. */
 async function invitedAddress(c: PageContext): Promise<string | undefined> {
   const { pathname, searchParams } = new URL(nextOf(c), c.env.BASE_URL)
   const token = searchParams.get('token')
@@ -91,8 +91,8 @@ signUpPages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   if (isInvited) return redirectWith(c, signIn, 'Sign in, then accept the invitation.')
   if (isUnmailed) return redirectWith(c, signIn, signUpUnmailed.message, 'bad')
   const sent = canMail(c.env)
-    ? `Check your mail: the link that was sent to ${email} confirms that the address is yours.`
+    ? `Check your mail: open the link that we sent to ${email} to confirm the address.`
     : mailIsMissing
-  const text = `${sent} You can sign in before that and look around; only inviting others waits for it.`
+  const text = `${sent} You can sign in and look around before that. Inviting others needs a confirmed address.`
   return redirectWith(c, signIn, text)
 })

@@ -1,6 +1,6 @@
 import { createPages, leadToTwoFactor, requireViewer } from '../components/page.ts'
 
-/** The way in: where somebody goes who opens the dashboard. */
+/** The start page: redirects to the first page that fits the person. */
 export const startPages = createPages()
 
 startPages.get('/', requireViewer, (c) => {

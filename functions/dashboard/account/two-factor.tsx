@@ -18,7 +18,7 @@ import {
 } from '../components/page.ts'
 import { Credentials, nextOf, OwnPassword, passOn, refusePassword, withNext, wrongOr } from './credentials.tsx'
 
-/** Two-factor codes: setting them up, turning them off, and giving one after the password. */
+/** Two-factor codes: setting them up, disabling them, and entering one after the password. */
 export const twoFactorPages = createPages()
 
 const address = '/account/two-factor'
@@ -78,7 +78,7 @@ function IsOn({ form: shown }: { form: FormState }) {
         </form>
       </Card>
       <Card title="Disable two-factor codes">
-        <p>You can no longer open workspaces that require two-factor codes then.</p>
+        <p>You can then no longer open workspaces that require two-factor codes.</p>
         <form method="post" action={`${address}/off`} class="stack">
           <div class="fields">
             <OwnPassword name="off_password" form={shown} />
@@ -98,7 +98,7 @@ function RecoveryCodes({ codes }: { codes: string[] }) {
   return (
     <Card title="Recovery codes">
       <p data-address={address}>
-        Keep these where you can reach them without your phone. Each works once. They are not shown again.
+        Keep these in a place that you can reach without your phone. Each works once. They are not shown again.
       </p>
       <Copy text={codes.join('\n')} label="recovery codes" />
     </Card>
@@ -112,17 +112,17 @@ twoFactorPages.post(
   form(z.object({ password: optionalText }), twoFactorPage),
   async (c) => {
     if (c.get('viewer').user.twoFactor)
-      throw new ApiError('conflict', 'Two-factor codes are enabled already. Disable them before you set them up again.')
+      throw new ApiError('conflict', 'Two-factor codes are already enabled. Disable them before you set them up again.')
     const { password } = c.req.valid('form')
     const refused = await refusePassword(c, address, 'password', password)
     if (refused) return refused
     const made = await openAuth(c).api.enableTwoFactor({ body: { password }, headers: c.req.raw.headers })
-    if (made.method !== 'totp') throw new Error('codes of an app were asked for')
+    if (made.method !== 'totp') throw new Error('better-auth enabled another method than TOTP')
     return await renderConfirm(c, emptyForm, made)
   },
 )
 
-/** The page on which a first code shows that the app has the secret. The secret itself is shown once. */
+/** The page for the first code, which proves that the app has the secret. The secret is shown once. */
 function renderConfirm(c: ViewerContext, shown: FormState, made?: { totpURI: string; backupCodes: string[] }) {
   return renderAccount(c, c.get('viewer'), {
     title: 'Two-factor codes',
@@ -131,7 +131,7 @@ function renderConfirm(c: ViewerContext, shown: FormState, made?: { totpURI: str
         <Heading title="Two-factor codes" />
         {made && (
           <Card title="Scan this with your app">
-            <div class="qr" role="img" aria-label="QR code for your app; its key stands below as text">
+            <div class="qr" role="img" aria-label="QR code for your app. Its key is below as text.">
               {raw(encodeQR(made.totpURI, 'svg'))}
             </div>
             <p>Or type this key into it:</p>
@@ -225,7 +225,7 @@ twoFactorPages.get('/two-factor', async (c) =>
   c.get('viewer') ? c.redirect(nextOf(c), 303) : renderCode(c, shownForm(c)),
 )
 
-/** Asked for after the password was right. */
+/** The page for the code, after a correct password. */
 function renderCode(c: PageContext, shown: FormState) {
   return renderPlain(c, {
     title: 'Two-factor code',

@@ -8,13 +8,13 @@ import { renderPlain } from '../components/layout.tsx'
 import { createPages, requireViewer } from '../components/page.ts'
 import { codeOf, passOn, withNext } from './credentials.tsx'
 
-/** Confirming that one's e-mail address is one's own, by a mailed link. */
+/** Confirms a person's e-mail address through a mailed link. */
 export const verificationPages = createPages()
 
-// The button, and not opening the link, confirms: mail scanners open links, and whose account it is must be signed in.
+// The button confirms, not the link itself, because mail scanners open links. The account's owner must be signed in.
 verificationPages.get('/verify-email', async (c) => {
   const viewer = c.get('viewer')
-  const said = await readConfirmation(c.env, tokenInQuery(c))
+  const claims = await readConfirmation(c.env, tokenInQuery(c))
   const here = `/verify-email?token=${encodeURIComponent(tokenInQuery(c))}`
   return renderPlain(c, {
     title: 'Confirm your e-mail address',
@@ -25,7 +25,9 @@ verificationPages.get('/verify-email', async (c) => {
           <>
             <p>
               You are signed in as {viewer.user.email}.{' '}
-              {said?.updateTo ? `Change the address of your account to ${said.updateTo}?` : 'Is this address yours?'}
+              {claims?.updateTo
+                ? `Change the address of your account to ${claims.updateTo}?`
+                : 'Is this address yours?'}
             </p>
             <PostButton action={here} class="primary">
               Yes, confirm it
@@ -33,7 +35,7 @@ verificationPages.get('/verify-email', async (c) => {
           </>
         ) : (
           <>
-            <p>Sign in with the password that you chose, then the address can be confirmed.</p>
+            <p>Sign in with the password that you chose to confirm the address.</p>
             <a class="button primary" href={withNext('/sign-in', here)}>
               Sign in
             </a>
@@ -59,7 +61,7 @@ verificationPages.post('/account/verification', requireViewer, async (c) => {
   })
   const back = cameFrom(c) ?? '/account'
   if ((await codeOf(response)) === 'EMAIL_ALREADY_VERIFIED')
-    return redirectWith(c, back, 'Your e-mail address is confirmed already.')
+    return redirectWith(c, back, 'Your e-mail address is already confirmed.')
   const problem = await passOn(c, response)
   if (problem) return redirectWith(c, back, problem, 'bad')
   return redirectWith(c, back, `A new link is on its way to ${email}.`)

@@ -7,16 +7,16 @@ import { PlainText } from './plain-text.tsx'
 
 interface JoinCardProps {
   page: JoinPage
-  /** Where the form goes; nowhere in the preview. */
+  /** The form's address. Missing in the preview. */
   action?: string
   form?: FormState
-  /** Who is signed in with a verified address, with which they apply. */
+  /** The signed-in person with a verified address, if there is one. */
   applicant?: { name: string; email: string } | undefined
-  /** Of Turnstile, where the deployment has keys. */
+  /** The Turnstile key, if the deployment has one. */
   siteKey?: string | undefined
 }
 
-/** What visitors see of a program that takes applications: its text, its questions and its terms. */
+/** The public join card of a program: its text, its questions and its terms. */
 export function JoinCard({ page, action, form = emptyForm, applicant, siteKey }: JoinCardProps) {
   const { program_name: name, logo_url: logo, intro, questions, terms, version } = page
   const isPreview = action === undefined
@@ -66,7 +66,7 @@ export function JoinCard({ page, action, form = emptyForm, applicant, siteKey }:
         <>
           <div class="cf-turnstile" data-sitekey={siteKey} data-response-field-name={turnstileField}></div>
           <noscript>
-            <p class="message warn">Switch JavaScript on to apply: the check that you are no robot needs it.</p>
+            <p class="message warn">Enable JavaScript to apply: the robot check needs it.</p>
           </noscript>
           <script src={`${turnstileOrigin}/turnstile/v0/api.js`} async defer></script>
         </>

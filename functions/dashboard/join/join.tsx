@@ -28,13 +28,13 @@ import { createPages, type PageContext } from '../components/page.ts'
 import { JoinCard } from './join-card.tsx'
 import { Answers, PlainText } from './plain-text.tsx'
 
-/** The public page on which people apply to be partners, and the page of the link by which they confirm it. */
+/** The public page for applications to a program, and the page of the confirmation link. */
 export const joinPages = createPages()
 
 /** Applications in a quarter of an hour from one address. */
 const applicationsPerAddress = 20
 
-/** Somebody signed in whose address is verified: they apply with their account. */
+/** A signed-in person with a verified address applies with their account. */
 function applicantOf(c: PageContext) {
   const viewer = c.get('viewer')
   if (!viewer?.user.emailVerified) return undefined
@@ -42,7 +42,7 @@ function applicantOf(c: PageContext) {
   return { id, email, name: viewer.partner?.name ?? name }
 }
 
-const noPage = 'There is no page of this name, or it takes no applications at the moment.'
+const noPage = 'There is no page with this name, or it takes no applications at the moment.'
 
 async function pageOf(c: PageContext) {
   const page = await findJoinPage(c.get('db'), c.req.param('slug') ?? '')
@@ -79,7 +79,7 @@ joinPages.get('/join/:slug/sent', async (c) => {
         <p>
           We sent you a mail about your application to <bdi>{name}</bdi>. It counts once you open the link in it.
         </p>
-        <p class="muted small">Nothing there after a few minutes? Look among unwanted mail, then apply once more.</p>
+        <p class="muted small">If it does not arrive within a few minutes, check your spam folder, then apply again.</p>
       </Card>
     ),
   })
@@ -119,7 +119,7 @@ joinPages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
   if (Number(version) !== page.version) return await refuseForm(c, back, { problem: changed })
   if (Object.keys(errors).length > 0) return await refuseForm(c, back, { errors })
   if (!(await passesChallenge(c.env, textOf(turnstileField), c.req.header('cf-connecting-ip') ?? null)))
-    return await refuseForm(c, back, { problem: 'The check that you are no robot did not pass. Try again.' })
+    return await refuseForm(c, back, { problem: 'The robot check failed. Try again.' })
 
   const to = applicant?.email ?? parsed.data ?? ''
   const applied = await apply(c.get('db'), {
@@ -136,27 +136,31 @@ joinPages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
   if (applied.outcome === 'program')
     throw new ApiError('rate_limited', 'This program takes no more applications today. Try again tomorrow.')
   if (applicant) return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name))
-  // By mail and after the answer, which is the same whoever has the address.
-  c.executionCtx.waitUntil(tell(c, { to, programName: page.program_name }, applied))
+  // Send the mail after the answer, which must not reveal who has the address.
+  c.executionCtx.waitUntil(notifyApplicant(c, { to, programName: page.program_name }, applied))
   return c.redirect(`/join/${page.slug}/sent`, 303)
 })
 
-const changed = 'The questions or the terms changed while you read. Look at them again, then apply.'
+const changed = 'The questions or the terms changed meanwhile. Read them again, then apply.'
 
-async function tell(c: PageContext, recipient: { to: string; programName: string }, applied: Applied): Promise<void> {
+async function notifyApplicant(
+  c: PageContext,
+  recipient: { to: string; programName: string },
+  applied: Applied,
+): Promise<void> {
   if (applied.outcome === 'recipient') return
   const db = openDatabase(c.env)
   if (applied.outcome === 'applied') await mailConfirmation(db, c.env, recipient, applied.token)
   else await mailStanding(db, c.env, recipient, applied)
 }
 
-/** What somebody reads who applied with their account. */
+/** The message to an applicant with an account. */
 function ownOutcome({ outcome, againAt }: Applied, programName: string): string {
-  if (outcome === 'approved') return `You are a partner of ${programName}: your link is on the page Links.`
-  if (outcome === 'partner') return `You are a partner of ${programName} already.`
+  if (outcome === 'approved') return `You are now a partner of ${programName}. Your link is on the Links page.`
+  if (outcome === 'partner') return `You are already a partner of ${programName}.`
   if (outcome === 'rejected')
     return `${programName} did not take your earlier application. You can apply again from ${againAt?.toISOString().slice(0, 10)} on.`
-  return `Your application to ${programName} waits to be looked at. We mail you once it is approved.`
+  return `Your application to ${programName} is waiting for review. We mail you once it is approved.`
 }
 
 joinPages.get('/application', async (c) => {
@@ -211,7 +215,7 @@ function OneApplication({ application, token }: { application: ConfirmableApplic
         <PostButton
           action={`/application/withdraw${here}`}
           class="danger"
-          confirm="Withdraw the application? All that was sent is deleted."
+          confirm="Withdraw the application? We delete all of it."
         >
           {status === 'unverified' ? 'This was not me: delete it' : 'Withdraw and delete it'}
         </PostButton>
@@ -234,7 +238,7 @@ function Sent({ label, children }: { label: string; children: Child }) {
 function State({ status, program }: { status: string; program: string }) {
   const texts: Record<string, string> = {
     unverified: 'It is not sent yet. Is this yours?',
-    waiting: `It waits to be looked at by ${program}. We mail you once it is approved.`,
+    waiting: `It is waiting for review by ${program}. We mail you once it is approved.`,
     approved: 'It is approved: we mailed you how to get your links.',
     rejected: `${program} did not take it. You can apply again thirty days after that.`,
   }
@@ -249,13 +253,13 @@ joinPages.post('/application', async (c) => {
   const confirmed = await confirmApplication(c.get('db'), application)
   c.executionCtx.waitUntil(sendSoon(c.env, confirmed.outbox))
   const { isFirst, invitation } = confirmed
-  const told = { application, isFirst: isFirst && confirmed.outcome === 'approved', invitation }
-  c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, [told]))
+  const decision = { application, isFirst: isFirst && confirmed.outcome === 'approved', invitation }
+  c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, [decision]))
   if (invitation !== undefined) return c.redirect(`/partner-invitation?token=${invitation}`, 303)
   return redirectWith(c, `/application?token=${encodeURIComponent(token)}`, 'Thank you: your application is sent.')
 })
 
 joinPages.post('/application/withdraw', async (c) => {
   await withdrawApplication(c.get('db'), tokenInQuery(c))
-  return redirectWith(c, '/application', 'What was sent is deleted.')
+  return redirectWith(c, '/application', 'Your application is deleted.')
 })

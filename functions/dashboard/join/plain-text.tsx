@@ -1,6 +1,6 @@
 /**
- * A text as somebody typed it: an empty line begins a paragraph, lines that begin with `- ` are a list, and every other line stays a line. Nothing else means
- * anything, so it can hold no markup, no link and no image.
+ * Renders typed text. An empty line starts a paragraph, and lines that begin with `- ` are a list. Nothing else has a meaning, so the text cannot
+ * contain markup, links or images.
  */
 export function PlainText({ text }: { text: string }) {
   return (
@@ -31,7 +31,7 @@ export function PlainText({ text }: { text: string }) {
   )
 }
 
-/** What was asked and answered. */
+/** Questions with their answers. */
 export function Answers({ answers }: { answers: { question: string; answer: string }[] }) {
   return (
     <dl class="stack">

@@ -6,7 +6,7 @@ import { csvResponse, csvRows, ListPage, readPageById } from '../components/list
 import { createPages, requirePartner } from '../components/page.ts'
 import { partnerSaleAddress } from './sale.tsx'
 
-/** What programs added to a partner's balances by hand, or deducted. */
+/** Manual commissions and deductions in a partner's balances. */
 export const partnerAdjustmentPages = createPages()
 
 const address = '/partner/adjustments'
@@ -25,7 +25,7 @@ partnerAdjustmentPages.get(address, requirePartner, async (c) => {
     children: (
       <ListPage
         title="Manual commissions and deductions"
-        lead="What advertisers added to your balance or deducted from it by hand, and why."
+        lead="Manual changes of your balance by advertisers, with their reasons."
         address={address}
         rows="manual commissions"
         page={page}

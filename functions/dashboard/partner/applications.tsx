@@ -9,7 +9,7 @@ import { List, readPageById } from '../components/list.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../components/page.ts'
 import { Answers, PlainText } from '../join/plain-text.tsx'
 
-/** A person's own applications: what became of each, what they sent and which terms they accepted. */
+/** A person's own applications with their status, answers and accepted terms. */
 export const partnerApplicationPages = createPages()
 
 const address = '/partner/applications'
@@ -18,7 +18,7 @@ const states: Record<OwnApplication['status'], { name: string; tone: Tone }> = {
   unverified: { name: 'Not confirmed', tone: 'plain' },
   waiting: { name: 'Waiting', tone: 'warn' },
   approved: { name: 'Approved', tone: 'good' },
-  rejected: { name: 'Not taken', tone: 'bad' },
+  rejected: { name: 'Rejected', tone: 'bad' },
 }
 
 function render(c: ViewerContext, page: { title: string; children: Child }) {
@@ -54,7 +54,7 @@ partnerApplicationPages.get(address, requireViewer, async (c) => {
           ]}
           empty={{
             title: 'No applications',
-            text: 'Applications that you sent with this address stand here once they are confirmed.',
+            text: 'Applications with this address appear here once they are confirmed.',
           }}
         />
       </>

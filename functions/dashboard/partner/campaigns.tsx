@@ -18,7 +18,7 @@ import { formatNumber } from '../components/format.tsx'
 import { renderPartner } from '../components/layout.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 
-/** What a partner's links brought, by link and by what each named, which tells a partner's own pages and mails apart. */
+/** Figures of a partner's links by link and by the names in it, which distinguish a partner's own pages and mails. */
 export const partnerCampaignPages = createPages()
 
 const address = '/partner/campaigns'
@@ -44,7 +44,7 @@ partnerCampaignPages.get(address, requirePartner, async (c) => {
     current: '/campaigns',
     children: (
       <>
-        <Heading title="Campaigns" lead="What your links brought, by what you named in them. Days are UTC.">
+        <Heading title="Campaigns" lead="The results of your links by link and campaign. Days are UTC.">
           <Segments
             label="Period"
             items={campaignDays.map((one) => ({
@@ -77,7 +77,7 @@ partnerCampaignPages.get(address, requirePartner, async (c) => {
 
 type Kept = Record<string, string | null | undefined>
 
-/** The page with other parameters; undefined takes one away, and null stands as an empty one. */
+/** The page's address with changed parameters. Undefined removes a parameter, and null becomes an empty one. */
 function addressWith(kept: Kept, changes: Kept): string {
   const entries = Object.entries({ ...kept, ...changes }).flatMap(([name, value]) =>
     value === undefined ? [] : [[name, value ?? '']],
@@ -107,9 +107,9 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
       </dl>
       <Card>
         {breakdowns.length === 0 ? (
-          <Empty title="Nothing in this time">
+          <Empty title="Nothing in this period">
             <p>
-              Put one of your <a href="/partner/links">links</a> where people read you.
+              Share one of your <a href="/partner/links">links</a> with your audience.
             </p>
           </Empty>
         ) : (
@@ -122,8 +122,8 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
         )}
         {!isNamed && (
           <p class="muted">
-            To tell your pages and mails apart, add <code>&sub1=</code>, <code>&sub2=</code> or <code>&sub3=</code> with
-            a name of your own to a link, as in <code>&sub1=newsletter</code>. The parameters <code>utm_source</code>,{' '}
+            To compare your pages and mails, add <code>&sub1=</code>, <code>&sub2=</code> or <code>&sub3=</code> with a
+            name of your own to a link, as in <code>&sub1=newsletter</code>. The parameters <code>utm_source</code>,{' '}
             <code>utm_medium</code>, <code>utm_campaign</code>, <code>utm_term</code> and <code>utm_content</code> are
             counted too.
           </p>
@@ -131,13 +131,13 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
       </Card>
       <CountingHelp
         names={['Clicks', 'Leads', 'Sales', 'Commission']}
-        note="A customer counts for the link and its names by which they came. What a code of yours brought stands with your commissions. Leads, sales and commission are counted within a minute."
+        note="A customer counts for the link that brought them, and for its names. Sales through your codes are listed under commissions. Leads, sales and commission appear within a minute."
       />
     </>
   )
 }
 
-/** What the page is filtered by: each can be taken away. */
+/** The active filters, each with a link that removes it. */
 function Filters({ campaigns, filters, kept }: Omit<FiguresProps, 'currency'>) {
   const names = partnerBreakdowns.filter((name) => filters[name] !== undefined)
   if (names.length === 0) return null

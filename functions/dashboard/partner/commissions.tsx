@@ -5,7 +5,7 @@ import { csvResponse, csvRows, ListPage, readPageById, stateIn } from '../compon
 import { createPages, requirePartner } from '../components/page.ts'
 import { partnerSaleAddress } from './sale.tsx'
 
-/** What each sale earned a partner, in all their programs. */
+/** A partner's commissions in all their programs. */
 export const partnerCommissionPages = createPages()
 
 const address = '/partner/commissions'
@@ -23,7 +23,7 @@ partnerCommissionPages.get(address, requirePartner, async (c) => {
     children: (
       <ListPage
         title="Commissions"
-        lead="What each sale earned you, and its state."
+        lead="Your commission for each sale, and its state."
         address={address}
         query={{ status }}
         rows="commissions"
@@ -47,7 +47,7 @@ const noneYet = {
   title: 'No commissions yet',
   text: (
     <>
-      The first sale that comes through one of your <a href="/partner/links">links</a> stands here.
+      The first sale through one of your <a href="/partner/links">links</a> appears here.
     </>
   ),
 }

@@ -9,7 +9,7 @@ import { Pager } from '../components/list.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 import { readMoney } from './money.ts'
 
-/** What a person earned as a partner and can withdraw, in the programs that they accepted. */
+/** A partner's earnings and available balances in their programs. */
 export const earningsPages = createPages()
 
 const chartDays = 30
@@ -51,7 +51,7 @@ earningsPages.get('/partner', requirePartner, async (c) => {
         </Card>
         {days.every(({ amount_cents: cents }) => cents === 0) && (
           <p class="muted">
-            Nothing earned in these days. Put one of your <a href="/partner/links">links</a> where people read you.
+            Nothing earned in this period. Share one of your <a href="/partner/links">links</a> with your audience.
           </p>
         )}
       </>

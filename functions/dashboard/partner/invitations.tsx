@@ -14,7 +14,7 @@ import { renderAccount, renderPartner } from '../components/layout.tsx'
 import { List, type Page, placeIn, readPage } from '../components/list.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../components/page.ts'
 
-/** The invitations of programs to a person's verified address, by the programs' names alone, to accept or decline. */
+/** Program invitations to a person's verified address, to accept or decline. They show only the programs' names. */
 export const partnerInvitationPages = createPages()
 
 const address = '/partner/invitations'
@@ -46,7 +46,7 @@ function Invitations({ email, page }: { email: string; page: Page<PartnerInvitat
         ]}
         empty={{
           title: 'No open invitations',
-          text: 'A program sees nothing of you before you accept. Invitations to other addresses, or to one that is not confirmed, are not shown.',
+          text: 'A program sees nothing about you before you accept. The list only shows invitations to your confirmed address.',
         }}
       />
     </>

@@ -50,7 +50,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
       {program.ended_at && (
         <p class="message warn">
           {program.ended_by === 'partner' ? 'You left this program' : 'This program ended the partnership'}: clicks on
-          your links are refused. What you earned stays yours.
+          your links are refused. You keep your earnings.
         </p>
       )}
       {program.links.map(({ code, page_url: pageUrl, ...link }) => (
@@ -79,7 +79,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
           action={`/partner/programs/${program.id}/leave`}
           class="compact danger"
           label={`Leave ${program.name}`}
-          confirm={`Leave ${program.name}? Your links and codes there stop working. What you earned stays yours.`}
+          confirm={`Leave ${program.name}? Your links and codes there stop working. You keep your earnings.`}
         >
           Leave
         </PostButton>
@@ -88,7 +88,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
   )
 }
 
-/** What the person calls themselves: the programs they accepted see it in place of what each typed. */
+/** The person's own name, which replaces the name that each program typed. */
 function OwnName({ name, form: shown }: { name: string; form: FormState }) {
   return (
     <Card title="Your name">
@@ -97,7 +97,7 @@ function OwnName({ name, form: shown }: { name: string; form: FormState }) {
           name="name"
           label="How programs see you"
           value={name}
-          hint={name === '' ? 'Not set yet: each program sees the name that it wrote down for you.' : undefined}
+          hint={name === '' ? 'Not set yet: each program sees the name that it entered for you.' : undefined}
           form={shown}
           required
         />
@@ -170,7 +170,7 @@ linkPages.post('/partner/name', requirePartner, form(profileForm, linksPage), as
 
 linkPages.post('/partner/programs/:programId/leave', requirePartner, async (c) => {
   const program = await programNamed(c, c.req.param('programId'))
-  if (!program) throw new ApiError('not_found', 'You are no partner of such a program.')
+  if (!program) throw new ApiError('not_found', 'You are not a partner of such a program.')
   await endPartnership(c.get('db'), { programId: program.id, userId: c.get('viewer').user.id })
-  return redirectWith(c, '/partner/links', `You left ${program.name}. What you earned stays yours.`)
+  return redirectWith(c, '/partner/links', `You left ${program.name}. You keep your earnings.`)
 })

@@ -4,13 +4,13 @@ import { positiveInteger } from '../components/address.ts'
 import { type Page, placeIn, readPage } from '../components/list.tsx'
 import type { PartnerContext } from '../components/page.ts'
 
-/** A program that a person is a partner of, with their money there: that in the program's own currency first. */
+/** A program of a partner with their money there, its own currency first. */
 export interface ProgramMoney {
   program: ProgramOfPartner
   balances: PartnerBalance[]
 }
 
-/** The programs of the person on a page of a list at `address`. */
+/** Reads a page of the person's programs for a list at `address`. */
 export async function readPrograms(c: PartnerContext, address: string): Promise<Page<ProgramOfPartner>> {
   return await readPage(
     {
@@ -22,7 +22,7 @@ export async function readPrograms(c: PartnerContext, address: string): Promise<
   )
 }
 
-/** The same with the money in each. */
+/** Reads a page of the person's programs with their money. */
 export async function readMoney(c: PartnerContext, address: string): Promise<Page<ProgramMoney>> {
   const page = await readPrograms(c, address)
   return { ...page, rows: page.rows.map(moneyIn) }
@@ -42,7 +42,7 @@ export function moneyIn(program: ProgramOfPartner): ProgramMoney {
   return { program, balances: [own[0] ?? none, ...others] }
 }
 
-/** The program with the id that a form or an address names, where the person is or was a partner of it. */
+/** Finds the program with the id from a form or an address, if the person is or was its partner. */
 export async function programNamed(c: PartnerContext, id: string | undefined): Promise<ProgramOfPartner | undefined> {
   const programId = positiveInteger(id)
   if (programId === undefined) return undefined

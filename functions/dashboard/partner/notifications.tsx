@@ -5,7 +5,7 @@ import { csvResponse, csvRows, ListPage, readPageById } from '../components/list
 import { MarkRead, notificationColumns, notificationsCsv } from '../components/notification.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 
-/** What a partner was told, in all their programs. */
+/** A partner's notifications from all their programs. */
 export const partnerNotificationPages = createPages()
 
 const address = '/partner/notifications'
@@ -21,7 +21,7 @@ partnerNotificationPages.get(address, requirePartner, async (c) => {
     children: (
       <ListPage
         title="Notifications"
-        lead="What changed in your earnings."
+        lead="Changes in your earnings."
         address={address}
         rows="notifications"
         actions={<MarkRead address={address} unread={unread} />}

@@ -20,7 +20,7 @@ import { amountProblem, smallestUnits } from '../components/typed-number.ts'
 import { payoutColumns, payoutsCsv } from '../components/payout.tsx'
 import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
 
-/** Asking for payouts, where they are paid to, and what became of each. */
+/** Requesting payouts, the payout address, and the list of payouts. */
 export const partnerPayoutPages = createPages()
 
 const address = '/partner/payouts'
@@ -108,7 +108,13 @@ function AskForPayout({ money, form: shown }: { money: ProgramMoney[]; form: For
               )}
               form={shown}
             />
-            <Field name="amount" label="Amount" inputmode="decimal" hint="Empty: all that is available." form={shown} />
+            <Field
+              name="amount"
+              label="Amount"
+              inputmode="decimal"
+              hint="Empty: the whole available amount."
+              form={shown}
+            />
           </div>
           <Submit>Request payout</Submit>
         </form>
@@ -170,7 +176,7 @@ partnerPayoutPages.post(address, requirePartner, form(askForm), async (c) => {
   return redirectWith(c, address, `You requested a payout of ${formatMoney(amountCents, currency)}.`)
 })
 
-/** Which rule an amount breaks that cannot be asked for, and what can. */
+/** The message for an invalid amount, with the available one. */
 function askProblem(amount: string, currency: string, availableCents: number): string {
   if (availableCents === 0) return `Nothing is available in ${currency.toUpperCase()} now.`
   return `${amountProblem(amount, currency)} Up to ${formatMoney(availableCents, currency)} is available.`
@@ -198,7 +204,7 @@ partnerPayoutPages.post(
     const { payout_email: payoutEmail, payout_password: password } = c.req.valid('form')
     const { id, email } = c.get('viewer').user
     if (payoutEmail === c.get('partner').payoutEmail)
-      return redirectWith(c, address, 'This is your payout address already.')
+      return redirectWith(c, address, 'This is already your payout address.')
     const refused = await refusePassword(c, address, 'payout_password', password)
     if (refused) return refused
     const { before, waitsUntil } = await setPayoutAddress(c.get('db'), id, payoutEmail)

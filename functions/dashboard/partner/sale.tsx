@@ -7,12 +7,12 @@ import { createPages, requirePartner } from '../components/page.ts'
 export const partnerSaleAddress = ({ programId, transactionId }: { programId: number; transactionId: string }) =>
   `/partner/sales/${programId}/${encodeURIComponent(transactionId)}`
 
-/** Why a sale earned a partner what it did: as the program reads it, without what is the customer's. */
+/** The explanation of a sale for its partner: the program's own explanation without customer data. */
 export const partnerSalePages = createPages()
 
 partnerSalePages.get('/partner/sales/:programId/:transactionId', requirePartner, async (c) => {
   const explanation = await explainSale(c.get('db'), {
-    programId: idInPath(c, 'programId', 'You are a partner of no such program.'),
+    programId: idInPath(c, 'programId', 'You are not a partner of such a program.'),
     transaction_id: c.req.param('transactionId'),
     test: false,
     withCustomer: false,

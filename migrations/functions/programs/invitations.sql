@@ -1,6 +1,6 @@
--- Counts a mailed invitation of a workspace and of the account that sends it, or says which bound it is over: 3 a day to one recipient, 100 a
--- day in all, for either, since an account leaves, deletes and makes workspaces as it likes. The rows of both are locked first, so that no
--- two count at once.
+-- Counts a mailed invitation for its workspace and its sender's account, or returns the exceeded bound: 3 a day to one recipient, 100 a day in all.
+-- The account counts too, because it can leave, delete and create workspaces. The rows of both are locked first, so that concurrent invitations
+-- count one after the other.
 create or replace function count_invitation_mail(of_workspace_id text, of_user_id text, to_recipient text) returns text language plpgsql as $$
 declare
   today date := utc_day(now());

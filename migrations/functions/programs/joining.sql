@@ -1,10 +1,10 @@
--- Joining a program by its public page or by its own form (lib/programs/join-page.ts, applications.ts): what is asked, who applied, and what was decided.
+-- Applications to a program through its public page or its own form (lib/programs/join-page.ts, applications.ts).
 
--- How long an application waits to be confirmed, and how long after a rejection the same person may apply again.
+-- How long an application can be confirmed, and how long a rejected person must wait.
 create or replace function application_confirmed_within() returns interval language sql immutable return interval '7 days';
 create or replace function application_rests_after_rejection() returns interval language sql immutable return interval '30 days';
 
--- Changes what is given of a program's page. A new address is taken for good, five of them at most; a new text of the terms is a new version.
+-- Changes the given settings of a program's page. A program keeps up to five addresses for good. A new text of the terms is a new version.
 create or replace function save_join_page(of_program_id bigint, changes jsonb) returns void language plpgsql as $$
 declare
   page join_pages;
@@ -51,8 +51,8 @@ begin
   where j.program_id = of_program_id and j is distinct from page;
 end $$;
 
--- Counts a mail that an application is about to cause: 3 a day to one address from a program, 10 in all, and 300 a day from a program. Says which of them
--- is over: `recipient` or `program`.
+-- Counts a mail that an application causes: 3 a day to one address from a program, 10 in all, and 300 a day from a program. Returns the exceeded
+-- bound, `recipient` or `program`.
 create or replace function count_application_mail(of_program_id bigint, of_email text) returns text language plpgsql as $$
 declare
   today date := utc_day(now());
@@ -74,8 +74,10 @@ begin
   return null;
 end $$;
 
--- Somebody applies. `of_user_id` is the account that they are signed in with and whose verified address `of_email` is; without one the application
--- counts once the link with the token is opened. The page says which of its versions was seen, the program's own form which terms. `outcome` is `applied`, with an account `waiting` or `approved`, or why not: `closed`, `changed` since it was seen, `answers` (of `wrong_question`), `partner`, `waiting`, `rejected` (until `again_at`), `recipient` or `program` (too many mails today).
+-- Records an application. `of_user_id` is the applicant's account with the verified address `of_email`. Without an account, the application counts
+-- once the link with the token is opened. The page sends the version that the applicant saw, and the program's own form sends the version of the
+-- terms. `outcome` is `applied`, or `waiting` or `approved` for an account. Refusals are `closed`, `changed` since it was seen, `answers` (of
+-- `wrong_question`), `partner`, `waiting`, `rejected` (until `again_at`), and `recipient` or `program` (too many mails today).
 create or replace function apply_to_program(
   of_program_id bigint, of_source text, seen_version integer, seen_terms integer, of_user_id text, of_email text, of_name text, of_answers jsonb, of_token_hash bytea,
   code_digits text, out outcome text, out application_id bigint, out again_at timestamptz, out wrong_question text
@@ -83,7 +85,7 @@ create or replace function apply_to_program(
 declare
   page join_pages;
 begin
-  -- So that two of one person, and the counts of their mails, do not pass each other.
+  -- Serialize applications of one person and the counts of their mails.
   perform pg_advisory_xact_lock(hashtextextended('application of ' || of_email, 0));
   select j.* into page from join_pages j join programs p on p.id = j.program_id and p.deleted_at is null where j.program_id = of_program_id;
   if page.program_id is null or (of_source = 'page' and not page.is_open) then
@@ -118,7 +120,7 @@ begin
   end if;
 end $$;
 
--- A question that these answers leave open though it needs one, or answer at too great length, or that is not asked at all. Null where all is well.
+-- Returns a question whose required answer is missing, whose answer is too long, or that the page does not have. Null if the answers are complete.
 create or replace function question_not_answered(questions jsonb, answers jsonb) returns text language sql immutable as $$
   select coalesce(
     (
@@ -135,8 +137,7 @@ create or replace function question_not_answered(questions jsonb, answers jsonb)
   )
 $$;
 
--- Why somebody cannot apply now: they are a `partner` already, an application of theirs is `waiting`, or one was `rejected` a short while ago. Null
--- where they can.
+-- Returns why a person cannot apply now: they are a `partner`, their application is `waiting`, or it was `rejected` recently. Null if they can.
 create or replace function standing_of_applicant(
   of_program_id bigint, of_email text, of_user_id text, out outcome text, out again_at timestamptz
 ) language plpgsql as $$
@@ -163,9 +164,9 @@ begin
   end if;
 end $$;
 
--- The address of an application is its sender's: from now on it counts, and where the program approves at once, it is approved. A person decides on
--- whom the program had rejected before or has as a partner, ended ones too. `outcome` is `waiting`, `approved`, or why it does not count
--- any more; `is_first` says whether this call made it so. Null where there is no such application to confirm.
+-- Confirms that the sender owns the address of an application. From then on it counts, and a program that approves at once approves it. A person
+-- decides on applicants whom the program rejected before or has as a partner, including ended ones. `outcome` is `waiting`, `approved`, or the
+-- reason why it no longer counts. `is_first` is true if this call confirmed it. Null if there is no such application to confirm.
 create or replace function confirm_application(
   of_program_id bigint, of_application_id bigint, code_digits text, invitation_hash bytea, out outcome text, out is_first boolean, out invited boolean
 ) language plpgsql as $$
@@ -194,7 +195,7 @@ begin
   outcome := 'waiting';
   update applications a set status = 'waiting', verified_at = now() where a.program_id = of_program_id and a.id = of_application_id
   returning a.* into application;
-  -- What else was sent with this address nobody confirms any more.
+  -- Nobody confirms other applications with this address any more.
   delete from applications a where a.program_id = of_program_id and a.email = application.email and a.status = 'unverified';
   if wants_webhook(of_program_id, 'partner.applied') then
     perform write_webhook(of_program_id, 'partner.applied', jsonb_build_object('application_id', application.id));
@@ -215,8 +216,8 @@ begin
   end if;
 end $$;
 
--- Makes the partner of an application that waits and is locked, with a link, or ties it to the partner that the program has for the person already,
--- whose partnership goes on. Who applied with an account signs in as the partner at once; others are invited, which is answered.
+-- Creates the partner of a waiting, locked application with a link, or continues the partnership of the person's existing partner. An applicant
+-- with an account becomes the partner at once. Other applicants get an invitation, and the function returns true.
 create or replace function admit_applicant(application applications, in_group_id bigint, code_digits text, invitation_hash bytea, is_at_once boolean)
 returns boolean
 language plpgsql as $$
@@ -225,7 +226,7 @@ declare
   profile partner_profiles;
 begin
   if is_at_once then
-    -- It is the service's act, whoever opened the link.
+    -- The service acts here, whoever opened the link.
     perform set_config('svc.actor', '', true);
   end if;
   select f.* into profile from partner_profiles f where f.user_id = application.user_id;
@@ -236,7 +237,7 @@ begin
     insert into partners (program_id, user_id, group_id, name, email, payout_email)
     values (application.program_id, application.user_id, in_group_id, coalesce(profile.name, application.name), application.email, profile.payout_email)
     returning * into partner;
-    -- Who applied with an account typed the name themselves.
+    -- An applicant with an account typed their own name.
     insert into partner_profiles as f (user_id, name) select application.user_id, application.name where application.user_id is not null
     on conflict (user_id) do update set name = excluded.name where f.name is null;
   elsif partner.closed_at is not null or partner.user_id <> application.user_id then
@@ -272,8 +273,8 @@ begin
   return true;
 end $$;
 
--- Approves those of these applications that wait: a list of {id, code_digits, invitation_hash}, the hash as hexadecimal digits. Answers for each that the
--- program has whether this call approved it, and whether the invitation with that token is open now.
+-- Approves waiting applications from a list of {id, code_digits, invitation_hash}, with the hash in hexadecimal. Returns for each application of
+-- the program whether this call approved it, and whether the invitation with that token is now open.
 create or replace function approve_applications(of_program_id bigint, in_group_id bigint, given jsonb)
 returns table (application_id bigint, is_first boolean, invited boolean) language plpgsql as $$
 declare
@@ -292,7 +293,8 @@ begin
   end loop;
 end $$;
 
--- Rejects an application that waits. `outcome` is its state then, null where the program has none; `is_first` says whether this call did it.
+-- Rejects a waiting application. `outcome` is its status afterwards, or null if the program does not have it. `is_first` is true if this call
+-- rejected it.
 create or replace function reject_application(
   of_program_id bigint, of_application_id bigint, because text, out outcome text, out is_first boolean
 ) language plpgsql as $$
@@ -303,8 +305,8 @@ begin
   outcome := (select a.status from applications a where a.program_id = of_program_id and a.id = of_application_id);
 end $$;
 
--- Deletes an application that was rejected or is not confirmed, with what a call that made it was answered. Answers its state before, null where the program
--- has none: nothing is done to one that waits or became a partner.
+-- Deletes a rejected or unconfirmed application and the stored answer of the call that created it. Returns its previous status, or null if the
+-- program does not have it. Waiting and approved applications stay.
 create or replace function delete_application(of_program_id bigint, of_application_id bigint, out status_was text) language plpgsql as $$
 begin
   select a.status into status_was from applications a where a.program_id = of_program_id and a.id = of_application_id for update;
@@ -316,7 +318,7 @@ begin
   end if;
 end $$;
 
--- Deletes applications that nobody confirmed, and rejected ones after a year, at most so many, and returns how many.
+-- Deletes up to `max_rows` unconfirmed applications, and rejected ones after a year. Returns their number.
 create or replace function delete_old_applications(max_rows integer) returns bigint language plpgsql as $$
 declare
   deleted bigint;
@@ -331,7 +333,7 @@ begin
   return deleted;
 end $$;
 
--- What people change of the page. Texts are not repeated here: the terms are kept by their versions.
+-- Records changes of the page. Texts are not repeated here: the terms are kept by version.
 create or replace function audit_join_page() returns trigger language plpgsql as $$
 declare
   changed jsonb;
@@ -347,7 +349,7 @@ begin
 end $$;
 create or replace trigger join_pages_audit after update on join_pages for each row execute function audit_join_page();
 
--- Decisions, by the application's number: its name goes with it while the log stays.
+-- Records decisions by the application's number, so that its name disappears with it.
 create or replace function audit_application() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, 'application.' || new.status, new.id::text,
