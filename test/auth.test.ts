@@ -392,6 +392,37 @@ test.each([
   expect([response.status, await response.json()]).toMatchObject([404, { error: { code: 'not_found' } }])
 })
 
+test('a changed password ends other sessions and earlier reset links, and keeps its own session', async () => {
+  const { email, token } = await makePerson()
+  await call('request-password-reset', { email })
+  const link = await mailedLink(email, 'reset-password')
+  const { answer: other } = await call('sign-in/email', { email, password })
+  const newPassword = 'a new horse battery'
+  const changed = await call(
+    'change-password',
+    { currentPassword: password, newPassword },
+    { authorization: `Bearer ${token}` },
+  )
+  expect(changed.status).toBe(200)
+  expect([await isSignedIn(token), await isSignedIn(other.token ?? '')]).toEqual([true, false])
+  expect((await call('reset-password', { token: link, newPassword: password })).status).toBe(400)
+  expect((await call('sign-in/email', { email, password: newPassword })).status).toBe(200)
+})
+
+test('guesses at the password of a session count for its account, whatever address the body names', async () => {
+  const { email, token } = await makePerson()
+  await setAttempts(`sign-in of ${email} from 203.0.113.9`, 18)
+  const guess = (body: object) =>
+    call(
+      'change-password',
+      { currentPassword: 'a wrong horse', newPassword: 'a new horse battery', ...body },
+      { authorization: `Bearer ${token}`, ...from('203.0.113.9') },
+    )
+  const statuses = []
+  for (const body of [{}, { email: newEmail() }, {}, { email: newEmail() }]) statuses.push((await guess(body)).status)
+  expect(statuses).toEqual([400, 400, 429, 429])
+})
+
 test('a reset ends the reset links that were mailed before', async () => {
   const { email } = await makePerson()
   const links: string[] = []
@@ -506,7 +537,7 @@ test('an address changes by the password and the link mailed to the new one, and
   await call('request-password-reset', { email })
   const reset = await mailedLink(email, 'reset-password')
   expect((await post('/account/email', token, { email: next, email_password: password })).status).toBe(303)
-  expect(await lastMail(email)).toContain(`asked that your account uses ${next}`)
+  expect(await lastMail(email)).toContain(`asked to change the address of your account to ${next}`)
   const emailOf = async () => (await stack.sql.query('select email from users where id = $1', [userId])).rows[0]?.email
   expect(await emailOf()).toBe(email)
   const path = `/verify-email?token=${await mailedLink(next, 'verify-email')}`

@@ -225,7 +225,7 @@ test('a message that nobody can handle goes to the dead letters after five attem
   expect(queue.deadLetters()).toHaveLength(3)
 })
 
-test('dead letters can be sent back when the cause is mended', async () => {
+test('dead letters can be sent back after the cause is fixed', async () => {
   const [message] = await createOutbox(1)
   await client.send(
     new SendMessageBatchCommand({

@@ -80,7 +80,7 @@ describe('the join page', () => {
       [expect.stringContaining('/application?token=')],
       [expect.stringContaining('/application?token=')],
       [expect.stringMatching(/^You are already a partner of Engine/)],
-      [expect.stringMatching(/^Your earlier application to Engine waits/)],
+      [expect.stringMatching(/^Your earlier application to Engine is waiting/)],
       [expect.stringMatching(/did not take your earlier application. You can apply again from 20\d\d-/)],
       [],
     ])

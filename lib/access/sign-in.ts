@@ -1,12 +1,12 @@
 import { kyselyAdapter } from '@better-auth/kysely-adapter'
-import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
+import { APIError, createAuthMiddleware } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
 import { bearer } from 'better-auth/plugins/bearer'
 import { twoFactor } from 'better-auth/plugins/two-factor'
 import { Kysely } from 'kysely'
 import type { SessionEnv } from './sessions.ts'
-import { connect, type DatabaseEnv, openDatabase } from '../database.ts'
-import { kysely } from '../kysely.ts'
+import { connect, type Database, type DatabaseEnv, openDatabase } from '../database.ts'
+import { kysely, now } from '../kysely.ts'
 import { ApiError } from '../errors.ts'
 import { isName } from '../names.ts'
 import { canMail, type Mail, mailIsMissing, type MailEnv, sendMail } from '../mail.ts'
@@ -16,7 +16,7 @@ import { countedAddress } from './counted-address.ts'
 import { dialectOf } from './dialect.ts'
 import { confirmationSeconds } from './email-address.ts'
 import { newRecoveryCodes } from './recovery-codes.ts'
-import { sessionCookie, sessionSeconds } from './sessions.ts'
+import { readSessionToken, sessionCookie, sessionSeconds } from './sessions.ts'
 
 export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
   /** The address at which browsers reach the service, without a slash at its end. Other origins are refused. */
@@ -52,6 +52,14 @@ const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | keyof typeof mai
   ['/request-password-reset', 'reset'],
   ['/reset-password', 'reset'],
   ['/send-verification-email', 'verification'],
+])
+
+/** Paths whose body names the account. On the others it comes from the session, because a body could name somebody else's. */
+const pathsByEmail: ReadonlySet<string> = new Set([
+  '/sign-in/email',
+  '/sign-up/email',
+  '/request-password-reset',
+  '/send-verification-email',
 ])
 
 /** Paths that do nothing except send a mail. */
@@ -193,7 +201,9 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         const email: unknown = ctx.body?.email
         if (!isStorable(ctx.body) || (email !== undefined && !isAddress(email)))
           return new APIError('BAD_REQUEST', { message: 'Enter an e-mail address, and text without NUL.' })
-        const account = email?.toLowerCase() ?? (await getSessionFromCtx(ctx))?.user.email
+        const account = pathsByEmail.has(ctx.path)
+          ? email?.toLowerCase()
+          : await emailOfSession(db, env, ctx.headers ?? new Headers())
         const address = countedAddress(ctx.headers?.get('cf-connecting-ip') ?? null)
         const keys = {
           address: `${kind} from ${address}`,
@@ -228,6 +238,10 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         if (context.returned instanceof APIError && context.returned.body?.code === 'FAILED_TO_CREATE_USER')
           throw new ApiError('unavailable', 'The account could not be created. Try again in a minute.')
         if (isUnmailed && canMail(env)) return new APIError('SERVICE_UNAVAILABLE', signUpUnmailed)
+        if (path === '/change-password' && context.session && !(context.returned instanceof APIError)) {
+          const { user, session } = context.newSession ?? context.session
+          await endOtherAccess(db, user.id, session.token)
+        }
         // Each code signs in once, so that somebody who watched it being typed cannot reuse it. Codes that set up two-factor sign-in come with a
         // session and are exempt.
         if (path !== '/two-factor/verify-totp' || !context.newSession || context.session) return undefined
@@ -363,6 +377,29 @@ const resetAnswer = {
 
 async function sleep(milliseconds: number): Promise<void> {
   if (milliseconds > 0) await new Promise((resolve) => setTimeout(resolve, milliseconds))
+}
+
+/** Returns the address of the signed-in person, if the request has a session. */
+async function emailOfSession(db: Database, env: SessionEnv, headers: Headers): Promise<string | undefined> {
+  const token = await readSessionToken(headers, env.AUTH_SECRET)
+  if (token === undefined) return undefined
+  const [user] = await db.query(
+    kysely
+      .selectFrom('sessions')
+      .innerJoin('users', 'users.id', 'sessions.user_id')
+      .select('users.email')
+      .where('sessions.token', '=', token)
+      .where('sessions.expires_at', '>', now),
+  )
+  return user?.email
+}
+
+/** Ends a person's other sessions and the reset links in earlier mails, because somebody else may hold them. */
+async function endOtherAccess(db: Database, userId: string, sessionToken: string): Promise<void> {
+  await db.batch([
+    kysely.deleteFrom('sessions').where('user_id', '=', userId).where('token', '<>', sessionToken),
+    kysely.deleteFrom('verifications').where('value', '=', userId),
+  ])
 }
 
 /** Checks that Postgres can store all texts of a body. */
