@@ -19,7 +19,7 @@ app.use(async (c, next) => {
   )
 })
 
-/** GET /docs/search?q=, public: the sections of the documentation that hold all words of `q`. */
+/** GET /docs/search?q=, public: the sections of the documentation that contain all words of `q`. */
 app.get('/docs/search', (c) => {
   const query = (c.req.query('q') ?? '').slice(0, 100)
   return c.html(<SearchPage query={query} found={search(query)} />)
@@ -34,10 +34,10 @@ app.get('/docs/:page?', (c) => {
   return c.html(<DocsPage page={page} html={fillIn(page.html, c.env.API_BASE_URL, htmlTable)} />)
 })
 
-/** GET /docs.md, public: the first page as Markdown, for who adds `.md` to any address. */
+/** GET /docs.md, public: the first page as Markdown, because every page's address takes `.md`. */
 app.get('/docs.md', (c) => c.redirect('/docs/index.md', 301))
 
-/** GET /llms.txt, public: what the documentation holds, for language models; see https://llmstxt.org. */
+/** GET /llms.txt, public: the contents of the documentation for language models; see https://llmstxt.org. */
 app.get('/llms.txt', (c) => {
   const base = c.env.API_BASE_URL
   const lines = pages.map(({ name, title, summary }) => `- [${title}](${base}/docs/${name}.md): ${summary}`)
@@ -57,7 +57,7 @@ function text(baseUrl: string, markdown: string, type: string): Response {
 
 type Table = (head: string[], rows: string[][]) => string
 
-/** Puts the service's address and the tables that the code keeps into a page. */
+/** Fills in the service's address and the tables that come from code. */
 function fillIn(page: string, baseUrl: string, table: Table): string {
   return page
     .replaceAll('{{api_base_url}}', () => baseUrl)
@@ -83,7 +83,7 @@ function fillIn(page: string, baseUrl: string, table: Table): string {
 }
 
 function errorRow([code, { status, title }]: [string, { status: number; title: string }]): string[] {
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the table's own keys
+  // oxlint-disable-next-line no-unsafe-type-assertion -- these are the table's keys
   return [`\`${code}\``, String(status), title, remedies[code as ErrorCode]]
 }
 
@@ -99,5 +99,5 @@ const htmlTable: Table = (head, rows) => {
 const htmlRow = (cells: string[], tag: string) =>
   `<tr>${cells.map((cell) => `<${tag}>${inline(cell)}</${tag}>`).join('')}</tr>`
 
-/** Text of the code's own tables, in which `code` stands between backticks. */
+/** Converts backticks to `<code>` in text from our own tables. */
 const inline = (cell: string) => cell.replaceAll('"', '&quot;').replaceAll(/`([^`]+)`/g, '<code>$1</code>')

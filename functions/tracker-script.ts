@@ -2,7 +2,7 @@ import { ApiError, errorResponse } from '../lib/errors.ts'
 import * as paymentLinks from '../tracker/dist/served/payment-links.js'
 import * as tracker from '../tracker/dist/served/script.js'
 
-/** A script with its headers, as small as brotli makes it, which is a sixth less than what the edge does in passing. */
+/** Prepares a script with its brotli version at the best quality, a sixth smaller than the edge's own compression. */
 const prepare = ({ script, brotliBase64, etag }: typeof paymentLinks) => ({
   script,
   etag,
@@ -16,7 +16,7 @@ const scripts = new Map([
 ])
 
 const commonHeaders = {
-  // Fresh for a day; after that the old one is still served while the browser asks whether there is a newer one.
+  // Fresh for a day. After that, the browser uses the old script while it asks for a newer one.
   'Cache-Control': 'public, max-age=86400, stale-while-revalidate=604800',
   'Access-Control-Allow-Origin': '*',
   Vary: 'Accept-Encoding',
@@ -25,9 +25,9 @@ const commonHeaders = {
 }
 
 /**
- * GET /js/svc-tracker.js, public: the browser tracker, as the package `tracker/` built it; GET /js/svc-payment-links.js the script that
- * fills click ids into what leads to Stripe. 304 where `If-None-Match` names the
- * same script. It reads nothing but the request, so it answers wherever the edge is, whatever the database does.
+ * GET /js/svc-tracker.js, public: the browser tracker from the package `tracker/`. GET /js/svc-payment-links.js: the script that adds
+ * click ids to Stripe's links. Answers 304 if `If-None-Match` names the same script. It reads only the request, so it works on every edge
+ * even if the database is down.
  */
 export default {
   fetch(request: Request): Response {
@@ -54,7 +54,7 @@ function answer(request: Request & { cf?: { clientAcceptEncoding?: string } }): 
   const known = request.headers.get('if-none-match')?.split(',')
   if (known?.some((tag) => ['*', etag].includes(tag.trim()))) return new Response(null, { status: 304, headers })
   const init = { headers: { ...headers, 'Content-Type': 'text/javascript; charset=utf-8' } }
-  // Cloudflare writes its own header in place of the visitor's and keeps that one in `cf`.
+  // Cloudflare replaces the visitor's header with its own and keeps the original in `cf`.
   const accepted = cf?.clientAcceptEncoding ?? request.headers.get('accept-encoding') ?? ''
   if (!/\bbr\b/.test(accepted)) return new Response(method === 'HEAD' ? null : script, init)
   const brotli = { encodeBody: 'manual', headers: { ...init.headers, 'Content-Encoding': 'br' } }

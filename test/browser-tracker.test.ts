@@ -39,7 +39,7 @@ afterEach(async () => {
   expect(pageErrors.splice(0)).toEqual([])
 })
 
-/** Opens a page and waits until its script has done what it had to do: a signup is always the last job. */
+/** Opens a page and waits until its script has finished: a signup is always the last job. */
 async function open(url: string): Promise<void> {
   await page.goto(url)
   await done()
@@ -50,7 +50,7 @@ async function done(): Promise<void> {
   await signup('done')
 }
 
-/** The same where a signup would change something, or wait. */
+/** The same if a signup would change something, or wait. */
 async function openQuietly(url: string): Promise<void> {
   await page.goto(url, { waitUntil: 'networkidle' })
 }
@@ -64,7 +64,7 @@ const signup = (key: string, email?: string) =>
   page.evaluate((args) => window.svc?.signup(...args) as Promise<SignupResult>, [key, email] as [string, string?])
 const clickBodies = () => shop.calls.filter(({ path }) => path.endsWith('/click')).map(({ body }) => JSON.parse(body))
 const referral = (path = '/', code = verified.partnerCode) => `http://shop.example.test${path}?aff=${code}`
-/** A partner code of its own, so that what is stored for it is this test's alone. */
+/** Creates a partner code that no other test uses. */
 async function newCode(code = `code-${crypto.randomUUID().slice(0, 8)}`, isActive = true): Promise<string> {
   await stack.sql.query(
     `insert into referral_links (program_id, partner_id, code, is_active) values ($1, $2, $3, $4)`,
@@ -95,7 +95,7 @@ describe('the first visit', () => {
     const rows = await clicksOf(verified.partnerCode)
     expect(rows).toEqual([
       {
-        // Without the rest of the query, which is none of the service's business.
+        // Without the rest of the query, which can hold private data.
         page_url: 'http://shop.example.test/landing',
         affiliate_url: `http://shop.example.test/landing?aff=${verified.partnerCode}`,
         referrer_url: 'http://blog.example.org/review',
@@ -140,7 +140,7 @@ describe('a returning visitor', () => {
     await open(referral('/', allowed.partnerCode))
     expect([await clickId(), await cookies()]).toEqual(own)
     expect(await clicksOf(allowed.partnerCode)).toEqual(before)
-    // It is refused for good, and not sent again with the next page.
+    // The refusal is final: the next page doesn't send it again.
     const sent = clickBodies().length
     await open('http://shop.example.test/pricing')
     expect(clickBodies()).toHaveLength(sent)
@@ -167,7 +167,7 @@ describe('partner codes', () => {
   )
 })
 
-describe('what the link names of its campaign', () => {
+describe('the campaign in the link', () => {
   test.each([
     ['/?aff=CODE&utm_source=news&sub1=a', '&utm_source=news&sub1=a', { utm_source: 'news', sub1: 'a' }],
     ['/?sub2=b&email=a@b.test&aff=CODE&token=c#utm_term=d', '&sub2=b', { sub2: 'b' }],
@@ -203,7 +203,7 @@ describe('what the link names of its campaign', () => {
   })
 })
 
-describe('links that a mail program or a campaign tool mixed up', () => {
+describe('links that a mail program or a campaign tool garbled', () => {
   test.each([
     ['/?utm_source=mail?aff=CODE', '/'],
     ['/?aff=CODE?utm_source=mail', '/'],
@@ -232,9 +232,9 @@ describe('links that a mail program or a campaign tool mixed up', () => {
     ['/page;aff=CODE', '/page'],
     ['/page;aff=CODE?utm_source=mail', '/page'],
     ['/page?aff=&aff=CODE', '/page'],
-    // The partner whose link it was, not who added a code of their own.
+    // The partner of the link, not somebody who added their own code.
     ['/page?aff=CODE&aff=other', '/page'],
-    // A sign-in page that keeps where the visitor wanted to go.
+    // A sign-in page that keeps the visitor's destination.
     ['/sign-in?next=%2Fpage%3Faff%3DCODE', '/sign-in'],
   ])('%s still brings the visitor', async (path, landing) => {
     const code = await newCode()
@@ -354,7 +354,7 @@ describe('the cookie', () => {
   })
 })
 
-describe('where storage is blocked', () => {
+describe('with blocked storage', () => {
   test('the click is recorded and its id kept for the page', async () => {
     const code = await newCode()
     const inner = html(tag())
@@ -388,7 +388,7 @@ describe('a click that failed', () => {
     shop.fault = undefined
     await open('http://shop.example.test/next')
     expect(await clickId()).not.toBeNull()
-    // As it was: the landing page and where the visitor came from, not the page it is sent from.
+    // The landing page and its referrer, not the page that sends the click.
     expect(await clicksOf(code)).toMatchObject([
       { page_url: 'http://shop.example.test/landing', referrer_url: 'http://blog.example.org/' },
     ])
@@ -442,7 +442,7 @@ describe('with consent required', () => {
   })
 })
 
-/** Goes on as by a link of the page, so that the browser names the page before. */
+/** Follows a link on the page, so that the browser sends a referrer. */
 const follow = async (path: string) => {
   await page.evaluate((href) => Object.assign(document.createElement('a'), { href }).click(), path)
   await page.waitForURL(`**${path}`, { waitUntil: 'networkidle' })
@@ -533,7 +533,7 @@ describe('signup', () => {
   })
 })
 
-/** What stands in each link and element of a page that leads to Stripe. */
+/** Reads the click id in each link and element of a page that leads to Stripe. */
 const shown = () =>
   page.evaluate(() =>
     Object.fromEntries(

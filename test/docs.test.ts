@@ -71,7 +71,7 @@ test.each(['html', 'nextjs', 'react'])('%s leads from the tag to the check that 
   const headings = Array.from(text.matchAll(/^## (.+)$/gm), ([, heading = '']) => heading)
   for (const step of [/^1\. The t/, '2. The lead', '3. The sale', 'Check it'])
     expect(headings).toContainEqual(typeof step === 'string' ? step : expect.stringMatching(step))
-  // Who follows it has a server that answers what its form sends, from the page itself or from one that it names.
+  // Its readers get a server that answers the form, from the page itself or from a linked one.
   const server = name === 'react' ? (await get('/docs/html.md')).text : text
   expect(server).toMatch(/api\/signup/)
   if (name === 'react') expect(text).toMatch(/\(\/docs\/html#with-node\)[^]*proxy: \{ '\/api'/)
@@ -173,7 +173,7 @@ test(
       }),
     )
     const folder = mkdtempSync(join(tmpdir(), 'walk-'))
-    // What `npm install` of the two packages makes. This checkout has no `.bin/svc`: it was installed before the package was built.
+    // The same files as `npm install` of the two packages. This checkout has no `.bin/svc`, because its install ran before the build.
     mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true })
     for (const name of ['svc-tracker', 'standardwebhooks'])
       symlinkSync(resolve('node_modules', name), join(folder, 'node_modules', name))
@@ -418,7 +418,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
   })
 })
 
-/** What the page does with the visitor's choice: how often it gave consent to the tracker. */
+/** Counts how often the page gave consent to the tracker. */
 async function consents(file: string, before: string, after: string): Promise<number> {
   const { text } = await get('/docs/consent.md')
   const code = new RegExp(`^\`\`\`html file=${file}\n([^]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? ''

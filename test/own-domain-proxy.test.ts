@@ -39,7 +39,7 @@ describe('the proxy on the own domain', () => {
     expect(standIn.received).toEqual([])
   })
 
-  test('passes on the agent, and nothing else of the request but what it says of the visitor', async () => {
+  test('passes on the user agent and its own description of the visitor, and nothing else', async () => {
     standIn.answers = [click]
     await proxy(
       proxied('https://shop.example.com', {
@@ -167,7 +167,7 @@ describe('the proxy on the own domain', () => {
     const response = await proxy(new Request('http://x/mount', { headers: { cookie } }))
     const setCookie = response.headers.get('set-cookie') ?? ''
     expect(setCookie).toMatch(set)
-    // No cache between may keep what is one visitor's, and the browser's own is passed by where its cookies are others.
+    // No shared cache may keep one visitor's answer. The browser's own cache counts only for the same cookies.
     expect(response.headers.get('cache-control')).toBe(setCookie ? 'no-store' : 'private, max-age=86400')
     expect(response.headers.get('vary')).toBe('cookie')
   })
@@ -189,7 +189,7 @@ describe('the proxy on the own domain', () => {
     expect(await response.json()).toMatchObject({ error: { code: 'rate_limited' } })
   })
 
-  test('answers 503 where the service does not, so that the click is sent again', async () => {
+  test('answers 503 if the service does not, so that the tracker sends the click again', async () => {
     standIn.answers = ['drop']
     expect((await proxy(proxied('https://shop.example.com'))).status).toBe(503)
   })

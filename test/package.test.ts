@@ -137,7 +137,7 @@ async function newLink(): Promise<string> {
   return code
 }
 
-/** What the service has of the customers that a link brought. */
+/** Reads the customers of a link from the service. */
 async function customersOf(code: string) {
   const { rows } = await stack.sql.query(
     `select c.customer_status, s.transaction_id, s.amount_cents::int, m.amount_cents::int as commission_cents, m.status,

@@ -17,7 +17,7 @@ const shop = await startShop(stack.baseUrl)
 const browser = await launchBrowser(shop.browserArg)
 const baseUrl = 'http://api.svc.test'
 
-/** The app as its server renders it: what the hook gave is the text of #helper. */
+/** Renders the app on a server. The text of #helper is the result of the hook. */
 function App() {
   return createElement('p', { id: 'helper' }, useSvc() === null ? 'none' : 'there')
 }
@@ -30,7 +30,7 @@ const serverHtml = (props: object) =>
     ),
   )
 
-/** The same app for the browser: hydrated where the server rendered it, else rendered. `hooks` counts what the hook gave. */
+/** The same app for the browser: hydrates the server's page if there is one, else renders. `hooks` counts the results of the hook. */
 const clientScript = async (props: object) =>
   await bundle(`
         import { StrictMode, useEffect } from 'react'
@@ -40,7 +40,7 @@ const clientScript = async (props: object) =>
         function App() {
           const svc = useSvc()
           window.seen.push(svc === null ? 'none' : 'there')
-          // What an app does in its first effect, long before the script has loaded.
+          // An app's first effect runs long before the script has loaded.
           useEffect(() => { if (svc && !window.early) window.early = svc.signup('early') }, [svc])
           return <p id="helper">{svc === null ? 'none' : 'there'}</p>
         }
@@ -158,7 +158,7 @@ describe('in the browser', () => {
     expect(clicks()).toBe(1)
   })
 
-  test('fills links to Stripe where it is asked to', async () => {
+  test('fills links to Stripe on request', async () => {
     await open('', { paymentLinks: true })
     const id = await page.evaluate(async () => {
       document.body.insertAdjacentHTML('beforeend', '<a id="buy" href="https://buy.stripe.com/test_1">Buy</a>')
@@ -209,7 +209,7 @@ describe('in the browser', () => {
     expect([...(await page.evaluate<string[]>('helpers')), ...given]).toEqual(answers)
     expect(await page.locator('script[data-svc-program-id]').count()).toBe(tags)
     expect(clicks()).toBe(tags)
-    // The other program's tag is told that the link is none of its own.
+    // The service refuses the link for the other program's tag.
     expect(complaints.splice(0)).toHaveLength(tags - 1)
   })
 

@@ -10,7 +10,7 @@ const sale = { customerExternalId: 'user-1', amount: 4990, invoiceId: 'inv-1' }
 const duplicate = (samePayload: boolean) =>
   refusal(409, 'duplicate_transaction', { sale_id: 7, same_payload: samePayload })
 
-describe('what is sent', () => {
+describe('a call', () => {
   test.each([
     [
       'a lead',
@@ -104,7 +104,7 @@ describe('what is sent', () => {
     expect(standIn.received[0]?.body).not.toHaveProperty('additional_data')
   })
 
-  test('goes to an address of its own where a route has one', async () => {
+  test('goes to the own address of a route', async () => {
     const scattered = new SvcClient({ apiKey: 'k', baseUrl: `${baseUrl}/`, urls: { sale: `${baseUrl}/own/` } })
     await scattered.trackSale(sale)
     await scattered.trackRefund({ invoiceId: 'inv-1' })
@@ -169,13 +169,13 @@ describe('a call that may have failed', () => {
     expect(standIn.received).toHaveLength(3)
   })
 
-  test('is left to the caller where the service asks for a long wait', async () => {
+  test('is left to the caller if the service asks for a long wait', async () => {
     standIn.answers = [refusal(429, 'rate_limited', {}, { 'retry-after': '60' })]
     expect(await client.trackSale(sale)).toMatchObject({ ok: false, status: 429, error: { code: 'rate_limited' } })
     expect(standIn.received).toHaveLength(1)
   })
 
-  test('is not repeated where the caller wants none', async () => {
+  test('is not repeated if the caller wants no retries', async () => {
     standIn.answers = ['drop']
     const once = new SvcClient({ apiKey: 'k', baseUrl, retries: 0 })
     expect(await once.trackSale(sale)).toMatchObject({ ok: false, status: 0 })
@@ -226,7 +226,7 @@ describe('whatever is passed, nothing throws', () => {
     expect(await call()).toMatchObject({ ok: false, error: { code } })
   })
 
-  test('and an API key that is no header value is not told', async () => {
+  test('and an API key that is no valid header value stays secret', async () => {
     const result = await new SvcClient({ apiKey: 'svc_live_\nsecret\u{1F511}', baseUrl, retries: 0 }).trackSale(sale)
     expect(result).toMatchObject({ ok: false, error: { code: 'network_error' } })
     expect(JSON.stringify(result)).not.toContain('secret')

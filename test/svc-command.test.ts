@@ -40,7 +40,7 @@ describe('svc init', () => {
       `id \`${sandbox.programId}\``,
       '| Program | Shoes b and more,',
       '| Domain | shop.example.com |',
-      '| Commission | 20 % of a sale |',
+      '| Commission | 20% of a sale |',
       '| Cookie duration | 45 days |',
       `| API base URL | \`${stack.baseUrl}\` |`,
     ]) {
@@ -67,7 +67,7 @@ describe('svc init', () => {
     expect(await json(['init', '--json'], {})).toMatchObject({ success: true, program: { id: sandbox.programId } })
   })
 
-  test('brings instructions up to date that nobody has changed', async () => {
+  test('updates instructions that nobody has changed', async () => {
     await svc(['init'])
     await stack.sql.query('update programs set cookie_window_days = 60 where id = $1', [sandbox.programId])
     const { files } = await json(['init', '--json'])
@@ -124,7 +124,7 @@ describe('svc init', () => {
     expect(section).toContain(`${stack.baseUrl}/programs/${sandbox.programId}/check`)
     expect(section).not.toMatch(/svc_live_|\{\{|old words/)
     expect(text).toBe(expected(section))
-    // What stands in one of the files is not said again in the other.
+    // Neither file repeats the other.
     const instructions = read('.svc/AGENTS.md')
     for (const line of section.split('\n').filter((one) => one.length > 40)) expect(instructions).not.toContain(line)
     expect(await json(['init', '--json'])).toMatchObject({ files: { 'AGENTS.md': 'unchanged' } })
@@ -141,7 +141,7 @@ describe('svc init', () => {
     expect(seen).not.toMatch(/\.svc\/\.env($|\.local)/m)
   })
 
-  test('says http where the service does', async () => {
+  test('uses http if the service does', async () => {
     await svc(['init'])
     const instructions = read('.svc/AGENTS.md')
     expect(instructions).toContain(`http://shop.example.com/?aff=svc-test-${sandbox.programId}`)
@@ -150,7 +150,7 @@ describe('svc init', () => {
     expect(sent.body.page_url).toBe('http://shop.example.com/')
   })
 
-  test('writes nothing where the key is refused', async () => {
+  test('writes nothing if the service refuses the key', async () => {
     const { exitCode, stderr } = await svcAlone(['init', '--api-key', 'svc_live_wrong'])
     expect(exitCode).toBe(1)
     expect(stderr).toContain('create one in the dashboard')
@@ -187,7 +187,7 @@ describe('svc test', () => {
   })
 
   test.each([
-    ['CLI-TEST', true, "By CLI-TEST it would be its partner's."],
+    ['CLI-TEST', true, 'The partner of CLI-TEST would get it.'],
     ['NOBODYS', false, 'No partner has the code NOBODYS.'],
   ])('sale names the code %s', async (coupon, attributed, said) => {
     const give = ['codes', 'create', '--partner-id', String(sandbox.partnerId), '--code', 'CLI-TEST']
@@ -201,7 +201,7 @@ describe('svc test', () => {
 })
 
 describe('svc status', () => {
-  test('shows the checks, with what to do for each that fails, and ends with 3 then', async () => {
+  test('shows the checks with a remedy for each failure, and ends with 3 if one fails', async () => {
     const fresh = await createSandbox(stack.db, env)
     const own = { SVC_API_KEY: fresh.apiKey, SVC_BASE_URL: stack.baseUrl }
     const before = await svc(['status'], own)
@@ -214,7 +214,7 @@ describe('svc status', () => {
     expect(await json(['status', '--json'], own)).toMatchObject({ success: true, program: { id: fresh.programId } })
   })
 
-  test('says what was refused, and what to do about it', async () => {
+  test('shows refused calls and the remedy', async () => {
     const fresh = await createSandbox(stack.db, env)
     await fetch(`${stack.baseUrl}/api/v1/track/lead`, {
       method: 'POST',
@@ -288,7 +288,7 @@ describe('how it fails', () => {
     },
   )
 
-  test('writes no colours where there is no terminal', async () => {
+  test('writes no colors without a terminal', async () => {
     const all = [await svcAlone(['status']), await svcAlone(['status'], {}), await svcAlone(['init'])]
     expect(all.map(({ stdout, stderr }) => stdout + stderr).join('')).not.toContain('\u001B')
   })
@@ -307,9 +307,9 @@ describe('svc performance', () => {
       0,
       [
         ['COUNTRY', 'CLICKS', 'REVENUE', 'CONVERSION RATE'],
-        ['DE', '2', 'USD\u00a00.00', '0 %'],
-        ['(none)', '1', 'USD\u00a00.00', '0 %'],
-        ['total', '3', 'USD\u00a00.00', '0 %'],
+        ['DE', '2', 'USD\u00a00.00', '0%'],
+        ['(none)', '1', 'USD\u00a00.00', '0%'],
+        ['total', '3', 'USD\u00a00.00', '0%'],
         [''],
       ],
     ])
@@ -378,7 +378,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     const rules = ['--rules', '[{"sale_type": "payment", "commission_bp": 5000}]']
     const month = new Date().toISOString().slice(0, 7)
     const preview = ['rules', 'preview', '--month', month, ...rules]
-    /** The three sums of a preview, in tenths of what was sold: at the program's 20 %, by the group's 30 %, and with the rules given. */
+    /** The three sums of a preview, in tenths of the sales: at the program's 20%, by the group's 30%, and with the new rules. */
     const tenths = async (...options: string[]) => {
       const { stdout } = await svc([...preview, ...options])
       const sums = Array.from(
@@ -391,7 +391,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect(await tenths('--group-id', String(group.id))).toEqual([2, 3, 5])
     expect((await svc(['rules', 'list'])).stdout).toBe('No rules.\n')
     expect((await svc(['rules', 'update', ...rules])).exitCode).toBe(0)
-    expect((await svc(['rules', 'list'])).stdout).toBe('payment: 50 %\n')
+    expect((await svc(['rules', 'list'])).stdout).toBe('payment: 50%\n')
     expect((await svc(['rules', 'update', '--rules', '{}'])).exitCode).toBe(2)
     expect((await svc(['rules', 'update', '--rules', '[]'])).exitCode).toBe(0)
     const all = [
@@ -405,7 +405,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     ]
     await svc(['rules', 'update', '--group-id', String(group.id), '--rules', JSON.stringify(all)])
     expect((await svc(['groups', 'list'])).stdout).toContain(
-      'every sale: USD\u00a012.00 for 12 months up to USD\u00a050.00 for a customer with USD\u00a02.00 for a signup, addon: 10 % and USD\u00a00.50\n',
+      'every sale: USD\u00a012.00 for 12 months up to USD\u00a050.00 for a customer with USD\u00a02.00 for a signup, addon: 10% and USD\u00a00.50\n',
     )
     expect((await svc(['groups', 'delete', String(group.id)])).stdout).toBe(`✓ Group ${group.id} is removed.\n`)
   })
@@ -457,7 +457,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect((await svc(['applications', 'delete', eve])).stdout).toBe(`✓ Application ${eve} is deleted.\n`)
   })
 
-  test('a sale is explained in lines and as JSON, and one that is not there is not found', async () => {
+  test('explains a sale in lines and as JSON, and reports a missing one', async () => {
     const { stdout, exitCode } = await svc(['sales', 'explain', 'cli-1'])
     expect([exitCode, stdout.split('\n')[0]]).toEqual([0, expect.stringContaining('$24.69')])
     expect(stdout).toMatch(/STEP +FOUND +MEANS\ncustomer_key +unknown .*\nclick_id +found /)

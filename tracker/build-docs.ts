@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Marked, type Tokens } from 'marked'
 
-/** A page of the documentation. `{{api_base_url}}`, `{{figures}}` and `{{errors}}` are filled in where it is served. */
+/** A page of the documentation. The function that serves it fills in `{{api_base_url}}`, `{{figures}}` and `{{errors}}`. */
 export interface DocsPage {
   /** Its address is `/docs/<name>`; the first is `/docs` itself. */
   name: string
@@ -10,7 +10,7 @@ export interface DocsPage {
   summary: string
   html: string
   markdown: string
-  /** What the search looks through: a section from one heading to the next. */
+  /** For the search: sections from one heading to the next. */
   sections: { id: string; title: string; text: string }[]
 }
 
@@ -40,7 +40,7 @@ const names = [
   'command',
 ]
 
-/** The line that goes before the tag: it keeps the calls that a page makes before the script has loaded. */
+/** Reads the line that goes before the tag: it keeps the calls that a page makes before the script has loaded. */
 export function readStub(): string {
   const [stub] = /<script>window\.svc.*<\/script>/.exec(read('templates/AGENTS.md')) ?? []
   if (!stub) throw new Error('AGENTS.md has no stub.')
@@ -51,7 +51,7 @@ const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf
 
 const tag = '<script async src="{{api_base_url}}/js/svc-tracker.js" data-svc-program-id="{{program_id}}"></script>'
 
-/** Stands for the values that `svc init` fills in for a program; who reads the pages has them in the dashboard. */
+/** Placeholders for the values that `svc init` fills in. Readers find theirs in the dashboard. */
 const examples: Record<string, string> = {
   program_id: 'PROGRAM_ID',
   domain: 'shop.example.com',
@@ -60,7 +60,7 @@ const examples: Record<string, string> = {
   proxy_path: 'YOUR_PATH',
 }
 
-/** The pages of `docs/`, rendered. Code that stands in the instructions of `svc init` is taken from there, so that it stands once. */
+/** Renders the pages of `docs/`. They share code blocks with the instructions of `svc init`. */
 export function renderDocs(): DocsPage[] {
   const instructions = read('templates/AGENTS.md')
   const blocks = new Map(
@@ -129,7 +129,7 @@ function render(markdown: string): Omit<DocsPage, 'name' | 'markdown'> {
   return { title: heading.text, summary: plain(summary.text).trim(), html: withTables(html), sections }
 }
 
-/** A wide table scrolls in a region of its own, which a keyboard can reach; each has a name of its own. */
+/** Puts each table into a scrollable region with its own name, so that a keyboard can reach it. */
 function withTables(html: string): string {
   let tables = 0
   const region = () => `<div class="table" tabindex="0" role="region" aria-label="Table ${++tables}"><table>`
@@ -140,7 +140,7 @@ function withTables(html: string): string {
     .replaceAll('<th>', '<th scope="col">')
 }
 
-/** Text without the marks of Markdown. */
+/** Removes the marks of Markdown from a text. */
 const plain = (markdown: string) =>
   markdown
     .replaceAll(/^```.*$|^\|[ :|-]+\|$/gm, '')

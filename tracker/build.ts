@@ -1,6 +1,6 @@
 /**
- * Builds what the package ships into `dist/`, prints the sizes and fails above the limits. Also writes
- * `dist/served/`: the scripts, the package itself and the documentation, as the modules that the functions which serve them import.
+ * Builds the package into `dist/`, prints the sizes and fails above the limits. Also writes `dist/served/`: the scripts, the package itself
+ * and the documentation, as modules for the functions that serve them.
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -20,7 +20,7 @@ const { version } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
  * The service's address becomes the default of every entry point: the host that the operator deploys to (`API_HOST`, or `api.` and
  * `DOMAIN`), else the one in wrangler.toml.
  */
-// oxlint-disable-next-line no-unsafe-type-assertion -- the service's own, which each of its starts and deploys reads
+// oxlint-disable-next-line no-unsafe-type-assertion -- the service's own file, which each start and deploy reads
 const wrangler = parse(readFileSync(join(here, '../wrangler.toml'), 'utf8')) as {
   env: Record<string, { routes?: { pattern: string }[] }>
 }
@@ -42,7 +42,7 @@ const common = {
   tsconfigRaw: { compilerOptions: { jsx: 'react-jsx' } },
 } as const
 
-/** Bundles one entry point and writes it to `dist/<file>`; returns its text and the files that went in. */
+/** Bundles one entry point and writes it to `dist/<file>`. Returns its text and its input files. */
 async function bundle(file: string, options: Parameters<typeof build>[0]) {
   const result = await build({ ...common, ...options, metafile: true, outfile: join(dist, file) })
   const text = result.outputFiles?.[0]?.text ?? ''
@@ -96,7 +96,7 @@ execFileSync(
   },
 )
 
-/** The command's libraries are bundled into it, so that installing the package installs nothing else; their terms go along. */
+/** Writes the licenses of the libraries that are bundled into the command, so that the package needs no dependencies. */
 function writeLicenses(inputs: string[]) {
   const folders = new Set(inputs.flatMap((input) => input.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? []))
   const texts = [...folders].map((folder) => {
@@ -108,7 +108,7 @@ function writeLicenses(inputs: string[]) {
   writeFileSync(join(dist, 'svc.js.LICENSES.txt'), texts.join('\n---\n\n'))
 }
 
-/** What the service serves stands in `dist/served/`, as modules that its functions import; the package leaves it out. */
+/** Writes a module into `dist/served/` for the functions of the service. The package does not contain it. */
 function serve(name: string, exports: Record<string, unknown>, type = 'string'): void {
   const entries = Object.entries(exports)
   const text = entries.map(([key, value]) => `export const ${key} = ${JSON.stringify(value)}\n`).join('')
@@ -120,7 +120,7 @@ function serve(name: string, exports: Record<string, unknown>, type = 'string'):
 const hash = (content: string | Buffer) => createHash('sha256').update(content).digest('base64url').slice(0, 22)
 
 mkdirSync(join(dist, 'served'))
-/** A script as it is served, plain and compressed. The tag is weak, because it names the script in every encoding. */
+/** A script, plain and compressed. The entity tag is weak, because it is the same in every encoding. */
 const served = (text: string) => ({
   script: text,
   brotliBase64: brotliCompressSync(text).toString('base64'),
@@ -158,4 +158,4 @@ for (const { file, encoding, bytes, limit } of sizes) {
   console.log(`${file.padEnd(20)} ${String(bytes).padStart(5)} bytes ${encoding} (limit ${limit})`)
   if (bytes > limit) process.exitCode = 1
 }
-if (process.exitCode) console.error('Too large: take something out, or a size the README promises is no longer true.')
+if (process.exitCode) console.error('Too large: remove something, or change the size that the README promises.')

@@ -8,7 +8,7 @@ type Page = (typeof pages)[number]
 
 export const addressOf = ({ name }: { name: string }) => (name === 'index' ? '/docs' : `/docs/${name}`)
 
-/** A page of the documentation. `html` is its own text, filled in. */
+/** A page of the documentation. `html` is its text, with placeholders filled in. */
 export function DocsPage({ page, html }: { page: Page; html: string }) {
   return (
     <Shell title={page.title} current={page.name}>
@@ -20,7 +20,7 @@ export function DocsPage({ page, html }: { page: Page; html: string }) {
   )
 }
 
-/** What a search found, the best first. */
+/** The results of a search, best first. */
 export function SearchPage({ query, found }: { query: string; found: Found[] }) {
   return (
     <Shell title={`Search: ${query}`} current="search" query={query}>

@@ -6,13 +6,13 @@ type Page = (typeof pages)[number]
 export interface Found {
   page: Page
   section: Page['sections'][number]
-  /** The words around the first that was searched for. */
+  /** The words around the first match. */
   excerpt: string
 }
 
 const most = 20
 
-/** The sections that hold every word of a query, those with words in their titles first. */
+/** Returns the sections that contain every word of a query. Matches in titles come first. */
 export function search(query: string): Found[] {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 10)
   if (words.length === 0) return []

@@ -78,7 +78,7 @@ function webhookEventTypes(): string {
   const types = Object.entries(webhookPayloads).map(
     ([type, { when, data }]) => `${commented(when)}'${type}': ${typeOf(jsonSchema(data, 'output') as Schema)}`,
   )
-  return `/** What \`data\` of an event holds, by its type. A field without a value is left out. */
+  return `/** The \`data\` of an event, by its type. A field without a value is absent. */
     export interface WebhookData { ${types.join('\n')} }
 
     export type WebhookType = keyof WebhookData

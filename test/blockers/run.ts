@@ -1,9 +1,9 @@
 /**
- * `npm run blockers`: whether today's block lists let the tracking of a shop's own domain pass: what is asked for at the paths that `svc init`
- * makes up. That a page asks for nothing else is held by test/browser-tracker.test.ts. Ends with 1 where a list stops it.
+ * `npm run blockers`: checks that today's block lists allow tracking on a shop's own domain, at the paths that `svc init` generates.
+ * test/browser-tracker.test.ts checks that a page sends no other requests. Ends with 1 if a list blocks one.
  *
- * The lists are EasyList, EasyPrivacy, uBlock's own and those for annoyances, as Ghostery compiles them and the package `@browserless/goto` carries
- * them. With what it needs it is a hundred megabytes, so it is fetched for this command, and alone.
+ * The lists are EasyList, EasyPrivacy, uBlock's own and those for annoyances. Ghostery compiles them, and the package `@browserless/goto`
+ * contains them. With its dependencies the package has a hundred megabytes, so this command fetches it alone.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { proxyPath } from '../../tracker/src/cli/init.ts'
 readOptions("npm run blockers    whether today's block lists leave the own-domain proxy alone; fetches them", {})
 
 const lists = '@browserless/goto@10.12.13'
-/** The release whose engine reads what that package's was written by. */
+/** The release whose engine reads the lists of that package. */
 const engine = '@ghostery/adblocker@2.15.0'
 const folder = fileURLToPath(new URL('../../node_modules/.cache/blockers/', import.meta.url))
 
@@ -63,13 +63,13 @@ function expectBlocked(url: string, type: string, blocked: boolean): void {
   console.error(`${url} (${type}): ${rule === null ? 'passes, and should not' : `blocked by ${rule}`}`)
 }
 
-// The lists are read and do block, on one's own domain too: else the rest would say nothing.
+// Proves that the lists work, on the own domain too. Without it, the other checks would prove nothing.
 expectBlocked('https://www.google-analytics.com/analytics.js', 'script', true)
 expectBlocked(`${shop}/matomo.js`, 'script', true)
 expectBlocked(`${shop}/svc/api/v1/track/click`, 'xhr', true)
 expectBlocked('https://api.example.net/api/v1/track/click', 'fetch', true)
 
-/** Every type under which blockers see script, click and signup; those that are sent while a page closes are `ping` to some. */
+/** The request types of script, click and signup. Some blockers see `ping` for requests of a closing page. */
 const types = ['script', 'xhr', 'fetch', 'ping', 'beacon', 'other']
 const programs = 5000
 for (let id = 1; id <= programs; id++) {

@@ -1,7 +1,7 @@
 /**
- * `npm run newcomer`: what an integrator does from an empty folder to the first tracked sale, with the newest Express and Next.js of the npm
- * registry: the command that the dashboard shows, the code of the instructions that it writes, a visitor in Chromium, the call of the
- * documentation. Prints each step with its time, and ends with 1 where one fails or a way's commands take longer than two minutes.
+ * `npm run newcomer`: follows an integrator from an empty folder to the first tracked sale, with the newest Express and Next.js of the npm
+ * registry. It runs the command that the dashboard shows and the code of the instructions. A visitor in Chromium signs up, and a call from
+ * the documentation records the sale. Prints each step with its time. Ends with 1 if a step fails or if one way takes over two minutes.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,7 +21,7 @@ const longestSeconds = 120
 const temporary = mkdtempSync(path.join(tmpdir(), 'newcomer-'))
 const children: ChildProcess[] = []
 
-/** A process of its own group, so that what it starts ends with it. Its output is shown where the step fails. */
+/** Starts a process in its own group, so that its children end with it. Shows its output if the step fails. */
 function start(command: string, cwd: string, environment: NodeJS.ProcessEnv) {
   const child = spawn('bash', ['-c', command], { cwd, env: { ...process.env, ...environment }, detached: true })
   children.push(child)
@@ -50,11 +50,11 @@ const answers = (url: string) =>
 
 interface Way {
   name: string
-  /** What is installed beside the package, as the framework says. */
+  /** Packages of the framework's own instructions. */
   install: string
   /** Which of the files in the instructions are pasted. */
   files: RegExp
-  /** What a project of this framework has already. */
+  /** Files that a project of this framework already has. */
   own: Record<string, string>
   settings: (folder: string) => void
   serve: string

@@ -1,7 +1,7 @@
 /** The address the package was built for; see build.ts. */
 declare const SVC_BASE_URL: string
 
-/** One address for everything, or an address for a route that stands alone (a function's own URL). */
+/** One address for everything, or separate addresses for some routes, such as a function's own URL. */
 export interface Addresses {
   /** Default: the address the package was built for. */
   baseUrl?: string | undefined
@@ -19,5 +19,5 @@ export const pathOf = (route: Route) => scripts[route] ?? `/api/v1/track/${route
 export const address = ({ baseUrl = SVC_BASE_URL, urls }: Addresses, route: Route) =>
   urls?.[route] ?? baseUrl.replace(/\/+$/, '') + pathOf(route)
 
-/** Headers of a `Request`, or whatever reads like them. */
+/** `Request` headers, or a compatible object. */
 export type Headers = { get(name: string): string | null }

@@ -11,7 +11,7 @@ type Operation = keyof ApiOperations
 type Query<Id extends Operation> = ApiOperations[Id]['query']
 type Body<Id extends Operation> = ApiOperations[Id]['body']
 type Item<Id extends Operation> = ApiOperations[Id]['answer'] extends { data: (infer Row)[] } ? Row : never
-/** What stands in an answer beside `success`. */
+/** The one field of an answer beside `success`. */
 type One<Id extends Operation> = Omit<ApiOperations[Id]['answer'], 'success'>[Exclude<
   keyof ApiOperations[Id]['answer'],
   'success'
@@ -39,11 +39,11 @@ export type WebhookDelivery = Omit<Item<'listWebhookDeliveries'>, 'payload'> & {
 
 const hooks = 'webhook-endpoints'
 
-type Asked = Record<string, string | number | boolean | undefined>
+type SearchValues = Record<string, string | number | boolean | undefined>
 
-function searchOf(asked: Asked): URLSearchParams {
+function searchOf(values: SearchValues): URLSearchParams {
   const search = new URLSearchParams()
-  for (const [name, value] of Object.entries(asked)) if (value !== undefined) search.set(name, String(value))
+  for (const [name, value] of Object.entries(values)) if (value !== undefined) search.set(name, String(value))
   return search
 }
 
@@ -53,15 +53,15 @@ export interface SvcApiOptions extends Caller {
 }
 
 export interface CreateOptions {
-  /** Names what is made: sent again within a day it makes nothing twice. Default: a new one for each call, for its own retries. */
+  /** A repeat with the same key within a day creates nothing twice. Default: a new key for each call and its own retries. */
   idempotencyKey?: string | undefined
 }
 
-/** What a list throws where a page of it could not be read. */
+/** Thrown by a list if one of its pages could not be read. */
 export class SvcApiError extends Error implements SvcError {
   [name: string]: unknown
   readonly code: string
-  /** The HTTP status, or 0 where there was no answer. */
+  /** The HTTP status, or 0 without an answer. */
   readonly status: number
 
   constructor(status: number, error: SvcError) {
@@ -73,15 +73,15 @@ export class SvcApiError extends Error implements SvcError {
   }
 }
 
-/** A list: read row by row over all its pages (`for await`), which throws `SvcApiError`, or a page at a time. */
+/** A list. `for await` reads it row by row over all its pages and throws `SvcApiError`; `page` reads one page. */
 export interface List<Row> extends AsyncIterable<Row> {
-  /** The first page, or the one that `cursor` in the query begins; never throws. */
+  /** Returns the first page, or the one at the query's `cursor`. Never throws. */
   page(): Promise<Result<{ data: Row[]; next_cursor: string | null }>>
 }
 
 /**
- * The program API from your server, with a key of the scopes `read` and `manage`. What reads or changes one thing resolves to a `Result` and
- * never throws; lists are read with `for await`. A call without an answer, or answered 429 or 5xx, is sent again.
+ * Calls the program API from your server, with a key of the scopes `read` and `manage`. Calls about one thing never throw: their
+ * `Result` says what happened. Read lists with `for await` loops. Repeats a call after no answer, 429 or 5xx.
  */
 export class SvcApi {
   readonly #options: SvcApiOptions
@@ -95,7 +95,7 @@ export class SvcApi {
     get: (id: number) => this.#one<One<'getPartner'>>('GET', `partners/${id}`),
     create: (partner: Body<'createPartner'>, options?: CreateOptions) =>
       this.#create<One<'createPartner'>>('partners', partner, options),
-    /** Changes what is given: `status: 'inactive'` switches all their links off. */
+    /** Changes the given fields. `status: 'inactive'` disables all their links. */
     update: (id: number, changes: Body<'updatePartner'>) =>
       this.#one<One<'updatePartner'>>('PATCH', `partners/${id}`, changes),
   }
@@ -105,35 +105,35 @@ export class SvcApi {
     get: (id: number) => this.#one<PartnerGroup>('GET', `groups/${id}`),
     create: (group: Body<'createGroup'>, options?: CreateOptions) =>
       this.#create<PartnerGroup>('groups', group, options),
-    /** Changes what is given: `rules` are all that hold from now on. */
+    /** Changes the given fields. `rules` replaces all rules from now on. */
     update: (id: number, changes: Body<'updateGroup'>) => this.#one<PartnerGroup>('PATCH', `groups/${id}`, changes),
-    /** Answers its id. Its partners are in no group then. */
+    /** Returns its id. Its partners are then in no group. */
     delete: (id: number) => this.#one<number>('DELETE', `groups/${id}`),
-    /** Puts up to 100 partners into a group. Answers how many of them the program has. */
+    /** Moves up to 100 partners into a group. Returns how many of them the program has. */
     move: (id: number, partnerIds: number[]) =>
       this.#one<number>('POST', `groups/${id}/partners`, { partner_ids: partnerIds }),
   }
 
-  /** What everybody earns by product or `sale_type`; groups and partners have theirs with them. */
+  /** The rules of all partners by product or `sale_type`. Groups and partners have further rules. */
   readonly rules = {
     get: () => this.#one<CommissionRule[]>('GET', 'rules'),
-    /** `rules` are all of them from now on. */
+    /** `rules` replaces all rules from now on. */
     update: (changes: Body<'updateRules'>) => this.#one<CommissionRule[]>('PATCH', 'rules', changes),
-    /** What a month would have brought with these rules of a group, of a partner or of everybody. It changes nothing. */
+    /** Computes a past month with these rules of a group, a partner or everybody. Changes nothing. */
     preview: (change: Body<'previewRules'>) => this.#one<RulePreview>('POST', 'rules/preview', change),
   }
 
   readonly applications = {
     list: (query?: Query<'listApplications'>) => this.#list<Application>('applications', query),
     get: (id: number) => this.#one<Application>('GET', `applications/${id}`),
-    /** From a form of your own; the applicant is mailed a link to confirm it. */
+    /** Sends an application from a form of your own. The applicant gets a link by mail to confirm it. */
     create: (application: Body<'createApplication'>, options?: CreateOptions) =>
       this.#create<Application>('applications', application, options),
     approve: (id: number, into: { group_id?: number } = {}) =>
       this.#one<Application>('PATCH', `applications/${id}`, { status: 'approved', ...into }),
     reject: (id: number, how: { note?: string; notify?: boolean } = {}) =>
       this.#one<Application>('PATCH', `applications/${id}`, { status: 'rejected', ...how }),
-    /** One that was rejected or never confirmed, with all that was sent. Answers its id. */
+    /** Deletes a rejected or unconfirmed application with all its data. Returns its id. */
     delete: (id: number) => this.#one<number>('DELETE', `applications/${id}`),
   }
 
@@ -147,7 +147,7 @@ export class SvcApi {
     list: (query?: Query<'listCodes'>) => this.#list<PartnerCode>('codes', query),
     get: (id: number) => this.#one<PartnerCode>('GET', `codes/${id}`),
     create: (code: Body<'createCode'>, options?: CreateOptions) => this.#create<PartnerCode>('codes', code, options),
-    /** Ends a code; what it attributed stays its partner's. */
+    /** Revokes a code. The partner keeps the sales that it attributed. */
     revoke: (id: number) => this.#one<PartnerCode>('DELETE', `codes/${id}`),
   }
 
@@ -161,7 +161,7 @@ export class SvcApi {
 
   readonly customers = {
     list: (query?: Query<'listCustomers'>) => this.#list<Customer>('customers', query),
-    /** By the click id, or by your own id of them. */
+    /** Finds a customer by click id, or by your own user id. */
     get: (clickIdOrKey: string) =>
       this.#one<One<'getCustomer'>>('GET', `customers/${encodeURIComponent(clickIdOrKey)}`),
   }
@@ -187,19 +187,19 @@ export class SvcApi {
     approve: (id: number) => this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'approved' }),
     reject: (id: number, reason: string) =>
       this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'rejected', reason }),
-    /** Up to 100 at once: `data` are all of them as they are then, `changed` how many that changed. */
+    /** Approves up to 100 at once. `data` has all of them afterwards, and `changed` the number of changes. */
     approveAll: (ids: number[]) => this.#decideAll({ ids, status: 'approved' }),
     rejectAll: (ids: number[], reason: string) => this.#decideAll({ ids, status: 'rejected', reason }),
   }
 
-  /** Commissions that are held, with what was found of each. */
+  /** Held commissions with the findings about each. */
   readonly reviews = {
     list: (query?: Query<'listReviews'>) => this.#list<Review>('reviews', query),
     release: (commissionIds: number[], note: string) => this.#review(commissionIds, 'released', note),
     reject: (commissionIds: number[], note: string) => this.#review(commissionIds, 'rejected', note),
   }
 
-  /** Manual commissions, and deductions, whose amount is below zero. */
+  /** Manual commissions, and deductions with a negative amount. */
   readonly adjustments = {
     list: (query?: Query<'listAdjustments'>) => this.#list<Adjustment>('adjustments', query),
     create: (adjustment: Body<'createAdjustment'>, options?: CreateOptions) =>
@@ -224,24 +224,24 @@ export class SvcApi {
   readonly webhookEndpoints = {
     list: (query?: Query<'listWebhookEndpoints'>) => this.#list<WebhookEndpoint>(hooks, query),
     get: (id: number) => this.#one<WebhookEndpoint>('GET', `${hooks}/${id}`),
-    /** Answers its secret, which is shown once. */
+    /** Returns the endpoint with its secret, which later calls don't show. */
     create: (endpoint: Body<'createWebhookEndpoint'>, options?: CreateOptions) =>
       this.#create<One<'createWebhookEndpoint'>>(hooks, endpoint, options),
     update: (id: number, changes: Body<'updateWebhookEndpoint'>) =>
       this.#one<WebhookEndpoint>('PATCH', `${hooks}/${id}`, changes),
-    /** Answers its id. */
+    /** Returns its id. */
     delete: (id: number) => this.#one<number>('DELETE', `${hooks}/${id}`),
-    /** Answers the new secret; the one before signs too for a day. */
+    /** Returns the new secret. The previous one also signs for a day. */
     rotateSecret: (id: number, options?: CreateOptions) =>
       this.#create<One<'rotateWebhookSecret'>>(`${hooks}/${id}/rotate-secret`, {}, options),
-    /** Sends a test event and answers the id of its delivery. */
+    /** Sends a test event and returns the id of its delivery. */
     test: (id: number) => this.#one<string>('POST', `${hooks}/${id}/test`),
     deliveries: (id: number, query?: Query<'listWebhookDeliveries'>) =>
       this.#list<WebhookDelivery>(`${hooks}/${id}/deliveries`, query),
-    /** One with its attempts. */
+    /** Returns one delivery with its attempts. */
     delivery: (id: number, deliveryId: string) =>
       this.#one<WebhookDelivery & One<'getWebhookDelivery'>>('GET', `${hooks}/${id}/deliveries/${deliveryId}`),
-    /** Answers how many are sent again. */
+    /** Returns the number of repeated deliveries. */
     replay: (id: number, which: Body<'replayWebhooks'>) => this.#one<number>('POST', `${hooks}/${id}/replay`, which),
   }
 
@@ -273,7 +273,7 @@ export class SvcApi {
     const result = await send<Record<string, Data>>(this.#options, this.#url(path), method, input, headers)
     if (!result.ok) return result
     const { success: _, ...answer } = result.data
-    // oxlint-disable-next-line no-unsafe-type-assertion -- beside `success` an answer holds one thing
+    // oxlint-disable-next-line no-unsafe-type-assertion -- an answer has one field beside `success`
     return { ...result, data: Object.values(answer)[0] as Data }
   }
 
@@ -281,7 +281,7 @@ export class SvcApi {
     return this.#one<Data>('POST', path, body, { 'idempotency-key': idempotencyKey })
   }
 
-  #list<Row>(path: string, query: Asked = {}): List<Row> {
+  #list<Row>(path: string, query: SearchValues = {}): List<Row> {
     const page = (cursor?: string | null) => {
       const url = this.#url(`${path}?${searchOf(cursor ? { ...query, cursor } : query)}`)
       return send<{ data: Row[]; next_cursor: string | null }>(this.#options, url, 'GET')

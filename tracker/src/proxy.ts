@@ -3,34 +3,33 @@ import { clickIdOf, cookieOf, keptOf } from './cookies.ts'
 
 export interface ProxyOptions extends Addresses {
   /**
-   * The program's proxy key (`svc_proxy_…`, from `.svc/.env`), by which the service believes whose visitors these are. Without it all
-   * count as one, and their places stay unknown.
+   * The program's proxy key (`svc_proxy_…`, from `.svc/.env`). It signs the visitor's address and place. Without it, all visitors count
+   * as one, and their places stay unknown.
    */
   key?: string | undefined
   /** Domain of the cookies. Default: the page's registrable domain, guessed from its name. */
   cookieDomain?: string | undefined
-  /** The name of the tag (`data-svc-name`) where the site has several programs: each has a proxy of its own, at a path of its own. */
+  /** The name of the tag (`data-svc-name`) if the site has several programs. Each program has its own proxy at its own path. */
   name?: string | undefined
 }
 
 const secondsOfDay = 86400
-/** Browsers keep no cookie longer. */
+/** The longest duration that browsers allow for a cookie. */
 const longestDays = 400
 
-/** The headers that are passed on; an absent one is left out. */
+/** Those of the named headers that have a value. */
 const pick = (headers: HeadersLike, names: string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [name, headers.get(name) ?? '']).filter(([, value]) => value))
 
-/** Bytes as a key or a message. */
 const bytes = (text: string) => new TextEncoder().encode(text)
 
 /**
- * What is said of a visitor, signed: program, time, address and place, as a query string. The place comes from the edge that this server
- * runs on (Cloudflare, Vercel) and is empty elsewhere: a visitor can send these headers too. Of the addresses the last counts,
- * which the nearest proxy of this server's own has put there.
+ * Describes a visitor as a signed query string: program, time, address and place. The place comes from the edge that this server runs on
+ * (Cloudflare, Vercel). It is empty elsewhere, because a visitor could send these headers too. The last address counts: this server's
+ * own nearest proxy has added it.
  */
 async function describeVisitor({ headers, cf }: Request & { cf?: Record<string, string> }, key = ''): Promise<string> {
-  // oxlint-disable-next-line no-unsafe-type-assertion -- Node's, which not every server has
+  // oxlint-disable-next-line no-unsafe-type-assertion -- Node's; other runtimes may lack it
   const { process } = globalThis as { process?: { env?: Record<string, string> } }
   const place = (name: string) => cf?.[name] ?? ''
   const fromVercel = (name: string) =>
@@ -55,12 +54,13 @@ async function describeVisitor({ headers, cf }: Request & { cf?: Record<string, 
 const scriptOf = ({ url }: Request) => (new URL(url).search === '?links' ? 'paymentLinks' : 'script')
 
 /**
- * A handler that serves script, click and browser lead at one address of the page's own domain, which it does not look at: GET is the script
- * (with `?links` the one for payment links), a POST is known by what it holds. So the address can be any, and `svc init` makes one up that no block list knows. It passes on
- * the visitor's address, place and user agent but no cookie.
+ * Creates a handler that serves script, click and browser lead at one address of the page's own domain. GET is the script (with `?links`
+ * the one for payment links); the fields of a POST tell click and lead apart. So any address works, and `svc init` generates one that no
+ * block list knows. The handler passes on the visitor's address, place and user agent, but no cookie.
  *
- * The click id is set by `Set-Cookie`, which browsers keep for as long as it says, and again in a copy that no script can read. From the copy
- * the script's answer brings it back where a browser dropped it, as Safari does after seven days with what it takes for a tracker's.
+ * `Set-Cookie` sets the click id, because browsers keep such a cookie for its whole duration. A copy is in a second cookie that no script
+ * can read. If a browser drops the first, as Safari does after seven days with a suspected tracker's, the script's answer restores it from
+ * the copy.
  */
 export function createTrackerProxy(options: ProxyOptions = {}) {
   const cookieName = cookieOf(options.name)
@@ -88,7 +88,7 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       const { status } = response
       const answer = new Headers(pick(response.headers, ['content-type', 'cache-control', 'etag', 'retry-after']))
 
-      // A browser names the page's origin, whatever name this server goes by behind its proxies; with the script, its page.
+      // The browser sends the page's origin, or with the script the page's address. This server's own name may differ behind proxies.
       const origin = sent.get('origin') ?? sent.get('referer')
       const { hostname, protocol } = new URL(origin?.startsWith('http') ? origin : request.url)
       const domain = options.cookieDomain ?? hostname.match(/[^.]+\.((com?|org|net|gov|edu|ac)\.)?[a-z][^.]+$/)?.[0]
@@ -110,16 +110,15 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       }
       if (call) return new Response(response.body, { status, headers: answer })
 
-      // Kept by the visitor's browser alone, and while its cookies stay as they are, so that one it dropped is missed with the next page.
+      // Only the visitor's browser may cache the script, and only while its cookies stay the same. So the next page restores a dropped one.
       answer.set('cache-control', answer.get('cache-control')?.replace('public', 'private') ?? 'no-cache')
       answer.set('vary', 'cookie')
       const secondsLeft = Number(cookies.split(`${kept}.`)[1]?.match(/^\d+/)) - now
       if (kept && secondsLeft > 0 && !clickIdOf(cookies, cookieName)) {
         setCookie(`${cookieName}=${kept}`, secondsLeft)
-        // This answer is for this visitor alone.
         answer.set('cache-control', 'no-store')
       }
-      // What follows `#` stays in the browser, so the script's calls come to its own address.
+      // Browsers don't send the part after `#`, so the script calls its own address.
       const script = (await response.text()).replace('/api/v1/track/', '#')
       return new Response(status === 304 || method === 'HEAD' ? null : script, { status, headers: answer })
     } catch {

@@ -11,18 +11,18 @@ export interface SvcProviderProps {
   programId: number | string
   /** The service's address, or that of `createTrackerProxy` on your own domain, such as `/mybhqzlr`. Default: the address the package was built for. */
   baseUrl?: string | undefined
-  /** `required`: nothing is read, stored or sent before `consent()`. */
+  /** `required`: the tracker reads, stores and sends nothing before `consent()`. */
   consent?: 'required' | undefined
   /** Further parameters that carry a partner code beside `aff`, such as `via,ref,fpr`. */
   params?: string | undefined
   /** Fills the click id into links to buy.stripe.com, Stripe's buy buttons and its pricing tables, as `client_reference_id`. */
   paymentLinks?: boolean | undefined
-  /** Of a further program on the same site: its helper is `useSvc(name)`, its cookie `<name>_click_id`. Providers stand inside one another. */
+  /** The name of a further program on the same site: its helper is `useSvc(name)`, its cookie `<name>_click_id`. Nest the providers. */
   name?: string | undefined
   children?: ReactNode
 }
 
-/** The providers around, by name: whether each waits for consent. */
+/** The surrounding providers by name, and whether each waits for consent. */
 const Provided = createContext<Record<string, boolean>>({})
 
 /** Loads the tracker once, in the browser only. On the server it renders its children and does nothing else. */
@@ -37,7 +37,7 @@ export function SvcProvider({
 }: SvcProviderProps) {
   useEffect(() => {
     if (document.querySelector(`[data-svc-program-id][data-svc-name="${name}"]`)) return
-    // An address with a path is the proxy's, which serves both scripts there.
+    // An address with a path is a proxy's; it serves both scripts there.
     const [tracker, links] = /^\/|\w\/\w/.test(baseUrl)
       ? [baseUrl, `${baseUrl}?links`]
       : ['tracker', 'payment-links'].map((file) => `${baseUrl.replace(/\/+$/, '')}/js/svc-${file}.js`)
@@ -60,7 +60,7 @@ export function SvcProvider({
   return <Provided value={value}>{children}</Provided>
 }
 
-/** The helper of the `SvcProvider` of this name: null on the server and while the page hydrates, there from then on. */
+/** Returns the helper of the `SvcProvider` with this name. It is null on the server and during hydration. */
 export function useSvc(name = 'svc'): Svc | null {
   const consent = useContext(Provided)[name]
   return useSyncExternalStore(
@@ -70,12 +70,12 @@ export function useSvc(name = 'svc'): Svc | null {
   )
 }
 
-// oxlint-disable-next-line no-unsafe-type-assertion -- under these names the page has what is put there here and by the script
+// oxlint-disable-next-line no-unsafe-type-assertion -- only this file and the script set these names
 const helpers = () => window as unknown as Record<string, StubbedSvc | undefined>
 
 const subscribe = () => () => {}
 
-/** `window.svc`, or what it is called, before the script has loaded: keeps calls for the script, which fills in this same object. */
+/** The helper before the script has loaded: it keeps calls for the script, which completes this same object. */
 function stub(name: string, consent: boolean): StubbedSvc {
   const svc: StubbedSvc = {
     q: [],

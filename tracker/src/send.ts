@@ -1,39 +1,39 @@
-/** Who calls the service from a server, and how long it may take. */
+/** Key, timeout and retries of calls from a server. */
 export interface Caller {
   /** The program's API key. Keep it on the server. */
   apiKey: string | undefined
   /** How long one attempt may take, in milliseconds. Default 10,000. */
   timeoutMs?: number | undefined
-  /** How often a call is tried again after no answer, 429 or 5xx. Default 2. */
+  /** The number of retries after no answer, 429 or 5xx. Default 2. */
   retries?: number | undefined
 }
 
 export interface SvcError {
-  /** The service's stable code; without an answer from it `network_error`, `timeout`, `invalid_response`, `invalid_request`. */
+  /** The service's stable code. Without its answer: `network_error`, `timeout`, `invalid_response` or `invalid_request`. */
   code: string
   message: string
   details?: { field: string; message: string }[]
-  /** Of a sale that was recorded before (409): its id there, and whether it is the one that was sent. */
+  /** For a sale that was recorded before (409): its id, and whether it has the same data. */
   sale_id?: number
   same_payload?: boolean
-  /** Whether a partner brought that sale's customer, now that this call named one, and its commission. */
+  /** Whether the recorded sale has a partner after this call named its customer, and its commission. */
   attributed?: boolean
   commission_id?: number | null
   [name: string]: unknown
 }
 
-/** What every call resolves to. `status` is the HTTP status, or 0 where there was no answer. */
+/** The result of every call. `status` is the HTTP status, or 0 without an answer. */
 export type Result<Data> =
   | { ok: true; status: number; error: null; data: Data }
   | { ok: false; status: number; error: SvcError; data: null }
 
 const failed = (status: number, error: SvcError): Result<never> => ({ ok: false, status, error, data: null })
 
-/** A wait that the service asks for beyond this is left to the caller. */
+/** If the service asks for a longer wait, the call fails and the caller decides. */
 const longestWaitMs = 10_000
 
 /**
- * Sends one call, and again after no answer, 429 or 5xx: each is safe to repeat. `input` makes the body; what it throws is told as
+ * Sends one call, and repeats it after no answer, 429 or 5xx. Each call is safe to repeat. `input` returns the body; its errors become
  * `invalid_request`.
  */
 export async function send<Data>(
@@ -59,7 +59,7 @@ export async function send<Data>(
         method,
         headers: { authorization: `Bearer ${apiKey?.trim()}`, 'content-type': 'application/json', ...headers },
         body,
-        // Followed, a redirect would turn the call into a GET.
+        // Following a redirect would turn the call into a GET.
         redirect: 'manual',
         signal: AbortSignal.timeout(timeoutMs),
       })
@@ -71,7 +71,7 @@ export async function send<Data>(
       if (!error) throw SyntaxError()
       // The answer to an earlier attempt was lost, and that attempt recorded exactly this sale.
       if (outcomeUnknown && error['same_payload'])
-        // oxlint-disable-next-line no-unsafe-type-assertion -- only a sale is answered so, and these are its fields
+        // oxlint-disable-next-line no-unsafe-type-assertion -- only a sale has this answer, and these are its fields
         return { ok: true, status, error: null, data: { success: true, sale_id: error['sale_id'] } as Data }
     } catch (cause) {
       // Only the name of the error: its text can quote the Authorization header.

@@ -12,9 +12,9 @@ export interface SvcClientOptions extends Addresses, Caller {
 }
 
 export interface LeadInput {
-  /** Your own stable id of the user: the same here and at every sale. */
+  /** Your own stable user id: the same here and at every sale. */
   customerExternalId: string
-  /** The visitor's `svc_click_id`; see `getClickId`. Null where there is none. */
+  /** The visitor's `svc_click_id`, or null; see `getClickId`. */
   clickId: string | null
   email?: string | undefined
   additionalData?: { test_mode?: boolean; program_id?: number; [name: string]: unknown } | undefined
@@ -22,31 +22,31 @@ export interface LeadInput {
 
 export interface SaleInput {
   customerExternalId: string
-  /** What was paid, in the currency's minor unit by ISO 4217 (cents; whole yen): a positive integer. `stripeAmount` makes it of Stripe's. */
+  /** The paid amount, a positive integer in the currency's minor unit by ISO 4217 (cents; whole yen). `stripeAmount` converts Stripe's. */
   amount: number
-  /** What of `amount` is tax, in the same unit: no commission is earned on it. Default 0. */
+  /** The tax within `amount`, in the same unit; it earns no commission. Default 0. */
   tax?: number | undefined
-  /** Names this sale for ever: a second call with it is refused with 409, and a refund needs it. */
+  /** Identifies this sale permanently: a second call with it answers 409, and a refund needs it. */
   invoiceId: string
   /** ISO 4217. Default: the client's `currency`. */
   currency?: string | undefined
   isRecurring?: boolean | undefined
   saleType?: string | undefined
   subscriptionId?: string | undefined
-  /** For a customer who never was a lead, such as a guest at the checkout. */
+  /** For a customer without a lead, such as a guest at the checkout. */
   clickId?: string | null | undefined
-  /** The code that the buyer named. A partner's makes the sale theirs, with or without a click; any other changes nothing. */
+  /** The code that the buyer typed. A partner's code attributes the sale to them, with or without a click; any other changes nothing. */
   coupon?: string | null | undefined
-  /** The program that the sale is meant for: where the key is another's, the sale is refused. */
+  /** The sale's program. If the key belongs to another one, the service refuses the sale. */
   programId?: number | undefined
 }
 
 export interface RefundInput {
   /** The `invoiceId` of the sale. */
   invoiceId: string
-  /** This refund's amount in cents, not a running total. Without it, all that is left is refunded. */
+  /** This refund's amount in cents, not a running total. Without it, the whole remaining amount is refunded. */
   amount?: number | undefined
-  /** Your id of this refund: needed when two refunds of one sale can have the same amount. */
+  /** Your id of this refund. Necessary if two refunds of one sale can have the same amount. */
   refundId?: string | undefined
   reason?: 'refund' | 'chargeback' | undefined
   /** Free text for the partner, in place of `reason`. */
@@ -65,13 +65,13 @@ export interface LeadData {
 export interface SaleData {
   success: true
   sale_id: number
-  /** The rest is absent where the answer to the call that recorded the sale was lost and a retry found it recorded. */
+  /** The other fields are absent if the first answer was lost and a retry found the sale recorded. */
   transaction_id?: string
   attributed?: boolean
   commission_id?: number | null
   commission_cents?: number
   currency?: string
-  /** Where the sale is in another currency than the program's: what that means. */
+  /** Explains the consequence if the sale is in another currency than the program's. */
   warning?: string
 }
 
@@ -87,8 +87,8 @@ export interface RefundData {
 /**
  * Calls the service from your server. No method throws or rejects: a failure is a result with `ok: false`.
  *
- * A call without an answer, or answered 429 or 5xx, is sent again: each is safe to repeat, because the service knows a lead by its
- * customer, a sale by its invoice id and a refund by its id or amount.
+ * Repeats a call after no answer, 429 or 5xx. Each call is safe to repeat, because the service recognizes a lead by its customer, a
+ * sale by its invoice id and a refund by its id or amount.
  */
 export class SvcClient {
   readonly #options: SvcClientOptions
@@ -97,7 +97,7 @@ export class SvcClient {
     this.#options = options
   }
 
-  /** Records a signup. `error.code` `no_attribution` (400) is the normal answer for a visitor who came through no partner. */
+  /** Records a signup. `error.code` `no_attribution` (400) is the normal answer if no partner brought the visitor. */
   trackLead(lead: LeadInput): Promise<Result<LeadData>> {
     return this.#send('lead', () => ({
       customer_key: lead.customerExternalId,
@@ -108,8 +108,8 @@ export class SvcClient {
   }
 
   /**
-   * Records a sale. Status 409 means that it was recorded before: nothing is left to do. `data.warning` says where it is in another
-   * currency than the program's.
+   * Records a sale. Status 409 means that it is already recorded: do nothing. `data.warning` reports another currency than the
+   * program's.
    */
   trackSale(sale: SaleInput): Promise<Result<SaleData>> {
     return this.#send('sale', () => {
@@ -131,7 +131,7 @@ export class SvcClient {
     })
   }
 
-  /** Takes back the commission of a sale, in full or in proportion. */
+  /** Reverses the commission of a sale, in full or in proportion. */
   trackRefund(refund: RefundInput): Promise<Result<RefundData>> {
     return this.#send('refund', () => ({
       transaction_id: refund.invoiceId,
@@ -148,8 +148,8 @@ export class SvcClient {
 }
 
 /**
- * The click id in a request's cookies, or null. Takes a `Request`, a Node or Express request, or `{ headers: await headers() }`. `name` is
- * that of the tag (`data-svc-name`) where the site has several programs.
+ * Returns the click id in a request's cookies, or null. Takes `Request`, a Node or Express request, or `{ headers: await headers() }`. If
+ * the site has several programs, `name` is that of the tag (`data-svc-name`).
  */
 export function getClickId(
   request: { headers: Headers | { cookie?: string | undefined } },
@@ -161,8 +161,8 @@ export function getClickId(
 }
 
 /**
- * The parameters of a Stripe checkout session that carry the attribution, to be spread into the session's own. A subscription needs
- * them twice, because Stripe does not copy a session's metadata to the subscription whose renewals are to be attributed.
+ * Returns the parameters of a Stripe checkout session that carry the attribution; spread them into the session's own. A subscription needs
+ * them twice, because Stripe does not copy a session's metadata to its subscription, and renewals only have the latter.
  */
 export function checkoutMetadata(input: {
   clickId: string | null

@@ -1,6 +1,6 @@
 /**
- * An amount as Stripe writes it, in the currency's minor unit by ISO 4217. They differ for three: ISK and UGX have no decimals any
- * more but are still written with two (rounded half up here), and MGA has two but is written without.
+ * Converts an amount of Stripe's to the currency's minor unit by ISO 4217. Three currencies differ: ISK and UGX have no decimals any more,
+ * but Stripe still writes two (this rounds half up). MGA has two, but Stripe writes none.
  *
  * @see https://docs.stripe.com/currencies#special-cases
  */
@@ -9,19 +9,19 @@ export function stripeAmount(amount: number, currency: string): number {
   return /^mga$/i.test(currency) ? amount * 100 : amount
 }
 
-/** `amount × part / whole` in integers, rounded half up; the amount itself where the whole is nothing. */
+/** `amount × part / whole` in integers, rounded half up; the amount itself if the whole is zero. */
 export function shareOf(amount: number, part: number, whole: number): number {
   if (whole <= 0) return amount
   return Number((2n * BigInt(amount) * BigInt(part) + BigInt(whole)) / (2n * BigInt(whole)))
 }
 
-/** The amounts of a checkout session, which are after discounts and with tax. */
+/** The amounts of a checkout session, after discounts and with tax. */
 export interface SessionAmounts {
   amount_total?: number | null | undefined
   total_details?: { amount_tax?: number | null | undefined } | null | undefined
 }
 
-/** What a session's total is without tax, in Stripe's unit. */
+/** A session's total without tax, in Stripe's unit. */
 export const untaxedOfSession = ({ amount_total, total_details }: SessionAmounts) =>
   Math.max(0, (amount_total ?? 0) - (total_details?.amount_tax ?? 0))
 
@@ -29,18 +29,18 @@ export const untaxedOfSession = ({ amount_total, total_details }: SessionAmounts
 export interface InvoiceAmounts {
   amount_paid: number
   amount_due?: number | null | undefined
-  /** Before 2025-03-31, `amount_paid` leaves out what was paid outside of Stripe. */
+  /** Before 2025-03-31, `amount_paid` does not include payments outside of Stripe. */
   paid_out_of_band?: boolean | null | undefined
   total: number
   total_excluding_tax?: number | null | undefined
-  /** In payloads that have no total without it. */
+  /** In payloads without `total_excluding_tax`. */
   tax?: number | null | undefined
   currency: string
 }
 
 /**
- * What was paid of an invoice and what of that is no tax, in the currency's minor unit by ISO 4217. What was paid can be less or more than
- * the total (customer balance, partial payments), and holds tax in proportion.
+ * The paid amount of an invoice with and without tax, in the currency's minor unit by ISO 4217. The paid amount can be less or more than the
+ * total (customer balance, partial payments). It contains tax in proportion.
  */
 export function paidOfInvoice({ currency, total, ...invoice }: InvoiceAmounts): { amount: number; untaxed: number } {
   const paid = invoice.paid_out_of_band ? Math.max(invoice.amount_paid, invoice.amount_due ?? 0) : invoice.amount_paid

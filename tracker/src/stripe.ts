@@ -1,6 +1,6 @@
 /**
- * What Stripe's objects are to `SvcClient`, for shops that send their sales themselves: the amounts that a connected Stripe account would
- * record. Verify the webhook's signature first. Nothing of Stripe's package is needed at run time.
+ * Converts Stripe's objects for `SvcClient`, for shops that send their sales themselves. The amounts are those that a connected Stripe
+ * account would record. Verify the webhook's signature first. Stripe's package is not needed at run time.
  */
 import type { RefundInput, SaleInput } from './server.ts'
 import {
@@ -17,7 +17,7 @@ type Metadata = Record<string, string> | null | undefined
 
 const idOf = (reference: Reference) => (typeof reference === 'string' ? reference : reference?.id)
 
-/** What is read of a `Stripe.Checkout.Session`. */
+/** The fields of `Stripe.Checkout.Session` that the helpers read. */
 export interface PaidSession extends SessionAmounts {
   id: string
   mode?: string | null | undefined
@@ -33,7 +33,7 @@ interface SubscriptionDetails {
   subscription?: Reference
 }
 
-/** What is read of a `Stripe.Invoice`, in its shape since 2025-03-31 and in those before. */
+/** The fields of `Stripe.Invoice` that the helpers read, in its shape since 2025-03-31 and in the earlier ones. */
 export interface PaidInvoice extends InvoiceAmounts {
   id?: string | undefined
   billing_reason?: string | null | undefined
@@ -44,23 +44,23 @@ export interface PaidInvoice extends InvoiceAmounts {
   subscription?: Reference
 }
 
-/** Who bought, or null where the metadata of `checkoutMetadata` is in none of these places. */
+/** The buyer, or null if none of these places has the metadata of `checkoutMetadata`. */
 function buyerOf(places: Metadata[]): Pick<SaleInput, 'customerExternalId' | 'clickId' | 'programId'> | null {
-  const said = places.find((metadata) => metadata?.['svc_customer_key'])
-  const customerExternalId = said?.['svc_customer_key']
+  const found = places.find((metadata) => metadata?.['svc_customer_key'])
+  const customerExternalId = found?.['svc_customer_key']
   if (!customerExternalId) return null
   return {
     customerExternalId,
-    clickId: said['svc_click_id'] || null,
-    programId: Number(said['program_id']) || undefined,
+    clickId: found['svc_click_id'] || null,
+    programId: Number(found['program_id']) || undefined,
   }
 }
 
 /**
- * The sale that a session in mode `payment` is, or null where it is none: not paid (yet), free, or without a customer key. Null for a
- * subscription too, whose first payment is the invoice of an `invoice.paid` event, like every later one.
+ * Returns the sale of a session in mode `payment`, or null if it is unpaid, free, or has no customer key. Also null for a subscription: its
+ * first payment is the invoice of an `invoice.paid` event, like every later one.
  *
- * Of `checkout.session.completed` and `checkout.session.async_payment_succeeded`.
+ * For `checkout.session.completed` and `checkout.session.async_payment_succeeded`.
  */
 export function saleFromSession(session: PaidSession): SaleInput | null {
   const { currency, amount_total: total } = session
@@ -78,10 +78,10 @@ export function saleFromSession(session: PaidSession): SaleInput | null {
 }
 
 /**
- * The sale that a paid invoice is: a subscription's first payment, a renewal, what a change of plan costs, the end of a trial, or an
- * invoice with the metadata on itself. Null where nothing was paid, or where no metadata names the customer.
+ * Returns the sale of a paid invoice: a subscription's first payment, a renewal, a change of plan, the end of a trial, or an invoice with
+ * its own metadata. Null if nothing was paid, or if no metadata names the customer.
  *
- * Of `invoice.paid`.
+ * For `invoice.paid`.
  */
 export function saleFromInvoice(invoice: PaidInvoice): SaleInput | null {
   const details = invoice.parent?.subscription_details
@@ -106,9 +106,9 @@ export function saleFromInvoice(invoice: PaidInvoice): SaleInput | null {
   }
 }
 
-/** What is asked of your `new Stripe(…)`: which invoice a payment was for. */
+/** The calls to your `new Stripe(…)` that find the invoice of a payment. */
 export interface StripeApi {
-  /** Stripe's package has it since API version 2025-03-31; before, the payment intent says it. */
+  /** In Stripe's package since API version 2025-03-31; before, the payment intent has the invoice. */
   invoicePayments?: {
     list(query: {
       payment: { type: 'payment_intent'; payment_intent: string }
@@ -118,7 +118,7 @@ export interface StripeApi {
   paymentIntents: { retrieve(id: string): PromiseLike<{ id: string; invoice?: Reference }> }
 }
 
-/** What is read of refunds, disputes and credit notes. */
+/** The fields of refunds, disputes and credit notes that `refundFromEvent` reads. */
 interface MoneyBack {
   id: string
   amount: number
@@ -134,11 +134,11 @@ interface MoneyBack {
 }
 
 /**
- * The refund that an event is, for `trackRefund`, or null where it is none. Of `refund.created` and `refund.updated` (once the refund has
- * succeeded), `charge.dispute.funds_withdrawn`, and `credit_note.created` with what was given back outside of Stripe. An event that comes
- * twice, or a refund that several events tell, is the same refund.
+ * Returns the refund of an event for `trackRefund`, or null if it has none. Reads `refund.created` and `refund.updated` (once the refund
+ * has succeeded), `charge.dispute.funds_withdrawn`, and `credit_note.created` with the amount that was paid back outside of Stripe.
+ * Repeated events, and several events about one refund, give the same refund.
  *
- * Rejects where Stripe does not answer which invoice was paid: answer the event with 500, and it comes again.
+ * Rejects if Stripe's answer about the paid invoice fails: answer the event with 500, and Stripe sends it again.
  */
 export async function refundFromEvent(
   event: { type: string; data: { object: object } },
@@ -147,33 +147,33 @@ export async function refundFromEvent(
   // oxlint-disable-next-line no-unsafe-type-assertion -- Stripe signed it, and the types below have these fields
   const object = event.data.object as MoneyBack
   const { currency, id: refundId } = object
-  const told = (amount: number) => ({ amount: stripeAmount(amount, currency), refundId })
+  const refundOf = (amount: number) => ({ amount: stripeAmount(amount, currency), refundId })
   switch (event.type) {
     case 'refund.created':
     case 'refund.updated':
     case 'charge.refund.updated': {
       if ((object.status ?? 'succeeded') !== 'succeeded') return null
       const invoiceId = await saleOf(object, stripe)
-      return invoiceId ? { invoiceId, ...told(object.amount), refundReason: object.reason ?? undefined } : null
+      return invoiceId ? { invoiceId, ...refundOf(object.amount), refundReason: object.reason ?? undefined } : null
     }
     case 'charge.dispute.funds_withdrawn': {
       const invoiceId = await saleOf(object, stripe)
       const taken = (object.balance_transactions ?? [])
         .filter((move) => move.amount < 0 && move.currency === currency)
         .reduce((sum, move) => sum - move.amount, 0)
-      return invoiceId ? { invoiceId, ...told(taken || object.amount), reason: 'chargeback' } : null
+      return invoiceId ? { invoiceId, ...refundOf(taken || object.amount), reason: 'chargeback' } : null
     }
     case 'credit_note.created': {
       const invoiceId = idOf(object.invoice)
       const amount = object.out_of_band_amount ?? 0
-      return invoiceId && amount > 0 ? { invoiceId, ...told(amount), refundReason: object.memo ?? undefined } : null
+      return invoiceId && amount > 0 ? { invoiceId, ...refundOf(amount), refundReason: object.memo ?? undefined } : null
     }
     default:
       return null
   }
 }
 
-/** The `invoiceId` that the sale of a payment was told with: the invoice it paid, else the payment itself. */
+/** The `invoiceId` of a payment's sale: the paid invoice, else the payment itself. */
 async function saleOf({ payment_intent, charge }: MoneyBack, stripe: StripeApi): Promise<string | undefined> {
   const intent = idOf(payment_intent)
   if (!intent) return idOf(charge)

@@ -2,15 +2,15 @@ import type { WebhookEvent } from './webhook-types.ts'
 
 export type { WebhookData, WebhookEvent, WebhookEventOf, WebhookType } from './webhook-types.ts'
 
-/** The headers of a request, as `fetch` has them or as Node has. */
+/** The headers of a request, as in `fetch` or in Node. */
 export type WebhookHeaders = Headers | Record<string, string | string[] | undefined>
 
-/** What `verifyWebhook` throws: answer 400, and act on nothing of what came. */
+/** Thrown by `verifyWebhook`: answer 400, and ignore the request. */
 export class WebhookVerificationError extends Error {
   override readonly name = 'WebhookVerificationError'
 }
 
-/** How far the time of a webhook may lie from this machine's. */
+/** The largest difference between the time of a webhook and this machine's. */
 const toleranceSeconds = 5 * 60
 const utf8 = new TextEncoder()
 const hmac = { name: 'HMAC', hash: 'SHA-256' }
@@ -19,7 +19,7 @@ function headerOf(headers: WebhookHeaders, name: string): string {
   const value =
     headers instanceof Headers
       ? headers.get(name)
-      : Object.entries(headers).find(([given]) => given.toLowerCase() === name)?.[1]
+      : Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1]
   if (typeof value === 'string' && value) return value
   throw new WebhookVerificationError(`The header ${name} is missing.`)
 }
@@ -33,9 +33,9 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> | undefined {
 }
 
 /**
- * Reads a webhook that the service signed, by Standard Webhooks. `body` is the body as it came, before anything parsed it; `secret` is the endpoint's,
- * `whsec_…`, or several. Throws `WebhookVerificationError` where it was not signed by it, was changed on its way, or is older than five
- * minutes. The same event can come more than once: its `id` says so.
+ * Verifies and reads a webhook, signed according to Standard Webhooks. `body` is the raw body; `secret` is the endpoint's, `whsec_…`, or
+ * several. Throws `WebhookVerificationError` if the signature does not match, or if the webhook is older than five minutes. The same event
+ * can come more than once, with the same `id`.
  */
 export async function verifyWebhook(
   body: string | Uint8Array,
@@ -46,19 +46,23 @@ export async function verifyWebhook(
   const timestamp = headerOf(headers, 'webhook-timestamp')
   const signatures = headerOf(headers, 'webhook-signature')
   if (!/^\d{1,15}$/.test(timestamp) || Math.abs(Date.now() / 1000 - Number(timestamp)) > toleranceSeconds) {
-    throw new WebhookVerificationError('The webhook was sent more than five minutes ago, or this clock is wrong.')
+    throw new WebhookVerificationError(
+      'The webhook was sent more than five minutes ago. Check the clock of this machine.',
+    )
   }
   const text = typeof body === 'string' ? body : new TextDecoder().decode(body)
   const signed = utf8.encode(`${id}.${timestamp}.${text}`)
   for (const one of [secret].flat()) {
     const bytes = one.startsWith('whsec_') ? bytesOf(one.slice(6)) : undefined
     if (!bytes?.length)
-      throw new WebhookVerificationError('The secret is none of an endpoint: those begin with whsec_.')
+      throw new WebhookVerificationError("The secret is not an endpoint's. Copy the one that begins with whsec_.")
     const key = await crypto.subtle.importKey('raw', bytes, hmac, false, ['verify'])
     for (const signature of signatures.split(' ')) {
       const sent = signature.startsWith('v1,') ? bytesOf(signature.slice(3)) : undefined
       if (sent && (await crypto.subtle.verify(hmac, key, sent, signed))) return JSON.parse(text)
     }
   }
-  throw new WebhookVerificationError('No signature is of this body by this secret.')
+  throw new WebhookVerificationError(
+    "Signature verification failed. Check the endpoint's signing secret, and pass the raw body.",
+  )
 }

@@ -4,7 +4,7 @@ import { eachWholeNumber, type Flags, given, type Print, type Subcommand, wholeN
 import { connect, request } from './service.ts'
 import { day, green, plain, style } from './text.ts'
 
-const named = (parent: Command) => parent.argument('<id>', 'Of the application.', wholeNumber)
+const named = (parent: Command) => parent.argument('<id>', 'Id of the application.', wholeNumber)
 
 /** `svc applications show`, `approve`, `reject` and `delete`. */
 export function decideApplications(applications: Command, subcommand: Subcommand, print: Print): void {
@@ -16,7 +16,7 @@ export function decideApplications(applications: Command, subcommand: Subcommand
       const { name, email, status, applied_at: at, answers, terms_version: terms } = answer.application
       const lines = [
         `${plain(name)}, ${plain(email)}: ${status}, applied ${day(at)}${terms === null ? '' : `, accepted version ${terms} of the terms`}`,
-        ...answers.map(({ question, answer: said }) => `\n${style('bold', plain(question))}\n${plain(said)}`),
+        ...answers.map(({ question, answer: reply }) => `\n${style('bold', plain(question))}\n${plain(reply)}`),
       ]
       print(flags, answer, lines.join('\n'))
     })
@@ -26,14 +26,14 @@ export function decideApplications(applications: Command, subcommand: Subcommand
     const became = partner === null ? '' : `, partner ${partner}`
     print(flags, answer, `${green('✓')} Application ${id} of ${plain(name)} is ${status}${became}`)
   }
-  named(subcommand(applications, 'approve', 'Approve an application: the person is a partner and is mailed.'))
-    .option('--group-id <id>', 'The group that they come into.', wholeNumber)
+  named(subcommand(applications, 'approve', 'Approve an application. The person becomes a partner and gets a mail.'))
+    .option('--group-id <id>', 'Group for the new partner.', wholeNumber)
     .addHelpText('after', '\nExamples:\n  $ svc applications approve 7 --group-id 2')
     .action((id: number, flags: Flags & { groupId?: number }) =>
       decide(id, flags, { status: 'approved', group_id: flags.groupId }),
     )
-  named(subcommand(applications, 'reject', 'Reject an application. Nobody is mailed, unless you say so.'))
-    .option('--note <text>', 'Why, for yourself.')
+  named(subcommand(applications, 'reject', 'Reject an application. Sends no mail without --notify.'))
+    .option('--note <text>', 'Reason, only for your workspace.')
     .option('--notify', 'Mail the person.')
     .addHelpText('after', '\nExamples:\n  $ svc applications reject 7 --note "A site of coupons" --notify')
     .action((id: number, flags: Flags & { notify?: boolean }) =>
@@ -59,7 +59,7 @@ export function decideReviews(reviews: Command, subcommand: Subcommand, print: P
   ] as const) {
     subcommand(reviews, verb, what)
       .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
-      .requiredOption('--note <text>', 'Why. It is kept; the partner reads that of a rejection.')
+      .requiredOption('--note <text>', 'Reason. The service keeps it; the partner reads the reason of a rejection.')
       .addHelpText('after', `\nExamples:\n  $ svc reviews ${verb} 12 13 --note "Looked at the orders"`)
       .action(async (ids: number[], flags: Flags) => {
         const body = { commission_ids: ids, decision, note: flags['note'] }
@@ -81,7 +81,7 @@ export function decideCommissions(commissions: Command, subcommand: Subcommand, 
       input,
     )
     const left = ids.length - answer.changed
-    const rest = left === 0 ? '' : `; ${left} had been decided or reversed already, or are not the program's`
+    const rest = left === 0 ? '' : `; ${left} were already decided or reversed, or belong to another program`
     print(flags, answer, `${green('✓')} ${answer.changed} ${word}${rest}`)
   }
   subcommand(commissions, 'approve', 'Credit commissions before their hold ends.')
@@ -90,7 +90,7 @@ export function decideCommissions(commissions: Command, subcommand: Subcommand, 
     .action((ids: number[], flags: Flags) => decide(flags, ids, { status: 'approved' }, 'approved'))
   subcommand(commissions, 'reject', 'Reject commissions permanently.')
     .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
-    .requiredOption('--reason <text>', 'Why. The partners read it.')
+    .requiredOption('--reason <text>', 'Reason. The partners read it.')
     .addHelpText('after', '\nExamples:\n  $ svc commissions reject 12 13 --reason "Orders were never shipped"')
     .action((ids: number[], flags: Flags) =>
       decide(flags, ids, { status: 'rejected', reason: flags['reason'] }, 'rejected'),

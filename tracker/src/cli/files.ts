@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** What became of a file: `kept` where it was changed by hand. */
+/** The result for a file: `kept` if somebody changed it by hand. */
 export type Written = 'created' | 'updated' | 'unchanged' | 'kept'
 
 const checksum = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
 const marker = /^(?:<!-- |# )Written by svc init, checksum ([0-9a-f]{16})\.[^\n]*\n/
 
 /**
- * Writes a file whose first line tells its checksum, so that a later run knows whether someone changed it since. Such a file is
- * replaced only where `replace` says so.
+ * Writes a file with its checksum in the first line, so that a later run sees whether somebody changed it since. Replaces such a file only
+ * if `replace` agrees.
  */
 export async function writeGenerated(
   path: string,
@@ -18,7 +18,7 @@ export async function writeGenerated(
   comment: 'markdown' | 'shell',
   replace: (path: string) => Promise<boolean>,
 ): Promise<Written> {
-  const note = `Written by svc init, checksum ${checksum(text)}. A file changed by hand is kept when it runs again.`
+  const note = `Written by svc init, checksum ${checksum(text)}. A later run keeps a file that was changed by hand.`
   const whole = `${comment === 'markdown' ? `<!-- ${note} -->` : `# ${note}`}\n${text}`
   if (!existsSync(path)) {
     mkdirSync(dirname(path), { recursive: true })
@@ -35,8 +35,8 @@ export async function writeGenerated(
 }
 
 /**
- * Sets variables in a file of `NAME=value` lines that only its owner may read, and leaves every other line as it is. A value
- * of null sets nothing, but leaves an empty line for a variable that is not there yet.
+ * Sets variables in a file of `NAME=value` lines that only its owner may read. Keeps every other line. A value of null changes nothing, but
+ * adds an empty line for a missing variable.
  */
 export function writeEnv(path: string, values: Record<string, string | null>): Written {
   const present = existsSync(path) ? readFileSync(path, 'utf8') : undefined
@@ -57,7 +57,7 @@ export function writeEnv(path: string, values: Record<string, string | null>): W
   return text === present ? 'unchanged' : 'updated'
 }
 
-/** Adds lines to a file once, each where it does not stand there yet. */
+/** Adds each line to a file that does not have it yet. */
 export function addLines(path: string, lines: string[]): Written {
   const present = existsSync(path) ? readFileSync(path, 'utf8') : undefined
   const known = new Set(present?.split(/\r?\n/).map((line) => line.trim()))
@@ -69,8 +69,8 @@ export function addLines(path: string, lines: string[]): Written {
 }
 
 /**
- * Writes a section of a file that is somebody else's, between two markers: in place where they stand, else at the end. What is around it
- * stays as it is.
+ * Writes a section of a file that belongs to the project, between two markers: in their place if the file has them, else at the end. Keeps
+ * the rest of the file.
  */
 export function writeSection(path: string, text: string): Written {
   const present = existsSync(path) ? readFileSync(path, 'utf8') : undefined
@@ -87,7 +87,7 @@ export function writeSection(path: string, text: string): Written {
   return present === undefined ? 'created' : 'updated'
 }
 
-const sectionStart = '<!-- svc:start. `svc init` writes what stands from here to svc:end again. -->'
+const sectionStart = '<!-- svc:start. `svc init` rewrites the text from here to svc:end. -->'
 const sectionEnd = '<!-- svc:end -->'
-/** The first start that an end follows before another start does, so that nothing between a lost marker and a later section goes. */
+/** The first start marker with an end before the next start. So the text between a lost marker and a later section stays. */
 const sectionPattern = /<!-- svc:start\b(?:(?!<!-- svc:start\b)[^])*?<!-- svc:end -->/

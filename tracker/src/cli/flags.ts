@@ -4,30 +4,30 @@ import { connect, type ConnectionFlags, request } from './service.ts'
 /** A whole number above zero, as ids, counts and amounts are. */
 export function wholeNumber(text: string): number {
   const number = Number(text)
-  if (!Number.isSafeInteger(number) || number <= 0) throw new InvalidArgumentError('It is a positive whole number.')
+  if (!Number.isSafeInteger(number) || number <= 0) throw new InvalidArgumentError('Give a positive whole number.')
   return number
 }
 
-/** One more of several ids. */
+/** Adds one more id. */
 export const eachWholeNumber = (text: string, before: number[] = []) => [...before, wholeNumber(text)]
 
 /** A percentage as hundredths of a percent. */
 export function hundredths(text: string): number {
   const number = Math.round(Number(text) * 100)
   if (!/^\d{1,3}(\.\d{1,2})?$/.test(text) || number > 10_000)
-    throw new InvalidArgumentError('It is a percentage from 0 to 100 with two decimals at most.')
+    throw new InvalidArgumentError('Give a percentage from 0 to 100 with at most two decimals.')
   return number
 }
 
-/** What was given as options, by their names in camel case. */
+/** The given options, by their names in camel case. */
 export type Flags = ConnectionFlags & Record<string, unknown>
-/** Prints `data` where --json asks for it, and `text` otherwise. */
+/** Prints `data` with --json, and `text` otherwise. */
 export type Print = (flags: ConnectionFlags, data: object, text: string) => void
-/** Adds a command with the options that each has. */
+/** Adds a command with the common options. */
 export type Subcommand = (parent: Command, name: string, description: string) => Command
 
 const camel = (option: string) => option.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
-/** What of these options was given as text, by the names of the API. */
+/** The values of these options that are text, by the names of the API. */
 export const given = (flags: Flags, options: string[]) =>
   Object.fromEntries(
     options.flatMap((option) => {
@@ -36,7 +36,7 @@ export const given = (flags: Flags, options: string[]) =>
     }),
   )
 
-/** What a POST makes: once for each --idempotency-key. */
+/** Sends a POST that creates something, once for each --idempotency-key. */
 export async function create<Answer>(flags: Flags, path: string, body: object): Promise<Answer> {
   const key = typeof flags['idempotencyKey'] === 'string' ? flags['idempotencyKey'] : crypto.randomUUID()
   return await request<Answer>(connect(flags), `/api/v1/${path}`, { body, headers: { 'idempotency-key': key } })

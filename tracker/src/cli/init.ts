@@ -3,21 +3,21 @@ import { readFileSync } from 'node:fs'
 import { addLines, writeEnv, writeGenerated, writeSection, type Written } from './files.ts'
 import { type Connection, envFile, fetchStatus, siteAddress, type Status } from './service.ts'
 
-/** The `.svc/` folder and what tells of it, as `svc init` left them. */
+/** The files that `svc init` wrote, with the program's status. */
 export interface Initialised {
   status: Status
   files: Record<string, Written>
 }
 
 /**
- * Checks the key, fetches the program and writes `.svc/`, the lines of `.gitignore` and a section of `AGENTS.md`. May be run again: `replace`
- * is asked before a file that was changed by hand is written over.
+ * Checks the key, fetches the program and writes `.svc/`, the lines of `.gitignore` and a section of `AGENTS.md` files. Safe to
+ * repeat: before it overwrites a file that was changed by hand, it asks `replace`.
  */
 export async function init(connection: Connection, replace: (path: string) => Promise<boolean>): Promise<Initialised> {
   const status = await fetchStatus(connection)
   const instructions = fillIn(readTemplate('AGENTS.md'), connection, status)
   const files: Record<string, Written> = {}
-  // First, so that the key is never in a file that git would take.
+  // First, so that git never sees a file with the key.
   files['.gitignore'] = addLines('.gitignore', ['.svc/.env', '.svc/.env.*', '!.svc/.env.example'])
   files[envFile] = writeEnv(envFile, {
     SVC_API_KEY: connection.apiKey,
@@ -39,15 +39,15 @@ const readTemplate = (name: string) => readFileSync(new URL(`../templates/${name
 const consonants = 'bcdfghjklmnpqrstvwxz'
 
 /**
- * The path of a program's proxy, the same whoever runs the command: eight letters that no block list knows, without vowels, so that they
- * make no word that one knows.
+ * Returns the path of a program's proxy, the same on every machine: eight letters that no block list knows. It has no vowels, so that the
+ * letters form no word.
  */
 export function proxyPath({ id, domain }: Pick<Status['program'], 'id' | 'domain'>): string {
   const bytes = createHash('sha256').update(`${id} ${domain}`).digest().subarray(0, 8)
   return Array.from(bytes, (byte) => consonants[byte % consonants.length]).join('')
 }
 
-/** Replaces `{{name}}` in the instructions by the program's value. Values stay on one line and in their cell. */
+/** Replaces `{{name}}` in the instructions by the program's value, kept on one line and in its table cell. */
 function fillIn(template: string, connection: Connection, { program, processor }: Status): string {
   const values: Record<string, string> = {
     program_id: String(program.id),

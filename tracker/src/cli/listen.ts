@@ -11,26 +11,26 @@ import { aboutOf, typesOf, typesOption } from './webhooks.ts'
 type Delivery = Row<'listWebhookDeliveries'>
 
 const pollMilliseconds = 1000
-/** As long as the service gives an endpoint. */
+/** The service's own timeout for an endpoint. */
 const answerMilliseconds = 10_000
-/** How long a transaction may take that told something: what it told can show up behind what came later. */
+/** The longest duration of a transaction that writes an event. Its event can appear after later ones. */
 const overlapMilliseconds = 60_000
-/** After these the listener goes on: the service or the way there is away for a moment. */
+/** The listener continues after these errors: the service is unreachable for a moment. */
 const passing = new Set(['network_error', 'invalid_response', 'rate_limited', 'unavailable', 'internal_error'])
 
 const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 function httpAddress(text: string): string {
   if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text
-  throw new InvalidArgumentError('It is an address such as http://localhost:3000/hooks.')
+  throw new InvalidArgumentError('Give an address such as http://localhost:3000/hooks.')
 }
 
 function secretIn(text: string): string {
   if (/^whsec_[\w+/]+=*$/.test(text)) return text
-  throw new InvalidArgumentError('It begins with whsec_.')
+  throw new InvalidArgumentError('Give a secret that begins with whsec_.')
 }
 
-/** The headers by which the service signs, by Standard Webhooks. */
+/** Returns the headers of a signed webhook according to Standard Webhooks. */
 function signed(id: string, body: string, secret: string): Record<string, string> {
   const timestamp = String(Math.floor(Date.now() / 1000))
   const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
@@ -43,7 +43,7 @@ function signed(id: string, body: string, secret: string): Record<string, string
   }
 }
 
-/** Sends one event: the status that was answered, or why there is none. */
+/** Sends one event. Returns the status of the answer, or the error. */
 async function post(address: string, { payload }: Delivery, secret: string): Promise<number | Error> {
   const body = JSON.stringify(payload)
   try {
@@ -67,8 +67,8 @@ function reasonOf({ message, cause }: Error): string {
 }
 
 /**
- * Forwards one event, again and again while nobody answers at the address: what is answered, whatever the status, and what takes too long has
- * arrived. Undefined where the listener ends meanwhile.
+ * Forwards one event, and repeats it until the address answers. Any status and any timeout count as arrived. Returns undefined if the
+ * listener ends meanwhile.
  */
 async function forward(address: string, delivery: Delivery, secret: string, ended: AbortSignal) {
   for (let attempt_count = 1; !ended.aborted; attempt_count++) {
@@ -89,7 +89,7 @@ async function forward(address: string, delivery: Delivery, secret: string, ende
 const pause = (milliseconds: number, ended: AbortSignal) =>
   sleep(milliseconds, undefined, { signal: ended }).catch(() => undefined)
 
-/** What there is for an endpoint and was not seen, the first one first. `seen` holds what may be met again, with its time. */
+/** Reads the unseen deliveries of an endpoint, oldest first. `seen` has the times of deliveries that can appear again. */
 async function readNew(connection: Connection, endpointId: number, seen: Map<string, number>): Promise<Delivery[]> {
   const since = Math.max(...seen.values()) - overlapMilliseconds
   const isRecent = ({ payload }: Delivery) => Date.parse(payload.timestamp) >= since
@@ -97,7 +97,7 @@ async function readNew(connection: Connection, endpointId: number, seen: Map<str
   for (let cursor: string | null = ''; cursor !== null;) {
     const path = `/api/v1/webhook-endpoints/${endpointId}/deliveries?limit=100${cursor && `&cursor=${cursor}`}`
     const page: ApiOperations['listWebhookDeliveries']['answer'] = await request(connection, path)
-    // What is older was seen, and is in `seen` no more.
+    // Older deliveries were seen, and `seen` no longer has them.
     found.push(...page.data.filter((delivery) => isRecent(delivery) && !seen.has(delivery.id)))
     const last = page.data.at(-1)
     cursor = last && isRecent(last) ? page.next_cursor : null
@@ -119,7 +119,7 @@ interface Listened {
   secret: string
 }
 
-/** The endpoint that was named, with a secret that is given or new; else one of its own. */
+/** Returns the endpoint of --endpoint, with the given secret or a new one. Otherwise creates an endpoint. */
 async function openEndpoint(connection: Connection, flags: ListenFlags): Promise<Listened> {
   if (flags.endpoint === undefined) {
     const body = { url: null, description: 'svc listen', types: typesOf(flags.types) }
@@ -144,8 +144,8 @@ async function openEndpoint(connection: Connection, flags: ListenFlags): Promise
 }
 
 /**
- * `svc listen`: has an endpoint of its own, which is gone with it, so that two listeners take nothing from each other. For the same reason it
- * takes over one that a killed listener left behind only where it is named: that of a listener which still runs looks the same.
+ * `svc listen`: creates its own endpoint and deletes it at the end, so that two listeners take nothing from each other. It continues the
+ * endpoint of a killed listener only if the user names it, because the endpoint of a running listener looks the same.
  */
 async function listen(flags: ListenFlags): Promise<void> {
   const connection = connect(flags)
@@ -155,7 +155,7 @@ async function listen(flags: ListenFlags): Promise<void> {
 
   const ended = new AbortController()
   const end = () => ended.abort()
-  // The last one comes where the terminal is closed.
+  // SIGHUP comes when the terminal closes.
   for (const signal of endings) process.once(signal, end)
   try {
     say(
@@ -167,12 +167,12 @@ async function listen(flags: ListenFlags): Promise<void> {
     while (!ended.signal.aborted) {
       try {
         const deliveries = await readNew(connection, endpoint.id, seen)
-        if (isAway) console.error(`${green('✓')} The service answers again. Nothing was missed.`)
+        if (isAway) console.error(`${green('✓')} The service answers again. No event was lost.`)
         isAway = false
         for (const delivery of deliveries) {
           const { id, type, payload } = delivery
           const answer = await forward(flags.forward, delivery, secret, ended.signal)
-          // What is left when it ends has no other taker.
+          // Nobody else forwards the remaining events when the listener ends.
           if (answer === undefined) break
           seen.set(id, Date.parse(payload.timestamp))
           const isTaken = typeof answer === 'number' && answer >= 200 && answer < 300
@@ -185,12 +185,12 @@ async function listen(flags: ListenFlags): Promise<void> {
         if (error.code === 'not_found') {
           throw new CommandError(
             'listener_ended',
-            'The endpoint of this listener was deleted, by somebody or since a day is over.',
+            'The endpoint of this listener was deleted, by somebody or because a day has passed.',
             'Run the command again.',
           )
         }
         if (!passing.has(error.code)) throw error
-        if (!isAway) console.error(`${red('✗')} ${error.message} Events are kept there until it answers.`)
+        if (!isAway) console.error(`${red('✗')} ${error.message} The service keeps events until it answers.`)
         isAway = true
       }
       await pause(pollMilliseconds, ended.signal)
@@ -212,24 +212,24 @@ export function addListen(svc: Command, subcommand: Subcommand): void {
     'listen',
     "Forward the program's webhooks to a server on this machine. The key needs the scopes read and manage.",
   )
-    .requiredOption('--forward <address>', 'Where they go, such as http://localhost:3000/hooks.', httpAddress)
+    .requiredOption('--forward <address>', 'Address of your server, such as http://localhost:3000/hooks.', httpAddress)
     .addOption(typesOption())
-    .option('--secret <secret>', 'Sign with this secret, as whsec_…, in place of a new one.', secretIn)
+    .option('--secret <secret>', 'Sign with this secret, whsec_…, instead of a new one.', secretIn)
     .addOption(
-      new Option('--endpoint <id>', 'Go on with the endpoint of a listener that was killed.')
+      new Option('--endpoint <id>', 'Continue the endpoint of a killed listener.')
         .argParser(wholeNumber)
         .conflicts('types'),
     )
     .addHelpText(
       'after',
       `
-Prints a line for each event with what the server answered; with --json an object a line. They are signed as the service
-signs. Each listener gets every event; ended with Ctrl-C, it leaves nothing behind. While the server or the service is
-away, events wait, and go on by themselves.
+Prints a line for each event with the server's answer; with --json one object per line. Signs events like the service.
+Each listener gets every event; Ctrl-C ends it and leaves nothing behind. While the server or the service is down,
+events wait; the listener forwards them later.
 
-A listener that is killed cannot delete its endpoint. It stays for a day, with everything that happens, and takes one of
-the program's 20 places: \`svc webhooks list\` shows it. --endpoint forwards all of it from the beginning, under the
-same ids, so that nothing is missed and some events come twice.
+A killed listener cannot delete its endpoint. The endpoint keeps all events for a day and takes one of the program's 20
+places: \`svc webhooks list\` shows it. --endpoint forwards all of them from the beginning, under the same ids, so
+nothing is missed and some events come twice.
 
 Examples:
   $ svc listen --forward http://localhost:3000/hooks

@@ -11,14 +11,14 @@ export type Row<Id extends keyof ApiOperations> = ApiOperations[Id]['answer'] ex
   : never
 export type Column<Of> = [title: string, cell: (row: Of) => string | number | null]
 
-/** What `svc … list` shows of one kind of thing. */
+/** The columns and options of `svc … list` for one kind of thing. */
 interface List<Of> {
   noun: string
-  /** In the API, where it is not the noun. */
+  /** In the API, if it differs from the noun. */
   path?: string
-  /** What each filter takes, by its option. */
+  /** The values of each filter, by its option. */
   filters?: Record<string, string>
-  /** Its orders, where it has several. */
+  /** Its orders, if it has several. */
   sorts?: string
   columns: Column<Of>[]
 }
@@ -27,7 +27,7 @@ interface List<Of> {
 export function ruleInWords(rule: Row<'listGroups'>['rules'][number]): string {
   const { commission_bp: bp, commission_fixed_cents: fixed } = rule
   const amount = (cents: number) => money(cents, rule.currency)
-  const share = [bp > 0 || fixed === 0 ? `${bp / 100} %` : '', fixed > 0 ? amount(fixed) : ''].filter(Boolean)
+  const share = [bp > 0 || fixed === 0 ? `${bp / 100}%` : '', fixed > 0 ? amount(fixed) : ''].filter(Boolean)
   return [
     `${rule.product_id ?? rule.sale_type ?? 'every sale'}: ${share.join(' and ')}`,
     rule.commission_duration_months === null ? '' : `for ${rule.commission_duration_months} months`,
@@ -44,12 +44,12 @@ export const codesOf = ({ links, has_more_links: more }: Partner) =>
 export const balancesOf = ({ balances }: Partner) =>
   balances.map(({ balance_cents: cents, currency }) => money(cents, currency)).join(', ')
 
-/** A list with how its command `list` is added. */
+/** A list with a method that adds its command `list`. */
 const listOf = <Of>(list: List<Of>) => ({
   noun: list.noun,
   addTo(parent: Command, subcommand: Subcommand, print: Print) {
     const { noun } = list
-    addListOptions(subcommand(parent, 'list', `List ${noun}, the newest first.`), list)
+    addListOptions(subcommand(parent, 'list', `List ${noun}, newest first.`), list)
       .addHelpText('after', `\nExamples:\n  $ svc ${noun} list --limit 50\n  $ svc ${noun} list --json`)
       .action(async (flags: ListFlags) => await printList(list, flags, print))
   },
@@ -220,7 +220,7 @@ interface Page<Of> {
   next_cursor: string | null
 }
 
-/** Up to `limit` rows of a list, page after page. */
+/** Reads up to `limit` rows of a list, page by page. */
 async function readList<Of>(
   connection: Connection,
   path: string,
@@ -248,21 +248,21 @@ export const tableOf = <Of>(columns: Column<Of>[], rows: Of[]) =>
     rows.map((row) => columns.map(([, cell]) => plain(cell(row)))),
   )
 
-/** What the options of `addListOptions` were given as. */
+/** The values of the options of `addListOptions`. */
 export type ListFlags = Flags & { limit: number; cursor?: string }
 
-/** The options of a command that lists: how many, after which, by which filters and in which order. */
+/** Adds the options of a list: limit, cursor, filters and order. */
 export function addListOptions(command: Command, { filters = {}, sorts }: Pick<List<never>, 'filters' | 'sorts'>) {
   command
-    .option('--limit <number>', 'How many at most.', wholeNumber, 25)
-    .option('--cursor <cursor>', 'Begin after the `next_cursor` of an earlier answer.')
+    .option('--limit <number>', 'Maximum number of rows.', wholeNumber, 25)
+    .option('--cursor <cursor>', 'Continue after the `next_cursor` of an earlier answer.')
   for (const [option, what] of Object.entries(filters))
     command.option(`--${option} <${option}>`, `Only with this: ${what}.`)
   if (sorts) command.option('--sort <sort>', `In this order: ${sorts}.`)
   return command
 }
 
-/** Prints a list as a table, and how to read on where there is more. */
+/** Prints a list as a table, with the options for the next page if there is one. */
 export async function printList<Of>(list: List<Of>, flags: ListFlags, print: Print): Promise<void> {
   const { noun, path = noun, filters = {}, columns } = list
   const wanted = given(flags, [...Object.keys(filters), 'sort'])

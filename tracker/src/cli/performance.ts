@@ -9,14 +9,14 @@ type Answer = ApiOperations['performanceByGroup']['answer']
 const options = {
   'group-by': 'partner, link, code, country, device, browser, referrer, page, utm_source, …, sub1 to sub3.',
   from: 'First day, YYYY-MM-DD.',
-  to: 'Last day, included; today.',
-  'time-zone': 'Where the days are, as Europe/Berlin; UTC.',
-  interval: 'hour (of 31 days at most), day, week or month.',
-  metrics: 'With commas: clicks,leads,conversions,sales,revenue_cents,…',
-  sort: 'The metric by which groups are ordered; the first one.',
+  to: 'Last day, included; default today.',
+  'time-zone': 'Time zone of the days, such as Europe/Berlin; default UTC.',
+  interval: 'hour (31 days at most), day, week or month.',
+  metrics: 'Separated by commas: clicks,leads,conversions,sales,revenue_cents,…',
+  sort: 'Metric that orders the groups; default the first one.',
   order: 'desc or asc.',
-  limit: 'How many groups at most; 25.',
-  currency: "Of the money; the program's.",
+  limit: 'Maximum number of groups; default 25.',
+  currency: "Currency of the money; default the program's.",
 }
 
 /** `svc performance`: figures by group and interval, as a table or JSON. */
@@ -37,7 +37,7 @@ export function addPerformance(svc: Command, subcommand: Subcommand, print: Prin
 
 const whole = 'total'
 
-/** A row for each group, or for each of its intervals that has anything, and the whole as the last one. */
+/** Formats a row for each group, or for each of its intervals with figures, and the total last. */
 function asTable({ group_by: groupBy, interval, currency, total, data }: Answer): string {
   const metrics = Object.keys(total).filter((name) => name !== 'intervals')
   const cellsOf = (row: object) => metrics.map((metric) => cellOf(metric, figureOf(row, metric), currency))
@@ -70,5 +70,5 @@ function nameOf({ value, label, is_rest: isRest }: Answer['data'][number]): stri
 
 function cellOf(metric: string, value: number, currency: string): string {
   if (metric.endsWith('_cents')) return money(value, currency)
-  return metric.endsWith('_rate') ? `${value} %` : String(value)
+  return metric.endsWith('_rate') ? `${value}%` : String(value)
 }

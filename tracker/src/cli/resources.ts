@@ -49,7 +49,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
   }
   const of = (noun: string) => {
     const command = nouns.get(noun)
-    if (!command) throw new Error(`${noun} are missing`)
+    if (!command) throw new Error(`There is no list of ${noun}.`)
     return command
   }
   const [partners, groups, codes, links] = [of('partners'), of('groups'), of('codes'), of('links')]
@@ -57,8 +57,12 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
   decideCommissions(of('commissions'), subcommand, print)
   decideReviews(of('reviews'), subcommand, print)
 
-  subcommand(of('sales'), 'explain', 'Say why a sale has its partner and its commission, or why a payment has none.')
-    .argument('<transaction_id>', 'Of the sale, or an id that Stripe has for the payment or its event.')
+  subcommand(
+    of('sales'),
+    'explain',
+    'Explain why a sale has its partner and its commission, or why a payment has none.',
+  )
+    .argument('<transaction_id>', 'Id of the sale, or a Stripe id of the payment or its event.')
     .option('--test', 'A test sale.')
     .addHelpText('after', '\nExamples:\n  $ svc sales explain order-1001\n  $ svc sales explain evt_1Q2w3e --json')
     .action(async (id: string, flags: Flags) => {
@@ -68,7 +72,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     })
 
   subcommand(partners, 'create', 'Add a partner with a link. Nobody is mailed.')
-    .requiredOption('--name <name>', 'What the program calls them.')
+    .requiredOption('--name <name>', 'Name of the partner.')
     .option('--email <address>', 'Their address.')
     .option('--code <code>', 'Part of their link, as aff. Without it one is generated.')
     .option('--external-id <id>', 'An id of yours.')
@@ -84,14 +88,14 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       print(flags, made, `${green('✓')} Partner ${id}, ${plain(name)}, code ${own.map(({ code }) => code).join(', ')}`)
     })
 
-  subcommand(groups, 'create', 'Add a group of partners with what they earn.')
-    .requiredOption('--name <name>', 'What the program calls it.')
+  subcommand(groups, 'create', 'Add a group of partners with a commission rule.')
+    .requiredOption('--name <name>', 'Name of the group.')
     .option('--percent <number>', 'Of each sale, with two decimals at most.', hundredths, 0)
     .option('--fixed-cents <amount>', "For each sale, in the smallest unit of the program's currency.", wholeNumber)
-    .option('--cap-cents <amount>', 'What all sales of one customer may bring.', wholeNumber)
+    .option('--cap-cents <amount>', 'Cap for all sales of one customer.', wholeNumber)
     .option('--months <number>', "How long after a customer's first purchase.", wholeNumber)
     .option('--lead-cents <amount>', 'For each lead.', wholeNumber)
-    .option('--idempotency-key <key>', 'Makes nothing twice where the command is run again.')
+    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
     .addHelpText('after', '\nExamples:\n  $ svc groups create --name Gold --percent 30 --months 12')
     .action(
       async (
@@ -136,17 +140,13 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       print(flags, answer, `${green('✓')} Group ${id} is removed.`)
     })
 
-  subcommand(codes, 'create', 'Give a partner a code; a sale that names it is theirs.')
-    .requiredOption('--partner-id <id>', 'Whose code it is.', wholeNumber)
+  subcommand(codes, 'create', 'Create a code for a partner. They get each sale that names it.')
+    .requiredOption('--partner-id <id>', 'Id of the partner.', wholeNumber)
     .option('--code <code>', '1 to 64 characters without spaces.')
-    .option('--stripe-promotion-code <id>', 'An existing promotion code of Stripe, in place of --code.')
+    .option('--stripe-promotion-code <id>', 'An existing promotion code of Stripe, instead of --code.')
     .option('--stripe-coupon <id>', 'Create a promotion code of this coupon of Stripe.')
-    .option(
-      '--percent-off <number>',
-      'Create a coupon and a promotion code of Stripe that take so much off.',
-      hundredths,
-    )
-    .option('--duration <duration>', 'Of that coupon: once, forever, or a number of months.', 'once')
+    .option('--percent-off <number>', 'Create a Stripe coupon and promotion code with this discount.', hundredths)
+    .option('--duration <duration>', 'Duration of that coupon: once, forever, or a number of months.', 'once')
     .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
     .addHelpText(
       'after',
@@ -178,8 +178,8 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       },
     )
 
-  subcommand(codes, 'revoke', 'End a code. What it attributed stays its partner’s.')
-    .argument('<id>', 'Of the code.', wholeNumber)
+  subcommand(codes, 'revoke', 'Revoke a code. Its partner keeps the sales that it attributed.')
+    .argument('<id>', 'Id of the code.', wholeNumber)
     .addHelpText('after', '\nExamples:\n  $ svc codes revoke 7')
     .action(async (id: number, flags: Flags) => {
       const answer = await request<ApiOperations['revokeCode']['answer']>(connect(flags), `/api/v1/codes/${id}`, {
@@ -189,7 +189,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     })
 
   subcommand(links, 'create', 'Add a link to a partner.')
-    .requiredOption('--partner-id <id>', 'Whose link it is.', wholeNumber)
+    .requiredOption('--partner-id <id>', 'Id of the partner.', wholeNumber)
     .option('--code <code>', 'Part of the link, as aff. Without it one is generated.')
     .option('--page-url <address>', "The page it opens, on the program's domain.")
     .option('--external-id <id>', 'An id of yours.')
@@ -223,14 +223,14 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
   })
 
   subcommand(of('adjustments'), 'create', "Add to a partner's balance by hand, or deduct from it with --deduct.")
-    .requiredOption('--partner-id <id>', 'Whose balance.', wholeNumber)
-    .requiredOption('--amount-cents <amount>', 'How much, in the smallest unit of the currency.', wholeNumber)
-    .requiredOption('--note <text>', 'Why. The partner reads it.')
-    .option('--deduct', 'Take the amount instead.')
-    .option('--currency <code>', "Without it the program's own.")
-    .option('--transaction-id <id>', 'The sale that it is about.')
-    .option('--external-id <id>', 'An id of yours: one that was used before is refused.')
-    .option('--idempotency-key <key>', 'Makes nothing twice where the command is run again.')
+    .requiredOption('--partner-id <id>', 'Id of the partner.', wholeNumber)
+    .requiredOption('--amount-cents <amount>', 'Amount in the smallest unit of the currency.', wholeNumber)
+    .requiredOption('--note <text>', 'Reason. The partner reads it.')
+    .option('--deduct', 'Deduct the amount.')
+    .option('--currency <code>', "Default: the program's currency.")
+    .option('--transaction-id <id>', 'The related sale.')
+    .option('--external-id <id>', 'Your own id. The service refuses a repeat.')
+    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
     .addHelpText(
       'after',
       '\nExamples:\n  $ svc adjustments create --partner-id 2 --amount-cents 5000 --note "Bonus for May"\n  $ svc adjustments create --partner-id 2 --amount-cents 1200 --deduct --note "Paid twice in April"',

@@ -25,17 +25,17 @@ export function addRules(svc: Command, subcommand: Subcommand, print: Print): vo
 
   const withRules = (name: string, description: string, example: string) =>
     subcommand(rules, name, description)
-      .option('--group-id <id>', 'Of a group.', wholeNumber)
-      .option('--partner-id <id>', 'Of a partner.', wholeNumber)
-      .requiredOption('--rules <json>', 'All rules that hold instead, as the API takes them.', asRules)
+      .option('--group-id <id>', 'Id of a group.', wholeNumber)
+      .option('--partner-id <id>', 'Id of a partner.', wholeNumber)
+      .requiredOption('--rules <json>', 'All new rules as JSON, as in the API.', asRules)
       .addHelpText('after', `\nExamples:\n  $ svc rules ${name} ${example}`)
 
   withRules(
     'preview',
-    'Show what a month would have brought with these rules. Changes nothing.',
+    'Show a past month as these rules would have paid it. Changes nothing.',
     `--group-id 3 --rules '[{"commission_bp": 3000}]'`,
   )
-    .option('--month <month>', 'Such as 2026-01. The month before this one where it is not given.')
+    .option('--month <month>', 'Month such as 2026-01. Default: last month.')
     .action(async (flags: Flags) => {
       const { groupId: group_id, partnerId: partner_id, rules: all, month } = flags
       const body = { group_id, partner_id, rules: all, month }
@@ -60,7 +60,7 @@ export function addRules(svc: Command, subcommand: Subcommand, print: Print): vo
           ? `/api/v1/partners/${partnerId}`
           : '/api/v1/rules'
     const answer = await request<object>(connect(flags), path, { method: 'PATCH', body: { rules: all } })
-    print(flags, answer, `${green('✓')} The rules hold from now on.`)
+    print(flags, answer, `${green('✓')} The rules apply from now on.`)
   })
 }
 
@@ -69,17 +69,17 @@ function asRules(text: string): unknown {
     const rules: unknown = JSON.parse(text)
     if (Array.isArray(rules)) return rules
   } catch {
-    // Said below.
+    // The error below covers this case too.
   }
-  throw new InvalidArgumentError('It is a JSON array of rules.')
+  throw new InvalidArgumentError('Give a JSON array of rules.')
 }
 
 function previewed({ preview }: ApiOperations['previewRules']['answer']): string {
   const rowOf = (name: string, of: (typeof preview.totals)[number]) =>
     [name, ...[of.brought_cents, of.now_cents, of.then_cents].map((cents) => money(cents, of.currency))].map(plain)
-  if (preview.totals.length === 0) return `Nothing was sold in ${preview.month}.`
+  if (preview.totals.length === 0) return `There were no sales in ${preview.month}.`
   return table(
-    ['PARTNER', 'AS IT WAS', 'RULES OF TODAY', 'WITH THESE'],
+    ['PARTNER', 'EARNED', 'CURRENT RULES', 'NEW RULES'],
     [
       ...preview.totals.map((total) => rowOf(`all, ${preview.month}`, total)),
       ...preview.partners.map((partner) => rowOf(partner.name, partner)),

@@ -4,7 +4,7 @@ import { day, money, plain, style, table } from './text.ts'
 const part = (title: string, rows: string[][], titles: string[]) =>
   rows.length === 0 ? [] : ['', style('bold', title), table(titles, rows)]
 
-/** Why a sale has its partner, in lines. */
+/** Formats the explanation of a sale. */
 export function explained({ explanation }: ApiOperations['explainSale']['answer']): string {
   const { summary, steps, click, history, sale, deliveries } = explanation
   const signed = (cents: number) =>
@@ -12,13 +12,13 @@ export function explained({ explanation }: ApiOperations['explainSale']['answer'
   return [
     plain(summary),
     ...part(
-      'Tried',
+      'Steps',
       steps.map(({ step, found, text }) => [step, found, text].map(plain)),
       ['STEP', 'FOUND', 'MEANS'],
     ),
     ...(click ? ['', plain(click.text)] : []),
     ...part(
-      'After it',
+      'Later',
       history.map(({ at, kind, text, change_cents: change }) => [plain(day(at)), kind, signed(change), plain(text)]),
       ['DATE', 'WHAT', 'COMMISSION', 'IN WORDS'],
     ),

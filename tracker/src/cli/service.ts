@@ -4,7 +4,7 @@ import { parseEnv } from 'node:util'
 /** The address the package was built for; see build.ts. */
 declare const SVC_BASE_URL: string
 
-/** A failure that is told to the user: what happened, then what to do. */
+/** A failure to show to the user: the cause, then what to do. */
 export class CommandError extends Error {
   readonly code: string
   readonly hint: string
@@ -16,7 +16,7 @@ export class CommandError extends Error {
   }
 }
 
-/** Where the service is and how the command signs in there. */
+/** The service's address and the key. */
 export interface Connection {
   apiKey: string
   baseUrl: string
@@ -48,16 +48,16 @@ export interface Status {
   /** Null for a key without the scope `track`. */
   proxy_key: string | null
   processor: { connected: boolean; account_id: string | null }
-  /** What was refused since something of its kind came, newest first. */
+  /** Refused calls since the last success of the same kind, newest first. */
   refusals: { call: string; code: string; refused_at: string; message: string }[]
-  /** ISO 8601; null where never. */
+  /** ISO 8601, or null. */
   activity: Record<'last_click' | 'last_lead' | 'last_sale' | 'last_webhook', LastSeen>
   checks: { name: string; ok: boolean; message: string }[]
 }
 
 export const envFile = '.svc/.env'
 
-/** The values of `.svc/.env` in the current folder; none where there is no such file. */
+/** The values of `.svc/.env` in the current folder; empty without this file. */
 function readEnvFile(): Record<string, string | undefined> {
   return existsSync(envFile) ? parseEnv(readFileSync(envFile, 'utf8')) : {}
 }
@@ -69,8 +69,8 @@ export function findApiKey(flags: ConnectionFlags): string | undefined {
 
 /** The service's address: flag, then environment, then `.svc/.env`, then the one the package was built for. */
 export function findBaseUrl(flags: ConnectionFlags): string {
-  const given = flags.baseUrl ?? process.env['SVC_BASE_URL'] ?? readEnvFile()['SVC_BASE_URL']
-  const baseUrl = (given?.trim() || SVC_BASE_URL).replace(/\/+$/, '')
+  const configured = flags.baseUrl ?? process.env['SVC_BASE_URL'] ?? readEnvFile()['SVC_BASE_URL']
+  const baseUrl = (configured?.trim() || SVC_BASE_URL).replace(/\/+$/, '')
   if (!/^https?:$/.test(URL.parse(baseUrl)?.protocol ?? '')) {
     throw new CommandError(
       'invalid_base_url',
@@ -81,7 +81,7 @@ export function findBaseUrl(flags: ConnectionFlags): string {
   return baseUrl
 }
 
-/** Key and address; refuses where there is no key. */
+/** Returns key and address. Throws if there is no key. */
 export function connect(flags: ConnectionFlags): Connection {
   const apiKey = findApiKey(flags)
   if (!apiKey) {
@@ -94,7 +94,7 @@ export function connect(flags: ConnectionFlags): Connection {
   return { apiKey, baseUrl: findBaseUrl(flags) }
 }
 
-/** Sends one request, by GET or with a `body` by POST unless it says, and returns the answer's JSON; throws a CommandError for everything but success. */
+/** Sends one request and returns the answer's JSON. The default method is GET, or POST with a `body`. Throws a CommandError unless it succeeds. */
 export async function request<Data>(
   connection: Connection,
   path: string,
@@ -130,13 +130,13 @@ export async function request<Data>(
     )
   }
   const answer = parse(text)
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the caller says what its path answers
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the caller knows the answer of its path
   if (response.ok && answer?.success) return answer as Data
   const { code, message } = answer?.error ?? {}
   if (!code) {
     throw new CommandError(
       'invalid_response',
-      `${url} answered ${response.status}, but not as this service does.`,
+      `${url} answered ${response.status}, but it is not this service.`,
       'Check the address: --base-url or SVC_BASE_URL.',
     )
   }
@@ -153,8 +153,8 @@ function hintFor(code: string, response: Response): string {
   const seconds = response.headers.get('retry-after')
   if (seconds) return `Run the command again in ${seconds} s.`
   return response.status >= 500
-    ? `Run the command again. If it stays so, tell support the request id ${response.headers.get('x-request-id')}.`
-    : 'Mend what the message names, then run the command again.'
+    ? `Run the command again. If it fails again, give support the request id ${response.headers.get('x-request-id')}.`
+    : 'Correct the problem that the message names, then run the command again.'
 }
 
 interface Answer {
@@ -170,7 +170,7 @@ function parse(text: string): Answer | undefined {
   }
 }
 
-/** Address of the program's site: without TLS where the service itself is, as on one machine. */
+/** Address of the program's site. It has no TLS if the service itself has none, as on a local machine. */
 export const siteAddress = ({ baseUrl }: Connection, { domain }: Status['program']) =>
   `${baseUrl.startsWith('http:') ? 'http' : 'https'}://${domain}`
 

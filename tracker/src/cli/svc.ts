@@ -21,13 +21,13 @@ import { sendTestEvent, type TestEventKind } from './test-event.ts'
 
 declare const SVC_VERSION: string
 
-/** Exit codes: what a script that runs the command can tell apart. */
+/** Exit codes for scripts. */
 const exitCodes = { done: 0, failed: 1, usage: 2, checksFail: 3 }
 
 const interactive = (flags: ConnectionFlags) =>
   process.stdin.isTTY && process.stdout.isTTY && !flags.json && !process.env['CI']
 
-// styleText leaves colours out where the stream is no terminal or NO_COLOR is set.
+// styleText adds no colors if the stream is no terminal or NO_COLOR is set.
 const green = (text: string) => styleText('green', text, { stream: process.stdout })
 const red = (text: string) => styleText('red', text, { stream: process.stdout })
 const dim = (text: string) => styleText('dim', text, { stream: process.stdout })
@@ -41,16 +41,16 @@ const svc = new Command('svc')
   .helpOption('-h, --help', 'Show this help.')
   .exitOverride()
   .configureOutput({ writeErr: (text) => process.stderr.write(text) })
-  .showHelpAfterError('Run the command with --help to see what it takes.')
+  .showHelpAfterError('Run the command with --help to see its options.')
   .addHelpText(
     'after',
     `
-Start here:
+Start here.
   $ svc init            ask for the API key, then write .svc/ for you and your coding agent
   $ svc test click      send a test event
-  $ svc status          show what works and what is still to do
+  $ svc status          show the working and the missing parts
 
-Then, with a key for it:
+Then use a key with the scope for it.
   $ svc partners list   also links, sales, commissions, payouts and webhooks
   $ svc listen --forward http://localhost:3000/hooks
 
@@ -58,17 +58,14 @@ Key and address come from --api-key and --base-url, else SVC_API_KEY and SVC_BAS
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 (status only) a check fails.`,
   )
 
-/** A subcommand with the flags that all have. */
+/** Adds a subcommand with the common flags. */
 function subcommand(parent: Command, name: string, description: string): Command {
   return parent
     .command(name)
     .description(description)
     .exitOverride()
     .helpOption('-h, --help', 'Show this help.')
-    .option(
-      '--api-key <key>',
-      'API key of the program. Prefer SVC_API_KEY: flags are seen by other users of a machine.',
-    )
+    .option('--api-key <key>', 'API key of the program. Prefer SVC_API_KEY: other users of the machine can see flags.')
     .option('--base-url <url>', 'Address of the service.')
     .option('--json', 'Print one JSON object and ask nothing.')
 }
@@ -78,11 +75,11 @@ subcommand(svc, 'init', 'Check the API key and write .svc/ with instructions and
   .addHelpText(
     'after',
     `
-Writes .svc/AGENTS.md and .svc/skills.md (how to integrate, for you or a coding agent), .svc/.env (your settings; git
-ignores it) and .svc/.env.example. AGENTS.md in this folder gets a section between two markers that leads there; the rest
-of it stays. Can be run again: files that you changed are kept, unless you say otherwise.
+Writes .svc/AGENTS.md and .svc/skills.md (instructions for you or a coding agent), .svc/.env (your settings; git
+ignores it) and .svc/.env.example. Adds a section between two markers to AGENTS.md in this folder; the rest of it stays.
+Safe to repeat: it keeps files that you changed, unless you say otherwise.
 
-The dashboard has this command filled in: it is shown with each new key.
+The dashboard shows this command, filled in, with each new key.
 
 Examples:
   $ svc init
@@ -121,7 +118,7 @@ subcommand(svc, 'status', 'Show the program, and which parts of the integration 
     if (!status.checks.every(({ name, ok }) => ok || name === optionalCheck)) process.exitCode = exitCodes.checksFail
   })
 
-/** A shop that sends its sales itself connects no processor, so this check is shown but fails nothing. */
+/** A shop that sends its sales itself connects no processor, so this check never fails the command. */
 const optionalCheck = 'processor_connected'
 
 const describeActivity = ([name, { live, test: inTest }]: [string, Status['activity']['last_click']]) =>
@@ -130,8 +127,8 @@ const describeActivity = ([name, { live, test: inTest }]: [string, Status['activ
 const describeCheck = ({ name, ok, message }: Status['checks'][number]) =>
   `${ok ? green('✓') : name === optionalCheck ? dim('–') : red('✗')} ${message}`
 
-/** That a lead was nobody's says something only as long as none has come: most visitors come through no partner. */
-const isTelling = ({ checks }: Status) => {
+/** `no_attribution` matters only until the first lead arrives: most visitors come through no partner. */
+const isRelevant = ({ checks }: Status) => {
   const hasLeads = checks.some(({ name, ok }) => name === 'lead_seen' && ok)
   return ({ code }: Status['refusals'][number]) => !(hasLeads && code === 'no_attribution')
 }
@@ -143,26 +140,26 @@ const describeStatus = (status: Status) => {
   return [
     `${program.name}, program ${program.id}`,
     `  domain         ${program.domain}`,
-    `  commission     ${program.commission_percent} % of a sale`,
+    `  commission     ${program.commission_percent}% of a sale`,
     `  cookie         ${program.cookie_window_days} days`,
     `  leads          ${program.lead_auth_policy}`,
     ...Object.entries(activity).map(describeActivity),
     '',
     ...checks.map(describeCheck),
-    ...refusals.filter(isTelling(status)).map(describeRefusal),
+    ...refusals.filter(isRelevant(status)).map(describeRefusal),
   ].join('\n')
 }
 
 const test = svc
   .command('test')
-  .description('Send a test event: it counts for nothing and is never paid.')
+  .description('Send a test event. It counts for nothing and earns nothing.')
   .helpOption('-h, --help', 'Show this help.')
 
 for (const kind of ['click', 'lead', 'sale'] satisfies TestEventKind[]) {
   const command = subcommand(test, kind, `Send a test ${kind} and show that it arrived.`)
   const examples = ['', ' --json']
   if (kind === 'sale') {
-    command.addOption(amountOption()).option('--coupon <code>', 'A code that the buyer names.')
+    command.addOption(amountOption()).option('--coupon <code>', 'Code that the buyer typed.')
     examples.push(' --coupon NORA10')
   }
   command
@@ -170,7 +167,7 @@ for (const kind of ['click', 'lead', 'sale'] satisfies TestEventKind[]) {
     .action(async (flags: ConnectionFlags & { amount?: number; coupon?: string }) => {
       const { amount: amountCents = 0, coupon } = flags
       const event = await sendTestEvent(connect(flags), kind, { amountCents, coupon })
-      const byCode = event.attributed ? `By ${coupon} it would be its partner's.` : `No partner has the code ${coupon}.`
+      const byCode = event.attributed ? `The partner of ${coupon} would get it.` : `No partner has the code ${coupon}.`
       print(
         flags,
         event,
@@ -189,7 +186,7 @@ function amountOption(): Option {
   return new Option('--amount <cents>', 'Amount in cents.').default(1000).argParser((text) => {
     const amount = Number(text)
     if (!Number.isSafeInteger(amount) || amount <= 0)
-      throw new InvalidArgumentError('It is a positive integer of cents.')
+      throw new InvalidArgumentError('Give a positive integer of cents.')
     return amount
   })
 }
@@ -204,7 +201,7 @@ try {
   await svc.parseAsync()
 } catch (error) {
   if (error instanceof CommanderError) {
-    // Help and version are no failures; everything else the parser says is about usage.
+    // Help and version are no failures. All other errors of the parser are about usage.
     process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage
   } else if (error instanceof CommandError) {
     const { code, message, hint } = error

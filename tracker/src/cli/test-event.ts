@@ -3,21 +3,21 @@ import { CommandError, type Connection, fetchStatus, request, siteAddress } from
 
 export type TestEventKind = 'click' | 'lead' | 'sale'
 
-/** A test event as the service answered it. It counts for nothing: no commission, no balance, no figure. */
+/** A recorded test event. It counts for nothing: no commission, no balance, no figure. */
 export interface TestEvent {
   kind: TestEventKind
   /** The id of the recorded event. */
   id: number
   program_id: number
-  /** Of a sale: whether it would be a partner's, as it is with a valid code of theirs. */
+  /** For a sale: whether a partner would get it, because it names their valid code. */
   attributed?: boolean
-  /** When the service says the program's last test event of this kind came: ISO 8601. */
+  /** Time of the program's last test event of this kind, according to the service: ISO 8601. */
   arrived_at: string
-  /** What was sent, so that it can be repeated by hand. */
+  /** The request, so that the user can repeat it by hand. */
   sent: { path: string; body: object }
 }
 
-/** Sends a test event and asks the service whether it is there. The amount and the code that the buyer names are a sale's. */
+/** Sends a test event and checks that the service shows it. Only a sale uses amount and coupon. */
 export async function sendTestEvent(
   connection: Connection,
   kind: TestEventKind,
@@ -54,8 +54,8 @@ export async function sendTestEvent(
   if (!arrived || arrived === activity[`last_${kind}`].test) {
     throw new CommandError(
       'not_seen',
-      `The service took the test ${kind} as event ${id}, but does not show it.`,
-      'Run `svc status` in a minute. If it is not there either, tell support the event id.',
+      `The service accepted the test ${kind} as event ${id}, but does not show it.`,
+      'Run `svc status` in a minute. If it is still missing, give support the event id.',
     )
   }
   const { attributed } = answer

@@ -34,10 +34,10 @@ export const style = (tone: Parameters<typeof styleText>[0], text: string) =>
   styleText(tone, text, { stream: process.stdout })
 export const green = (text: string) => style('green', text)
 export const red = (text: string) => style('red', text)
-/** What others typed goes to a terminal without what would move its cursor or colour it. */
+/** Removes control characters from text of other people, so that it can neither move the cursor nor color the terminal. */
 export const plain = (value: string | number | null) => String(value ?? '').replaceAll(/\p{Cc}|\p{Cf}/gu, '')
 
-/** Rows as a table: as wide as its cells, states in their colour where there are colours. */
+/** Formats rows as a table that fits its cells. Colors states if the terminal has colors. */
 export function table(titles: string[], rows: string[][]): string {
   const widths = titles.map((title, index) => Math.max(title.length, ...rows.map((row) => row[index]?.length ?? 0)))
   const line = (cells: string[], tone: (cell: string) => string) =>
@@ -51,12 +51,12 @@ export function table(titles: string[], rows: string[][]): string {
   ].join('\n')
 }
 
-/** What is shown of one thing; a field without a value is left out. */
+/** The fields of one thing. `inLines` skips those without a value. */
 export type Fields = [name: string, value: string | number | null][]
 
-/** One thing, a line for each field that it has. */
+/** Formats one thing with a line for each field that has a value. */
 export function inLines(fields: Fields): string {
-  const there = fields.filter(([, value]) => value !== null && value !== '')
-  const width = Math.max(...there.map(([name]) => name.length))
-  return there.map(([name, value]) => `${style('dim', plain(name).padEnd(width))}  ${plain(value)}`).join('\n')
+  const present = fields.filter(([, value]) => value !== null && value !== '')
+  const width = Math.max(...present.map(([name]) => name.length))
+  return present.map(([name, value]) => `${style('dim', plain(name).padEnd(width))}  ${plain(value)}`).join('\n')
 }

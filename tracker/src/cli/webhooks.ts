@@ -10,13 +10,13 @@ type Answer<Id extends keyof ApiOperations> = ApiOperations[Id]['answer']
 
 const path = (id: number) => `/api/v1/webhook-endpoints/${id}`
 
-/** Types as they are given: separated by commas; all where none are. */
+/** Splits the given types at commas. Default: all types. */
 export const typesOf = (types: string | undefined) => types?.split(',').map((type) => type.trim()) ?? webhookTypes
 
 export const typesOption = () =>
   new Option('--types <types>', `Event types, separated by commas. Default: all (${webhookTypes.join(', ')}).`)
 
-/** What an event is about, by the name that people know it by. */
+/** Names the main thing of an event. */
 export function aboutOf(data: Record<string, unknown>): string {
   const field = ['transaction_id', 'payout_id', 'commission_id', 'lead_id', 'partner_id'].find((name) => name in data)
   return field === undefined ? '' : plain(`${field.replace('_id', '')} ${String(data[field])}`)
@@ -28,8 +28,8 @@ const columns: Column<Row<'listWebhookDeliveries'>>[] = [
   ['TYPE', ({ type }) => type],
   ['ABOUT', ({ payload }) => aboutOf(payload.data)],
   ['STATUS', ({ status }) => status],
-  ['TRIES', ({ attempt_count }) => attempt_count],
-  ['NEXT TRY', ({ next_attempt_at: at }) => at],
+  ['ATTEMPTS', ({ attempt_count }) => attempt_count],
+  ['NEXT ATTEMPT', ({ next_attempt_at: at }) => at],
 ]
 const deliveries = { noun: 'deliveries', filters: { status: 'pending, delivered, failed or to_fetch' }, columns }
 
@@ -41,15 +41,15 @@ const attemptColumns: Column<Attempt>[] = [
   ['RESPONSE', ({ error, answer }) => error ?? answer?.slice(0, 100) ?? ''],
 ]
 
-/** What `svc webhooks` does beside listing. */
+/** Adds the commands of `svc webhooks` beside `list`. */
 export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Print): void {
   const onOne = (name: string, description: string) =>
     subcommand(webhooks, name, description).argument('<endpoint_id>', 'Id of the endpoint.', wholeNumber)
 
   subcommand(webhooks, 'create', 'Add an endpoint, and show the secret that signs its webhooks.')
-    .requiredOption('--url <address>', 'Where they go: https:// to a public host.')
+    .requiredOption('--url <address>', 'Address of your server: https:// on a public host.')
     .addOption(typesOption())
-    .option('--description <text>', 'A note of yours.')
+    .option('--description <text>', 'Your own note.')
     .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
     .addHelpText(
       'after',
@@ -62,14 +62,14 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       print(flags, made, `${green('✓')} Endpoint ${id}: ${plain(url)}\n  Secret, shown this once: ${secret}`)
     })
 
-  onOne('delete', 'Delete an endpoint. Nothing is sent to it any more.')
+  onOne('delete', 'Delete an endpoint. The service sends nothing to it any more.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks delete 3')
     .action(async (id: number, flags: ConnectionFlags) => {
       const answer = await request<Answer<'deleteWebhookEndpoint'>>(connect(flags), path(id), { method: 'DELETE' })
       print(flags, answer, `${green('✓')} Endpoint ${id} is deleted.`)
     })
 
-  onOne('rotate', 'Give an endpoint a new secret, and show it. For a day the previous one signs too.')
+  onOne('rotate', 'Create a new secret and show it. For a day the previous one signs too.')
     .option('--idempotency-key <key>', 'Running the command again rotates once.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks rotate 3')
     .action(async (id: number, flags: Flags) => {
@@ -94,11 +94,11 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       )
     })
 
-  onOne('replay', 'Send webhooks again: one, or those of a time.')
-    .option('--delivery-id <id>', 'One, such as evt_1.')
-    .option('--since <time>', 'Those of what happened from this time on, such as 2026-01-31T12:00:00Z.')
-    .option('--until <time>', 'Only before this time.')
-    .option('--failed-only', 'Only those that no try brought there.')
+  onOne('replay', 'Send one webhook again, or all of a period.')
+    .option('--delivery-id <id>', 'Id of one webhook, such as evt_1.')
+    .option('--since <time>', 'Events from this time on, such as 2026-01-31T12:00:00Z.')
+    .option('--until <time>', 'Events before this time.')
+    .option('--failed-only', 'Only failed webhooks.')
     .addHelpText(
       'after',
       '\nExamples:\n  $ svc webhooks replay 3 --delivery-id evt_1\n  $ svc webhooks replay 3 --since 2026-01-31T12:00:00Z --failed-only',
@@ -112,7 +112,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       print(flags, answer, `${green('✓')} ${answer.replayed} sent again.`)
     })
 
-  onOne('delivery', 'Show one delivery: what was sent, and how each attempt was answered.')
+  onOne('delivery', 'Show one delivery: its payload and the answer to each attempt.')
     .argument('<delivery_id>', 'Such as evt_1.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks delivery 3 evt_1')
     .action(async (id: number, deliveryId: string, flags: ConnectionFlags) => {
@@ -126,7 +126,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
         attempts.length > 0
           ? tableOf(attemptColumns, attempts)
           : status === 'to_fetch'
-            ? 'It is fetched by svc listen.'
+            ? 'svc listen fetches it.'
             : 'No attempts yet.',
       ]
       print(flags, answer, lines.join('\n'))
