@@ -33,16 +33,16 @@ async function contents({ sql }: Pick<typeof source, 'sql'>): Promise<Record<str
 
 test('a backup, restored into an empty database, is the same to the row, passes the audit, and takes new rows', async () => {
   await createDemo(source.db, { AUTH_SECRET: 'test', EMAIL_HASH_KEY: 'test' })
-  // Text that a careless dump breaks.
+  // Text that breaks a careless dump.
   await source.sql.query(`update referral_links set page_url = E'tab\\t newline\\n back\\\\slash \\\\. é \u2028'`)
   await checkSecrets(source.databaseUrl, givenSecrets, undefined)
   await backup(source.databaseUrl, file)
   const target = await createDatabase()
-  // As by a service that runs on it.
+  // Like a service that runs on it.
   await checkSecrets(target.databaseUrl, givenSecrets, undefined)
   await restore(target.databaseUrl, file)
 
-  // Its queries are planned by what is in it from the first on.
+  // The planner has statistics from the start.
   const unknown = `select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' and reltuples < 0`
   expect((await target.sql.query(unknown)).rows).toEqual([])
   const restored = await contents(target)
@@ -62,7 +62,7 @@ test('a backup of other secrets than those of the service that runs is refused, 
   const target = await createDatabase()
   await checkSecrets(target.databaseUrl, { ...givenSecrets, EMAIL_HASH_KEY: 'y'.repeat(32) }, undefined)
   const refused = String(await restore(target.databaseUrl, file).catch((error: unknown) => error))
-  expect(refused).toContain('was made with another EMAIL_HASH_KEY. Put back')
+  expect(refused).toContain('was used with another EMAIL_HASH_KEY. Put back')
   expect((await target.sql.query('select from users union all (select from programs)')).rows).toEqual([])
   await restore(target.databaseUrl, file, /REPLACED_SECRETS=(\S+)\.$/.exec(refused)?.[1])
   expect((await contents(target))['secret_fingerprints']).toBe((await contents(source))['secret_fingerprints'])
@@ -76,9 +76,9 @@ test('a backup of other migrations is refused, with nothing loaded', async () =>
 })
 
 test.each([
-  ['cut off', () => readFileSync(file).subarray(0, -100), 'is cut off: its end is missing'],
-  ['cut off near its beginning', () => readFileSync(file).subarray(0, 60), 'is cut off: its end is missing'],
-  ['no backup', () => Buffer.from('-- svc backup'), 'is no backup, or was damaged'],
+  ['cut off', () => readFileSync(file).subarray(0, -100), 'is incomplete: its end is missing'],
+  ['cut off near its beginning', () => readFileSync(file).subarray(0, 60), 'is incomplete: its end is missing'],
+  ['no backup', () => Buffer.from('-- svc backup'), 'is damaged or not a backup'],
   [
     'damaged',
     () => {
@@ -86,7 +86,7 @@ test.each([
       const middle = bytes.length >> 1
       return bytes.fill(0, middle, middle + 50)
     },
-    'is no backup, or was damaged',
+    'is damaged or not a backup',
   ],
 ])('a file that is %s is refused in a sentence, with nothing loaded', async (_, bytes, message) => {
   const broken = path.join(folder, 'broken.sql.gz')

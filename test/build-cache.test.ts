@@ -25,7 +25,7 @@ test('a build is reused until a source or a package changes, and is not stored o
     pathToFileURL(at('lib/serve/build-cache.ts')).href
   )) as typeof import('../lib/serve/build-cache.ts')
   let whileMade: (() => void) | undefined
-  /** How often it is made where it is asked for twice, and whether it is there. */
+  /** Counts the builds of two requests, and checks the file. */
   const keepTwice = async (): Promise<[made: number, isThere: boolean]> => {
     let made = 0
     const files = new Set<string | undefined>()

@@ -12,7 +12,7 @@ import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { bareEnvironment } from './support/spawned.ts'
 import { createDatabase } from './support/stack.ts'
 
-/** What an operator reads where a command cannot do its work: a sentence with what to do, never a stack. */
+/** Errors of commands must be sentences with a remedy, never a stack. */
 const run = promisify(execFile)
 const folder = mkdtempSync(path.join(tmpdir(), 'commands-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -34,8 +34,18 @@ const queue = {
 
 test.each<[what: string, command: string[], environment: Record<string, string>, message: RegExp]>([
   ['migrate without a database', ['commands/migrate.ts'], {}, /^DATABASE_URL is not set\. Set it to/],
-  ['migrate where nothing runs', ['commands/migrate.ts'], { DATABASE_URL: nowhere }, /ECONNREFUSED.* See that it runs/],
-  ['migrate with no URL', ['commands/migrate.ts'], { DATABASE_URL: 'postgresql://:x' }, /See that DATABASE_URL/],
+  [
+    'migrate where nothing runs',
+    ['commands/migrate.ts'],
+    { DATABASE_URL: nowhere },
+    /ECONNREFUSED.* Check that it runs/,
+  ],
+  [
+    'migrate with no URL',
+    ['commands/migrate.ts'],
+    { DATABASE_URL: 'postgresql://:x' },
+    /Set DATABASE_URL to a connection string/,
+  ],
   [
     'audit of no database',
     ['commands/audit.ts'],
@@ -52,7 +62,7 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
     'audit as a stranger',
     ['commands/audit.ts'],
     { DATABASE_URL: databaseUrl.replace(/:[^:@]+@/, ':wrong@') },
-    /password authentication failed.*\. See that DATABASE_URL has the right user/,
+    /password authentication failed.*\. Check the user and password/,
   ],
   ['audit where the connection breaks', ['commands/audit.ts'], { DATABASE_URL: closing }, /The connection broke\. Run/],
   ['restore of a folder', ['commands/backup.ts', 'restore', folder], { DATABASE_URL: databaseUrl }, /Name a file, not/],
@@ -60,7 +70,7 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
     'backup into no folder',
     ['commands/backup.ts', 'backup', `${folder}/none/a.gz`],
     { DATABASE_URL: databaseUrl },
-    /no such file or directory.*\. See that the path is right/,
+    /no such file or directory.*\. Check the path/,
   ],
   [
     'backup without a file',
@@ -72,7 +82,7 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
     'restore of no file',
     ['commands/backup.ts', 'restore', `${folder}/a.gz`],
     { DATABASE_URL: databaseUrl },
-    /no such file or directory.*\. See that the path is right/,
+    /no such file or directory.*\. Check the path/,
   ],
   ...['9999-12-31', '2026-02-31', 'today'].map((day): [string, string[], Record<string, string>, RegExp] => [
     `a payout run that is paid on ${day}`,
@@ -87,7 +97,7 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
     { QUEUE_URL: queue.QUEUE_URL },
     /^AWS_REGION is not set|^AWS_ACCESS_KEY_ID is not set/,
   ],
-  ['queue where nothing answers', ['commands/dead-letters.ts', 'dead'], queue, /ECONNREFUSED.* See that it runs/],
+  ['queue where nothing answers', ['commands/dead-letters.ts', 'dead'], queue, /ECONNREFUSED.* Check that it runs/],
   ['erase of nobody', ['commands/erase.ts'], {}, /^Say whom to erase/],
   ...['replay', 'own-account 1', 'backfill 1', 'erase --program 1 --customer-key a'].flatMap((command) =>
     ['nonsense', 'postgresql://svc:secret@127.0.0.1:1/svc'].map(
@@ -95,7 +105,7 @@ test.each<[what: string, command: string[], environment: Record<string, string>,
         `${command.split(' ')[0]} with ${url} for a database`,
         command.split(' ').map((word, at) => (at === 0 ? `commands/${word}.ts` : word)),
         { DATABASE_URL: url, EMAIL_HASH_KEY: 'a', STRIPE_SECRET_KEY: 'sk_test' },
-        /^The database cannot be asked\. See that DATABASE_URL is Neon's connection string, (?!.*secret)/,
+        /^The database is unreachable\. Check DATABASE_URL (?!.*secret)/,
       ],
     ),
   ),
@@ -149,7 +159,7 @@ test('a command whose connection is ended in a statement says so, and what to do
   await vi.waitFor(async () => expect((await sql.query(`select 1 ${waiting}`)).rowCount).toBe(commands.length), 60_000)
   await sql.query(`select pg_terminate_backend(pid) ${waiting}`)
   for (const failed of await stopped) {
-    const stderr = expect.stringMatching(/terminating connection.*\. The database is going down or starting/)
+    const stderr = expect.stringMatching(/terminating connection.*\. The database is stopping or starting/)
     expect(failed).toMatchObject({ code: 1, stderr })
     expect(failed).toMatchObject({ stderr: expect.not.stringMatching(/^\s+at /m) })
   }
@@ -175,7 +185,10 @@ function commandsOfNode(): { name: string; args: string[] }[] {
   })
 }
 
-/** What reads `--help` is what refuses an option with the usage, which the next test asks of every command. Here is one of each kind. */
+/**
+ * The reader of `parseArgs` also refuses unknown options with the usage; the next test checks all commands. This one has one of
+ * each kind.
+ */
 test('a command says with --help how it is used, and does nothing', async () => {
   const commands = commandsOfNode().filter(({ name }) => ['test', 'check', 'deploy', 'backup', 'schema'].includes(name))
   expect(commands).toHaveLength(5)
@@ -190,7 +203,7 @@ test('a command says with --help how it is used, and does nothing', async () => 
 })
 
 test('every command refuses an option that there is not, with 2, and does nothing', async () => {
-  // Those two hand what they do not know to wrangler and to the test runner.
+  // These two pass unknown options to wrangler and to the test runner.
   const commands = commandsOfNode().filter(({ name }) => !['deploy', 'test', 'check'].includes(name))
   expect(commands.length).toBeGreaterThan(15)
   const env = { ...bareEnvironment, LOCAL_DATA_FOLDER: folder }

@@ -19,7 +19,7 @@ import { startEndpoint } from './support/stack.ts'
 const wranglerToml = readFileSync('wrangler.toml', 'utf8')
 const cloudflare = await startCloudflare()
 
-/** What a first deployment is given. */
+/** The variables of a first deployment. */
 function given(environment: string): Record<string, string> {
   return {
     ...cloudflare.environment,
@@ -49,7 +49,7 @@ const mail = {
 const plan = (environment: Record<string, string>, wanted: string[] = []) =>
   planDeployment(readOperator(environment).operator, wranglerToml, environment['CLOUDFLARE_API_TOKEN'], wanted)
 
-/** Puts all functions at the edge as a first deployment in production leaves them, with the OAuth of GitHub. */
+/** Fills the edge with all functions as after a first production deployment, with GitHub sign-in. */
 function deployed(): void {
   const first: Record<string, string> = {
     ...given('production'),
@@ -76,7 +76,7 @@ beforeEach(() => {
   cloudflare.routes.length = 0
 })
 
-/** Makes plans of two environments comparable: without mail, names of the environment and numbers of limits. */
+/** Makes plans of two environments comparable: without mail, environment names and limit numbers. */
 const common = (planned: string[]) =>
   planned
     .filter((line) => !/ MAIL_(API_URL|FROM|API_KEY) /.test(line))
@@ -97,7 +97,7 @@ test('the first deployment has every function, and staging differs from producti
   expect(lines.filter((line) => / route .* added$/.test(line))).toHaveLength(
     functions.flatMap(({ routes }) => routes).length,
   )
-  // One function of each kind: called, scheduled, at the queue, with pages.
+  // One function of each kind: HTTP, scheduled, queue consumer, pages.
   const some = await plan(production, ['track-click', 'count-clicks', 'deliver-notifications', 'dashboard'])
   await expect(`${some.lines.join('\n')}\n`).toMatchFileSnapshot('deploys/production.txt')
   const staging = await plan(given('staging'))
@@ -263,7 +263,7 @@ test('what visitors and sales wait for is within its size, which is that of what
   if (!first) throw new Error('No function has a limit.')
   const { stdout } = await deploy({ PATH: process.env['PATH'] ?? '' }, '--dry-run', first.name)
   const [, ...printed] = new RegExp(`^✓ ${first.name} +([\\d.]+) KiB +([\\d.]+) KiB gzip`, 'm').exec(stdout) ?? []
-  // Wrangler's has some bytes more, and is rounded twice.
+  // Wrangler's output has some more bytes and rounds twice.
   const differences = [first.bytes, first.gzipBytes].map((bytes, at) => Math.abs(bytes / 1024 - Number(printed[at])))
   expect(differences.filter((kib) => !(kib < 0.2))).toEqual([])
 })
@@ -289,14 +289,14 @@ test.each([
 ])(
   'who is not logged in at Cloudflare reads the first deployment of %s, and what was not asked there',
   async (_environment, variables) => {
-    // Where there is no wrangler, nobody is logged in.
+    // Without wrangler, nobody is logged in.
     const nobody = { ...variables, CLOUDFLARE_API_TOKEN: '', PATH: '' }
     const { stdout } = await deploy(nobody, '--plan')
-    expect(stdout).toMatch(/^Cloudflare does not know you, so this is what a first deployment would do\. Not known: /)
+    expect(stdout).toMatch(/^You are not logged in at Cloudflare, so this shows a first deployment\. Unknown: /)
     expect(stdout).toContain(`\n\n${(await plan(variables)).lines.join('\n')}\n`)
     await expect(deploy(nobody)).rejects.toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('Cloudflare does not know you. Log in with'),
+      stderr: expect.stringContaining('You are not logged in at Cloudflare. Log in with'),
     })
     await expect(deploy({ ...nobody, AUTH_SECRET: '' }, '--plan')).rejects.toMatchObject({
       code: 1,
@@ -314,14 +314,12 @@ test('what is refused deploys nothing and ends with 1; a plan too', { timeout: 1
   const { stdout } = await deploy({ ...given('production'), ...mail }, '--plan', 'track-click')
   expect(stdout).toMatch(/^production: api.acme.test[^]*\+ svc-track-click {2}new/)
   await expect(deploy({ ...given('staging'), CLOUDFLARE_API_TOKEN: 'other' }, '--plan')).rejects.toMatchObject({
-    stderr: expect.stringContaining(
-      'Cloudflare refused to say what is at /zones?name=acme.test: Authentication error.',
-    ),
+    stderr: expect.stringContaining('Cloudflare refused to read /zones?name=acme.test: Authentication error.'),
   })
   expect(cloudflare.changes.length).toBe(before)
 })
 
-/** The files of an archive, by its directory, as unzip reads it. Node has none of its own. */
+/** Reads the files of an archive by its directory, as unzip does. Node has no reader. */
 function unzip(archive: Buffer): Map<string, Buffer> {
   const end = archive.subarray(-22)
   const files = new Map<string, Buffer>()

@@ -13,7 +13,7 @@ import { lossesOf, startCallers } from './chaos/serve.ts'
 import { settingsOf, startMailApi, startServe } from './support/serve.ts'
 import { givenSecrets } from './support/serve-process.ts'
 
-/** A disk of so many bytes, in memory. It takes a process that may mount one, which root on Linux mostly may. */
+/** Mounts a disk of this size in memory. Only root on Linux can usually do so. */
 function mountDisk(bytes: number): string | undefined {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-disk-'))
   try {
@@ -29,12 +29,12 @@ function mountDisk(bytes: number): string | undefined {
   return folder
 }
 
-/** Whether the service said that its PostgreSQL ended for want of room. */
-const isEnd = (message: string) => /is full.*Make room there/.test(message)
+/** Whether the service reported that a full disk ended its PostgreSQL. */
+const isEnd = (message: string) => /is full.*Free some space there/.test(message)
 
 const disk = mountDisk(192 * 1024 * 1024)
 
-/** Where no disk can be mounted, this has nothing to run on. */
+/** This test needs the right to mount a disk. */
 const onDisk = (name: string, run: (folder: string) => Promise<void>, timeout: number) =>
   disk && test(name, async () => await run(disk), timeout)
 
@@ -56,11 +56,11 @@ onDisk(
     try {
       writeFileSync(ballast, Buffer.alloc(bavail * bsize - 256 * 1024))
     } catch (error) {
-      // Callers may have taken meanwhile what was to be left, which fills the disk as well.
+      // Concurrent callers may use the reserved space, which fills the disk as well.
       if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error
     }
     await vi.waitFor(() => expect(callers.refusals()).toBeGreaterThan(10), 60_000)
-    // Now its log of transactions, which takes a file more with each switch, until Postgres itself ends.
+    // Now fill the write-ahead log, which takes one file for each switch, until Postgres ends.
     const said = () => served.logs().map(({ message }) => String(message))
     const filler = new Client({ connectionString: databaseUrl })
     filler.on('error', () => {})

@@ -11,12 +11,12 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 
-/** `npm start`, `npm run -s sandbox` and the walk of the README as people run them, on a data folder of the test's own. */
+/** Runs `npm start`, `npm run -s sandbox` and the walkthrough of the README as people do, in a data folder of its own. */
 const run = promisify(execFile)
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-stack-'))
 const port = await freePort()
 const baseUrl = `http://127.0.0.1:${port}`
-// Vitest sets a BASE_URL of its own, which the stack would take for its address.
+// Vitest sets a BASE_URL of its own, which the stack would use.
 const env = {
   ...process.env,
   BASE_URL: undefined,
@@ -98,7 +98,7 @@ test.each([
   expect(answer).toMatchObject({ success: true, partner_code: sandbox['partnerCode'] })
 })
 
-/** fetch sends no Host header of its caller's. */
+/** fetch does not send a caller's Host header. */
 async function post(pathname: string, host: string, body: object): Promise<unknown> {
   const headers = { host, 'content-type': 'application/json' }
   const sent = request({ host: '127.0.0.1', port, path: pathname, method: 'POST', headers })
@@ -169,7 +169,7 @@ test('a second start says that the data folder is in use', async () => {
 test('a start on a taken port says so, and which variable chooses another', async () => {
   const other = { ...env, LOCAL_DATA_FOLDER: path.join(folder, 'other') }
   await expect(run(process.execPath, ['lib/local/start.ts'], { env: other })).rejects.toThrow(
-    /is taken by another program\. Stop it, or choose a port: PORT=/,
+    /is in use by another program\. Stop it, or choose another port: PORT=/,
   )
 })
 
@@ -199,7 +199,7 @@ test('Ctrl-C ends the stack cleanly', async () => {
   expect(await stop('SIGINT')).toEqual([0, null])
 }, 240_000)
 
-/** Processes of this machine that work in the test's data folder or serve its port. */
+/** Finds processes that use the test's data folder or port. */
 async function leftovers(): Promise<string[]> {
   const { stdout } = await run('sh', ['-c', 'ps -eo args= || cat /proc/[0-9]*/cmdline | tr "\\0\\n" " \\n"'])
   return stdout.split('\n').filter((line) => line.includes(folder) || line.includes(`127.0.0.1:${port}`))

@@ -165,7 +165,7 @@ describe('functions', () => {
     [
       'is still used',
       [file('functions/one.sql', '-- Nothing.')],
-      /^day_of stands in functions\/one.sql no more .*depend on it[^]*Drop what uses it/,
+      /^day_of is no longer in functions\/one.sql .*depend on it[^]*Drop its users/,
     ],
     [
       'has a second signature',
@@ -229,7 +229,7 @@ test('refuses an old server before it changes anything', async () => {
   const address = server.address()
   const port = typeof address === 'object' ? address?.port : undefined
   await expect(migrate(`postgresql://postgres@127.0.0.1:${port}/old`)).rejects.toThrow(
-    'The database runs PostgreSQL 17, and the service needs 18 or newer. Nothing was changed.',
+    'The database runs PostgreSQL 17, but the service needs 18 or newer. Nothing was changed.',
   )
   server.close()
   expect(asked).toEqual(['show server_version_num'])

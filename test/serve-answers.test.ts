@@ -9,7 +9,7 @@ import { startMailApi, startServe, settingsOf } from './support/serve.ts'
 import { givenSecrets } from './support/serve-process.ts'
 import { startStack } from './support/stack.ts'
 
-// The same requests to workerd and to `npm run serve`, on one database: both give the same answers.
+// Sends the same requests to workerd and to `npm run serve` on one database and compares the answers.
 
 const stripe = { STRIPE_WEBHOOK_SECRET: 'whsec_both', STRIPE_SECRET_KEY: 'sk_test_both' }
 const stack = await startStack({ on: 'workers', environment: { ...givenSecrets, ...stripe } })
@@ -25,9 +25,9 @@ const sandbox = await createSandbox(stack.db, { AUTH_SECRET: givenSecrets['AUTH_
 interface Sent {
   method?: string
   headers?: Record<string, string>
-  /** Headers that say something of the body or of the address. */
+  /** Headers that depend on the body or the address. */
   signed?: (text: string, origin: string) => Record<string, string>
-  /** Each side sends its own keys, since what is recorded twice is answered otherwise. */
+  /** Each side sends its own keys, because a repeat gets another answer. */
   body?: string | ((side: string) => object)
 }
 
@@ -36,7 +36,7 @@ const reader = { authorization: `Bearer ${sandbox.dashboardToken}` }
 const affiliate_url = `https://shop.example.com/?aff=${sandbox.partnerCode}`
 const asOwner = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}` }
 const env = { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' }
-// Hashed at the cost that both sides ask for.
+// Hashed at the cost that both sides expect.
 const person = { name: 'Ada', email: 'ada@example.com', password: 'correct horse battery' }
 await createPerson(stack.db, env, person)
 const fromPage = (_: string, origin: string) => ({ origin })
@@ -75,7 +75,7 @@ async function answerOf(origin: string, side: string, address: string, { method,
   const response = await fetch(origin + address, {
     method: method ?? (body === undefined ? 'GET' : 'POST'),
     headers: {
-      // A body that is refused unread ends its connection, and the next call would be sent into it.
+      // An unread body closes its connection, and the next call could use that connection.
       connection: 'close',
       ...(body !== undefined && { 'content-type': 'application/json' }),
       ...headers,

@@ -26,8 +26,8 @@ import { givenSecrets } from './support/serve-process.ts'
 import { createDatabase } from './support/stack.ts'
 
 /**
- * The image's folder as the Containerfile makes it, with the packages that `npm prune --omit=dev` leaves, and the steps of "Run it on one
- * box" as they stand there, on that folder. What needs root, systemd or the registry is stood in for by scripts.
+ * Runs the steps of "Run it on one box" in a folder like the Containerfile's image, without development packages. Scripts replace
+ * root, systemd and the registry.
  */
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../', import.meta.url))
@@ -41,12 +41,12 @@ const lock = z.object({
 })
 
 const lines = readFileSync(path.join(root, 'lib/serve/Containerfile'), 'utf8').split('\n')
-/** What an engine would be given of this checkout. */
+/** The build context of a container engine. */
 const sent = readFileSync(path.join(root, 'lib/serve/Containerfile.dockerignore'), 'utf8')
   .split('\n')
   .flatMap((line) => (line.startsWith('!') ? [line.slice(1)] : []))
 
-/** The program and its arguments after a word of the Containerfile. */
+/** The program and arguments after a word of the Containerfile. */
 function commandOf(pattern: RegExp): [program: string, ...args: string[]] {
   const found = lines.map((line) => pattern.exec(line)?.[1]).find((one) => one !== undefined)
   return z.tuple([z.string()], z.string()).parse(JSON.parse(found ?? 'null'))
@@ -75,12 +75,12 @@ beforeAll(async () => {
     return isOwn && !dev && existsSync(path.join(root, name)) ? [name] : []
   })
   const copy = async (how: string) => await run('cp', [how, '--parents', ...installed, image], { cwd: root })
-  // Where the temporary folder is on another disk, there are no links.
+  // A temporary folder on another disk allows no hard links.
   await copy('-al').catch(() => copy('-a'))
 })
 afterAll(() => {
   const running = path.join(folder, 'svc.pid')
-  // Where a step failed.
+  // A failed step leaves its process.
   if (existsSync(running)) process.kill(Number(readFileSync(running, 'utf8')), 'SIGKILL')
   rmSync(folder, { recursive: true, force: true })
 })
@@ -137,7 +137,7 @@ test('the nightly backup that fails says so and leaves the old ones, and one tha
   const { databaseUrl } = await createDatabase()
   const [backups, stubs] = [path.join(folder, 'nightly'), path.join(folder, 'stubs')]
   for (const made of [backups, stubs]) mkdirSync(made)
-  // The first night comes at once, and before the second the script ends.
+  // The first night comes at once, and the script ends before the second.
   writeFileSync(path.join(stubs, 'sleep'), '#!/bin/sh\nmkdir "$NIGHT"\n', { mode: 0o755 })
   const old = path.join(backups, 'svc-2026-01-01.sql.gz')
   writeFileSync(old, '')
@@ -168,7 +168,7 @@ const bin = path.join(folder, 'bin')
 const data = path.join(folder, 'var')
 const units = path.join(folder, 'units')
 
-/** A step of the page, in the test's own places. */
+/** Runs a step of the page, in the test's own folders. */
 async function step(name: string): Promise<string> {
   const [, block] = new RegExp(`\`\`\`sh ${name}\\n([^]*?)\`\`\``).exec(readme) ?? []
   if (block === undefined) throw new Error(`The page has no step ${name}.`)
@@ -188,14 +188,14 @@ await client.query("do $$ begin end $$")
 await client.end()`
 
 const scripts = (npm: string) => ({
-  // Whoever runs the test stands for root and for the service's user.
+  // The user of the test replaces root and the service's user.
   sudo: `case "$1" in
   -u) shift 2 ;;
   useradd) exit ;;
   install) shift; exec install $(printf '%s\\n' "$@" | sed 's/^svc$/DROP/; s/^-[og]$/DROP/' | grep -v DROP) ;;
 esac
 exec "$@"`,
-  // As npm does, it takes all packages away before it puts others there. What is running meanwhile answers also on a new connection.
+  // Like npm, it removes all packages first. A running service must still accept new connections meanwhile.
   npm: `case "$1" in
   ci) echo "\${API_HOST:-} npm $*" >> ${folder}/npm.log; mv node_modules away
     if [ -e ${data}/database-url ]; then (cd ${root} && node --input-type=module -e '${newConnection}' "$(cat ${data}/database-url)"); fi
@@ -248,7 +248,7 @@ test('the steps of the page, pasted, install it, back it up, upgrade it and rest
   expect(atInstall).toContainEqual(expect.stringMatching(/-service\.js$/))
   const file = path.join(folder, 'svc.env')
   expect(statSync(file).mode & 0o777).toBe(0o600)
-  // What the page says to fill in.
+  // The settings that the page asks for.
   const filled = readFileSync(file, 'utf8')
     .replace('PORT=8787', `PORT=${port}`)
     .replace('MAIL_API_KEY=', 'MAIL_API_KEY=key')
@@ -268,7 +268,7 @@ test('the steps of the page, pasted, install it, back it up, upgrade it and rest
   expect(await query(url(), 'select email from users')).toEqual([{ email: 'ada@example.com' }])
   expect(readFileSync(path.join(data, 'secrets.json'), 'utf8')).toBe(secrets)
   expect((await fetch(`http://127.0.0.1:${port}/sign-in`)).status).toBe(200)
-  // What was built in one folder is what starts in another.
+  // One folder builds it and another starts it.
   expect(built()).toEqual(atInstall)
   await run(path.join(bin, 'systemctl'), ['stop', 'svc'])
   rmSync(path.join(folder, 'svc.pid'))

@@ -55,7 +55,7 @@ test.each(Object.keys(whole))('without %s, or with it empty, the service is not 
 
 test.each([
   [{ BASE_URL: 'http://partners.example.com' }, 'https://'],
-  [{ BASE_URL: 'https://partners.example.com/' }, 'without a path'],
+  [{ BASE_URL: 'https://partners.example.com/' }, 'must have no path'],
   [{ BASE_URL: 'partners.example.com' }, 'must be an address'],
   [{ DATABASE_URL: 'mysql://db' }, 'connection string'],
   [{ AUTH_SECRET: 'short' }, 'too short'],
@@ -64,9 +64,9 @@ test.each([
   [{ GITHUB_CLIENT_ID: 'x' }, 'GITHUB_CLIENT_SECRET'],
   [{ TRUST_PROXY: 'proxy.example.com' }, 'neither an address nor a network'],
   [{ TRUST_PROXY: '10.0.0.0/33' }, 'neither an address nor a network'],
-  [{ TRUST_PROXY: '0.0.0.0/0' }, 'All addresses cannot be trusted'],
+  [{ TRUST_PROXY: '0.0.0.0/0' }, "You can't trust all addresses"],
   [{ PORT: 'http' }, 'PORT must be'],
-  [{ GEOIP_FILE: '/nowhere.mmdb' }, 'not there'],
+  [{ GEOIP_FILE: '/nowhere.mmdb' }, 'does not exist'],
   [{ CLICK_RETENTION_MONTHS: 'banana' }, 'a whole number of months'],
   [{ CLICK_RETENTION_MONTHS: '0' }, 'a whole number of months'],
   [{ LOGGED_PART: 'all' }, 'a number from 0 to 1'],
@@ -96,13 +96,13 @@ test('a database beside secrets that are gone is not opened with others', () => 
   const data = mkdtempSync(path.join(folder, 'lost-'))
   writeFileSync(path.join(data, 'postgres'), '')
   expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true, data })).toEqual([
-    expect.stringContaining('is gone'),
+    expect.stringContaining('is missing'),
   ])
 })
 
 test('secrets that another process makes in the same moment are not written over', () => {
   const data = mkdtempSync(path.join(folder, 'both-'))
-  // A link that leads nowhere is not there when it is looked for, and there when it is made.
+  // A broken link looks missing to a check but exists for a write.
   symlinkSync(path.join(data, 'nowhere'), path.join(data, 'secrets.json'))
   expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true, data })).toEqual([
     expect.stringContaining('is in use by another process'),
@@ -118,7 +118,7 @@ test('a database is used with the secrets that it was first used with, until one
   const refused: unknown = await start(other).catch((error: unknown) => error)
   expect(refused).toMatchObject({
     message: expect.stringMatching(
-      /^What this database holds was made with another EMAIL_HASH_KEY and another WEBHOOK_SECRET\. Put back .+ set REPLACED_SECRETS=\S+\.$/,
+      /^This database was used with another EMAIL_HASH_KEY and another WEBHOOK_SECRET\. Put back .+ set REPLACED_SECRETS=\S+\.$/,
     ),
   })
   const [, replaced = ''] = /REPLACED_SECRETS=(\S+)\.$/.exec(String(refused)) ?? []
@@ -126,7 +126,7 @@ test('a database is used with the secrets that it was first used with, until one
   await start(givenSecrets, replaced)
   await start(other, replaced)
   await start(other)
-  // What was said once lets no third secret in, nor the first one.
+  // One confirmation admits no third secret, and not the first one.
   await expect(start({ ...other, EMAIL_HASH_KEY: 'w'.repeat(32) }, replaced)).rejects.toThrow('another EMAIL_HASH_KEY.')
   await expect(start(givenSecrets, replaced)).rejects.toThrow('EMAIL_HASH_KEY and another WEBHOOK_SECRET')
 })
@@ -180,7 +180,7 @@ describe('over HTTP', async () => {
   })
   afterAll(() => server.stop())
 
-  /** One request from an address of this machine, as it is on the wire. */
+  /** A raw request from an address of this machine. */
   async function ask(from: string, headers: Record<string, string> = {}, address = '/x', body?: Buffer) {
     const request = send({
       host: '127.0.0.1',

@@ -43,7 +43,7 @@ async function post(baseUrl: string, address: string, body: unknown, key?: strin
   return { status: response.status, body: await response.json() }
 }
 
-/** A call to the proxy, or to the service by itself, from an address of this machine. */
+/** A call to the proxy, or directly to the service, from an address of this machine. */
 async function clickFrom(options: RequestOptions, send: typeof plainly | typeof securely, body: object) {
   const request = send({ method: 'POST', path: '/api/v1/track/click', ...options })
   const answered = once(request, 'response') as Promise<[IncomingMessage]>
@@ -58,7 +58,7 @@ describe('with a database of its own', async () => {
   const host = 'partners.example.com'
   const dataFolder = path.join(folder, 'data')
   const geoFile = path.join(folder, 'places.mmdb')
-  // Where the proxy sees its visitors come from, and where they say that they are.
+  // The proxy's view of its visitors, and their own claims.
   const networks: Parameters<typeof mmdb>[1] = [
     ['203.0.113.0', 24, { country: { iso_code: 'DE' } }],
     ['198.51.100.0', 24, { country: { iso_code: 'FR' } }],
@@ -100,7 +100,7 @@ describe('with a database of its own', async () => {
   test('behind a proxy with TLS a person signs up in a browser and makes a program, and from a click in a shop to the refund everything is recorded and told', async () => {
     const served = await start()
     madeUp = secrets()
-    // Another process is refused the folder, and harms nothing.
+    // Another process can't use the folder and does no harm.
     const refused = run(process.execPath, ['lib/serve/serve.ts', '--embedded', '--data', dataFolder], {
       env: { ...bareEnvironment, ...environment, PORT: '0' },
     }).catch((error: unknown) => error)
@@ -131,7 +131,7 @@ describe('with a database of its own', async () => {
     const programId = Number(/\/programs\/(\d+)/.exec(await page.content())?.[1])
     expect([key.length > 20, programId > 0]).toEqual([true, true])
 
-    // Of a partner who is told, and an endpoint that hears of it.
+    // A partner who gets notifications, and an endpoint that gets webhooks.
     await page.goto(`/programs/${programId}/partners`)
     await page.getByLabel('Name').fill('Bob')
     await page.getByLabel('E-mail').fill('bob@example.com')
@@ -151,7 +151,7 @@ describe('with a database of its own', async () => {
     await page.goto('https://shop.example.com/?aff=bob')
     const clickId = await page.waitForFunction(() => window.svc?.getClickId())
     const click = { click_id: await clickId.jsonValue() }
-    // What a visitor says of their address counts for nothing, through the proxy and past it.
+    // Visitors' claims about their address have no effect, with and without the proxy.
     const body = { affiliate_url: 'https://shop.example.com/?aff=bob' }
     const headers = { host, 'content-type': 'application/json', 'x-forwarded-for': '198.51.100.7' }
     const forged = await clickFrom({ port: proxy.port, headers, rejectUnauthorized: false }, securely, body)
@@ -176,7 +176,7 @@ describe('with a database of its own', async () => {
     const inUse = expect.stringMatching(/The data folder \S+ is in use by process \d+\. Stop/)
     expect(await refused).toMatchObject({ code: 1, stderr: '', stdout: inUse })
 
-    // What was left undone is done by whoever leads next: the commission's hold is over.
+    // The next leader finishes the remaining work: the commission's hold period is over.
     expect(await served.end('SIGTERM')).toBe(0)
     const again = await start()
     await vi.waitFor(async () => {
@@ -205,7 +205,7 @@ describe('with a database of its own', async () => {
     expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
     expect(again.errors()).toBe('')
 
-    // Killed, it leaves its database to end by itself, and the next one finds everything in the same folder.
+    // After a kill the database ends by itself, and the next process finds everything in the same folder.
     const last = await post(origin, '/api/v1/track/click', {
       affiliate_url: 'https://shop.example.com/?aff=bob',
     })
@@ -216,7 +216,7 @@ describe('with a database of its own', async () => {
     ).toMatchObject({ rowCount: 1 })
     expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
 
-    // Its PostgreSQL killed under load is started again, and callers who come again are answered.
+    // After a kill under load its PostgreSQL restarts, and callers who retry succeed.
     const callers = startCallers(() => origin, [{ apiKey: key, partnerCode: 'bob' }])
     await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(20), 60_000)
     process.kill(Number.parseInt(readFileSync(path.join(dataFolder, 'postgres/postmaster.pid'), 'utf8')), 'SIGKILL')
@@ -227,7 +227,7 @@ describe('with a database of its own', async () => {
     expect(await withDatabase((sql) => lossesOf(sql, heard))).toEqual([])
     expect(JSON.stringify(third.logs())).toContain('Postgres runs again.')
     const [broken, ...more] = third.logs().filter(({ error }) => error === 'coordinator')
-    // What is logged of an error names the sources, whatever was made of them.
+    // Logged errors name the sources, even after bundling.
     expect(broken?.['frames']).toEqual(expect.arrayContaining([expect.stringMatching(/node_modules\/pg[-/]/)]))
     expect(more).toEqual([])
     expect(third.errors()).toBe('')
@@ -273,7 +273,7 @@ describe('several processes on one database', async () => {
     const first = await start()
     await vi.waitFor(() => expect(leads(first)).toBe(true), 60_000)
     const second = await start(['--no-migrate'])
-    // More than the limit of an address go to the first. A minute may begin in between, hence again.
+    // The first process gets more requests than the limit. Retry because a window may begin in between.
     const ask = async ({ baseUrl }: typeof first) =>
       (await fetch(`${baseUrl}/api/v1/cli/status`, { headers: { authorization: 'Bearer svc_live_x' } })).status
     await vi.waitFor(
@@ -341,32 +341,32 @@ describe('where it cannot run it says in a sentence what to do', async () => {
     [
       'its port is taken',
       { PORT: String(taken) },
-      new RegExp(`^Port ${taken} of 127\\.0\\.0\\.1 is taken by another process\\. .*set PORT to another port`),
+      new RegExp(`^Port ${taken} of 127\\.0\\.0\\.1 is in use by another process\\. .*set PORT to another port`),
     ],
-    ['HOST is of another machine', { HOST: '192.0.2.1' }, /^192\.0\.2\.1 is no address of this machine\. Set HOST/],
-    ['HOST leads nowhere', { HOST: 'svc.invalid' }, /^HOST names svc\.invalid, which leads nowhere\. Set it/],
+    ['HOST is of another machine', { HOST: '192.0.2.1' }, /^192\.0\.2\.1 is not an address of this machine\. Set HOST/],
+    ['HOST leads nowhere', { HOST: 'svc.invalid' }, /^The name .+ in HOST has no address\. Set HOST/],
     [
       'no database answers',
       { DATABASE_URL: other({ port: String(port) }) },
-      /ECONNREFUSED.* See that it runs, and that DATABASE_URL/,
+      /ECONNREFUSED.* Check that it runs, and the host and port in DATABASE_URL/,
     ],
-    ['there is no such host', { DATABASE_URL: other({ hostname: 'db.invalid' }) }, /There is no such host\. See that/],
+    ['there is no such host', { DATABASE_URL: other({ hostname: 'db.invalid' }) }, /There is no such host\. Check/],
     ['there is no such database', { DATABASE_URL: other({ pathname: 'none' }) }, /"none" does not exist\. Create the/],
     [
       'the password is wrong',
       { DATABASE_URL: other({ password: 'wrong' }) },
-      /See that DATABASE_URL has the right user .*--embedded, put back the secrets\.json/,
+      /Check the user and password in DATABASE_URL.*--embedded, put back the secrets\.json/,
     ],
     [
       'the schema is to be left alone, and there is none',
       { DATABASE_URL: inject('adminUrl') },
-      /^The database has not the schema of this version: 0001_\w+\.sql is not applied\. Run `npm run migrate`/,
+      /^The database does not have the schema of this version: 0001_\w+\.sql is not applied\. Run `npm run migrate`/,
       ['--no-migrate'],
     ],
     [
       'a secret is not that which the database was used with',
       { WEBHOOK_SECRET: 'y'.repeat(32) },
-      /^What this database holds was made with another WEBHOOK_SECRET\. Put back/,
+      /^This database was used with another WEBHOOK_SECRET\. Put back/,
     ],
   ])('%s', async (_, changed, said, args = []) => {
     const environment = { ...bareEnvironment, ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl }

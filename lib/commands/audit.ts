@@ -7,7 +7,7 @@ import { foreignKeys } from './audit/foreign-keys.ts'
 import { runCommand } from './command.ts'
 import { withClient } from './migrate.ts'
 
-/** One thing that is not as it should be. `found` and `expected` are as the check's query wrote them. */
+/** A row that breaks a check. The check's query writes `found` and `expected`. */
 export interface Finding {
   program_id: string
   subject: string
@@ -17,7 +17,7 @@ export interface Finding {
 
 export interface CheckResult {
   check: string
-  /** How many things are off; `findings` holds the first twenty. */
+  /** All broken rows. `findings` holds the first twenty. */
   total: number
   findings: Finding[]
   duration_ms: number
@@ -26,19 +26,19 @@ export interface CheckResult {
 const findingsShown = 20
 
 interface Check {
-  /** What must be true. */
+  /** The rule that must hold. */
   name: string
   /**
-   * What contradicts it: program_id, subject, found, expected. $1 is the program that the audit is of, or null for all of them. It
-   * reads whole tables once, not a row at a time: its joins run in the order in which they are written, so each names all the columns by
-   * which it finds its rows, and what `exists` in a larger condition is a join, too.
+   * Finds the rows that break the rule: program_id, subject, found, expected. $1 is one program, or null for all.
+   * Joins run in the written order and read each table once. So each join names all columns that identify its rows, and a
+   * condition uses a join instead of `exists`.
    */
   query: string
 }
 
 const folder = new URL('audit/', import.meta.url)
 
-/** The SQL files of the folder `audit`. The first line of each is what must be true. */
+/** The SQL files of the folder `audit`. The first line of each states its rule. */
 export const checks: Check[] = readdirSync(folder)
   .filter((file) => file.endsWith('.sql'))
   .map((file) => {
@@ -47,20 +47,17 @@ export const checks: Check[] = readdirSync(folder)
   })
 
 /**
- * Every join is a hash join by all of its columns, in the order written, so that its work is that of reading both sides once. Postgres would choose by
- * statistics, which say nothing of tables that were just filled and little of those that were read while they were small: then it loops over
- * two large tables, merges them by the program alone or joins them by it first, and a check takes minutes. Gathering statistics first would
- * take as long as the audit does, and write.
+ * Forces hash joins in the written order, so that a check reads each side once. The planner has no good statistics for tables
+ * that were just filled and would run nested loops for minutes. Gathering statistics would take as long as the audit, and write.
  */
 const plans = 'set local enable_nestloop = off; set local enable_mergejoin = off; set local join_collapse_limit = 1'
 
-/** Those who audit a program by itself do so again on the same connection: each check is prepared there, and its plan kept. */
+/** A program's audit often repeats on one connection, so each check keeps its prepared plan. */
 const plansOfPrograms = `${plans}; set local plan_cache_mode = force_generic_plan`
 
 /**
- * Checks that everything the data says agrees, in a whole database or in one program, on one snapshot, so that it can run beside
- * the service. Foreign keys are read again only where the whole database is checked. `client` is a plain Postgres connection
- * without an open transaction.
+ * Checks a whole database or one program on one snapshot, so it can run beside the service. It checks foreign keys only for the
+ * whole database. `client` is a plain Postgres connection without an open transaction.
  */
 export async function audit(client: ClientBase, programId?: number): Promise<CheckResult[]> {
   await client.query('begin isolation level repeatable read read only')
@@ -90,12 +87,12 @@ export async function audit(client: ClientBase, programId?: number): Promise<Che
     }
     return results
   } finally {
-    // Where the connection broke, why it did is what is told.
+    // If the connection broke, report that error and not this one.
     await client.query('rollback').catch(() => {})
   }
 }
 
-/** What an audit found, one line for each finding; none where everything agrees. */
+/** Returns a line for each finding of an audit. */
 export async function findDifferences(client: ClientBase, programId?: number): Promise<string[]> {
   const results = await audit(client, programId)
   return results.flatMap(({ check, findings }) =>

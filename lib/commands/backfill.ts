@@ -8,13 +8,12 @@ import { runCommand, stripeEnvironment } from './command.ts'
 const usage =
   'npm run -s backfill -- PROGRAM [--months 12]    reads the past of its Stripe account; goes on where it stopped unless --months is given'
 
-/** Stripe's limits are of seconds. */
+/** Stripe's rate limits last seconds. */
 const pauseMilliseconds = 5000
 
 /**
- * `npm run -s backfill -- PROGRAM [--months 12]`: reads a program's Stripe account of the last months to its end, and records what names
- * the program. Ctrl-C stops it after the page that it is at. On Neon by DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, else on the
- * running stack.
+ * `npm run -s backfill -- PROGRAM [--months 12]`: imports the last months of a program's Stripe account. Ctrl-C stops it after
+ * the current page. It uses DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, or the running stack.
  */
 async function backfill(): Promise<void> {
   const { values, positionals } = parseArgs({ allowPositionals: true, options: { months: { type: 'string' } } })
@@ -24,7 +23,7 @@ async function backfill(): Promise<void> {
   if (!Number.isInteger(months) || months < 1 || months > 120)
     throw new OperatorError('--months takes a number from 1 to 120.')
   const env = stripeEnvironment()
-  // What does the work is read where there is something to do.
+  // Load the heavy modules only after the arguments are valid.
   const { openStripe } = await import('../stripe/client.ts')
   const { readBackfill, resumeBackfill, startBackfill, stepBackfill, stopBackfill } =
     await import('../stripe/backfill.ts')
@@ -36,7 +35,7 @@ async function backfill(): Promise<void> {
   else await startBackfill(db, programId, months)
   process.once('SIGINT', () => void stopBackfill(db, programId))
   for (;;) {
-    // What is to be told is in the outbox, from which the relay sends it.
+    // The relay sends the notifications from the outbox.
     const { status } = await stepBackfill(db, stripe, env.EMAIL_HASH_KEY, programId)
     const now = await readBackfill(db, programId)
     if (now) console.log(progressOf(now))

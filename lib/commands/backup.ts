@@ -13,12 +13,12 @@ import { runCommand } from './command.ts'
 import { migrate, withClient } from './migrate.ts'
 
 /**
- * A backup is gzipped SQL, `copy … from stdin` blocks as pg_dump writes them, of one snapshot of all rows. The schema is not in
- * it: the migrations make it, and the first line names those that the rows fit.
+ * Starts a backup: gzipped SQL with `copy … from stdin` blocks like pg_dump's, from one snapshot of all rows. The migrations
+ * create the schema; this first line names the ones that the rows fit.
  */
 const header = '-- svc backup of migrations: '
 
-/** Tables with the columns that hold facts, so that each comes after those that it refers to. */
+/** Tables with their stored columns. Each comes after the tables that it references. */
 const tablesQuery = `with recursive relation as (
   select c.oid, c.oid::regclass::text as name from pg_class c
   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname not in ('schema_migrations', 'schema_functions')
@@ -32,7 +32,7 @@ select r.name, (select string_agg(quote_ident(attname), ', ' order by attnum) fr
     where a.attrelid = r.oid and attnum > 0 and not attisdropped and attgenerated = '') as columns
 from relation r join depth d on d.oid = r.oid group by r.oid, r.name order by max(d.level), r.name`
 
-/** What makes the rows of old months land in a partition of their own again. */
+/** Creates the partitions of old months. */
 const partitionsQuery = `select format('create table if not exists %s partition of %s %s', i.inhrelid::regclass, i.inhparent::regclass,
   pg_get_expr(c.relpartbound, c.oid)) as statement
 from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -47,7 +47,7 @@ async function appliedMigrations(client: Client): Promise<string> {
   return rows.map(({ name }) => name).join(' ')
 }
 
-/** Writes all rows of a database, of one moment, to `file`, and returns how many tables that were. */
+/** Writes all rows of one moment to `file` and returns the number of tables. */
 export async function backup(databaseUrl: string, file: string): Promise<number> {
   return await withClient(databaseUrl, 'svc-backup', async (client) => {
     await client.query('begin isolation level repeatable read read only')
@@ -59,20 +59,20 @@ export async function backup(databaseUrl: string, file: string): Promise<number>
       for (const { statement } of partitions) yield `${statement};\n`
       for (const { name, columns } of tables) {
         yield `copy ${name} (${columns}) from stdin;\n`
-        // A partitioned table is read through a query, because a plain COPY reads the empty parent.
+        // A plain COPY reads only the empty parent of a partitioned table, so this reads a query.
         yield* client.query(copyStreams.to(`copy (select ${columns} from ${name}) to stdout`))
         yield '\\.\n'
       }
       const { rows: sequences } = await client.query<{ statement: string }>(sequencesQuery)
       for (const { statement } of sequences) yield `${statement};\n`
     }
-    // Under another name until it is whole, so that a backup that broke off takes no other's place.
+    // The final name appears with the complete file, so an interrupted backup replaces nothing.
     const part = `${file}.part`
     try {
       await pipeline(Readable.from(lines()), createGzip(), createWriteStream(part, { mode: 0o600, flush: true }))
       renameSync(part, file)
     } finally {
-      // Also no room, where the disk was full.
+      // On a full disk this frees the space.
       rmSync(part, { force: true })
     }
     return tables.length
@@ -80,13 +80,16 @@ export async function backup(databaseUrl: string, file: string): Promise<number>
 }
 
 function damagedText(file: string, code: string): string {
-  return `${file} is no backup, or was damaged (${code}). Nothing of it was loaded. Take another.`
+  return `${file} is damaged or not a backup (${code}). Nothing was loaded. Use another backup.`
 }
 
-/** The lines of a backup. They end at a line feed alone: text can hold the other characters that Node's readline takes for an end. */
+/**
+ * Reads the lines of a backup. Only a line feed ends a line, because rows can hold the other characters that Node's readline
+ * splits at.
+ */
 async function* linesOf(file: string): AsyncGenerator<string, undefined> {
   let rest = ''
-  // Opened here, so that an error of it is one of the reading.
+  // Opened here so that an open error is thrown by this loop.
   const source = createReadStream(file)
   const text = source.pipe(createGunzip()).setEncoding('utf8')
   source.once('error', (error) => text.destroy(error))
@@ -100,7 +103,7 @@ async function* linesOf(file: string): AsyncGenerator<string, undefined> {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     if (code === 'Z_BUF_ERROR') {
       throw new OperatorError(
-        `${file} is cut off: its end is missing, so nothing of it was loaded. Take the copy that was made first, or another backup.`,
+        `${file} is incomplete: its end is missing. Nothing was loaded. Use the original copy or another backup.`,
       )
     }
     if (code.startsWith('Z_')) {
@@ -111,16 +114,15 @@ async function* linesOf(file: string): AsyncGenerator<string, undefined> {
 }
 
 /**
- * Loads a backup into an empty database, as one transaction: it is there whole or not at all. Makes the schema first. Refuses a
- * database that has rows, a backup that other migrations were applied to, and one made with other secrets than those of the service
- * that runs on the database, unless `replacedSecrets` names them.
+ * Creates the schema and loads a backup into an empty database in one transaction. Refuses a database with rows, a backup of
+ * other migrations, and other secrets than the service on this database has, unless `replacedSecrets` names them.
  */
 export async function restore(databaseUrl: string, file: string, replacedSecrets?: string): Promise<void> {
   await migrate(databaseUrl)
   try {
     await withClient(databaseUrl, 'svc-restore', (client) => load(client, file, replacedSecrets))
   } catch (error) {
-    // What a damaged file unpacks to can be no row, or one that is not allowed, or no statement, before its checksum is read.
+    // Before gunzip finds a wrong checksum, a damaged file can yield an invalid row or statement.
     if (error instanceof DatabaseError && /^(22|23|42)/.test(error.code ?? '')) {
       throw new OperatorError(damagedText(file, String(error.code)))
     }
@@ -156,7 +158,7 @@ async function load(client: Client, file: string, replacedSecrets: string | unde
   }
   refuseOthers(await readFingerprints(client), running, replacedSecrets)
   await client.query('commit')
-  // Without statistics an audit of it plans joins of whole tables as nested loops, and takes hours where it takes seconds.
+  // Without statistics an audit would plan nested loops over whole tables and take hours.
   await client.query('analyze')
 }
 
@@ -168,9 +170,9 @@ async function main(): Promise<void> {
   const { DATABASE_URL, REPLACED_SECRETS } = process.env
   if (!file) throw new OperatorError(`Name the file:\n\n${usage}`)
   if (command === 'restore') {
-    if (!DATABASE_URL) throw new OperatorError('Set DATABASE_URL to the empty database that takes the backup.')
+    if (!DATABASE_URL) throw new OperatorError('Set DATABASE_URL to the empty database for the backup.')
     await restore(DATABASE_URL, file, REPLACED_SECRETS)
-    console.log(`${color.green('✓')} ${file} is restored. Now prove it: npm run audit`)
+    console.log(`${color.green('✓')} ${file} is restored. Check it now: npm run audit`)
   } else {
     const tables = await backup(commandDatabase().DATABASE_URL, file)
     console.log(`${color.green('✓')} ${tables} tables are in ${file}`)

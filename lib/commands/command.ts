@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts'
 import { OperatorError } from './operator-error.ts'
 import { readRunningStack, type RunningStack } from './running-stack.ts'
 
-/** Prints the usage and ends the process where `--help` asks for it. */
+/** Prints the usage and ends the process if the arguments contain `--help`. */
 export function answerHelp(usage: string): void {
   if (!process.argv.includes('--help') && !process.argv.includes('-h')) return
   console.log(usage)
@@ -12,8 +12,8 @@ export function answerHelp(usage: string): void {
 }
 
 /**
- * Runs a command of `npm run`. `--help` prints its usage. What goes wrong ends the process with 1, an option that there is not with 2; it is
- * said in a sentence with what to do about it, and only what nobody foresaw has a stack.
+ * Runs a command of `npm run`. An error ends the process with 1, an unknown option with 2. Known errors print a sentence with a
+ * remedy, unexpected ones a stack.
  */
 export async function runCommand(usage: string, main: () => Promise<void>): Promise<void> {
   answerHelp(usage)
@@ -25,7 +25,7 @@ export async function runCommand(usage: string, main: () => Promise<void>): Prom
   }
 }
 
-/** The options of a command that is no more than a script, as `runCommand` reads them. */
+/** Reads the options of a script that does not use `runCommand`. */
 export function readOptions<const Config extends ParseArgsConfig>(
   usage: string,
   config: Config,
@@ -40,8 +40,8 @@ export function readOptions<const Config extends ParseArgsConfig>(
 }
 
 /**
- * What a command that asks Stripe works on: a deployment, by DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, else the running stack. Another
- * EMAIL_HASH_KEY would never find a lead by their address, so none is made up.
+ * The environment of a command that calls Stripe: DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, or the running stack. It
+ * never generates EMAIL_HASH_KEY, because another key finds no lead by its address.
  */
 export function stripeEnvironment(): Pick<
   RunningStack['environment'],
@@ -63,52 +63,47 @@ export function stripeEnvironment(): Pick<
 const isOfOptions = (error: unknown) =>
   error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS')
 
-/** What to do about an error of Postgres, by the beginning of its code. */
+/** Remedies for Postgres errors, by the start of their code. */
 const databaseErrors: [state: RegExp, advice: string][] = [
-  [
-    /^28/,
-    'See that DATABASE_URL has the right user and password; with --embedded, put back the secrets.json that the database was made with.',
-  ],
-  [/^3D000/, 'Create the database, or see that DATABASE_URL names the right one.'],
+  [/^28/, 'Check the user and password in DATABASE_URL. With --embedded, put back the secrets.json of this database.'],
+  [/^3D000/, 'Create the database, or correct its name in DATABASE_URL.'],
   [/^42(P01|883|703)/, 'The schema is of another version. Run `npm run migrate` with this DATABASE_URL.'],
-  [/^42501/, 'Use the role that owns the tables, which is the one that ran `npm run migrate`.'],
-  [/^53100/, 'The disk of the database is full. Make room there, then run this again.'],
-  [/^53300/, 'The database has no connection left. Use the pooled address, or run this again later.'],
-  [/^57P/, 'The database is going down or starting. Run this again in a minute.'],
+  [/^42501/, 'Use the role that owns the tables; it ran `npm run migrate`.'],
+  [/^53100/, 'The disk of the database is full. Free some space and run this again.'],
+  [/^53300/, 'The database has no free connection. Use the pooled address, or run this again later.'],
+  [/^57P/, 'The database is stopping or starting. Run this again in a minute.'],
 ]
 
-const addressOfNeon =
-  "See that DATABASE_URL is Neon's connection string, postgresql://user:password@host/database, and that this machine has a network."
+const addressOfNeon = 'Check DATABASE_URL (postgresql://user:password@host/database) and the network of this machine.'
 
-/** What to do about an error of the system, Node or the queue, by its code or name. */
+/** Remedies for errors of the system, Node or the queue, by code or name. */
 const advices: Record<string, string> = {
-  ECONNREFUSED:
-    'Nothing answers there. See that it runs, and that DATABASE_URL or QUEUE_URL has the right host and port.',
-  ENOTFOUND: 'There is no such host. See that DATABASE_URL or QUEUE_URL has the right one.',
-  EAI_AGAIN: 'The name of the host could not be looked up. See that this machine has a network.',
-  ETIMEDOUT: 'There was no answer. See that this machine may reach that host.',
+  ECONNREFUSED: 'Nothing answers there. Check that it runs, and the host and port in DATABASE_URL or QUEUE_URL.',
+  ENOTFOUND: 'There is no such host. Check the host in DATABASE_URL or QUEUE_URL.',
+  EAI_AGAIN: 'The host name could not be resolved. Check the network of this machine.',
+  ETIMEDOUT: 'There was no answer. Check that this machine can reach the host.',
   ECONNRESET: 'The connection broke. Run this again.',
-  ERR_INVALID_URL: 'See that DATABASE_URL is a connection string: postgresql://user:password@host/database.',
-  ENOENT: 'See that the path is right.',
+  ERR_INVALID_URL: 'Set DATABASE_URL to a connection string: postgresql://user:password@host/database.',
+  ENOENT: 'Check the path.',
   EISDIR: 'Name a file, not a folder.',
-  EACCES: 'See that you may read and write there.',
-  ENOSPC: 'The disk is full. Make room, then run this again.',
-  QueueDoesNotExist: 'See that QUEUE_URL and AWS_REGION are those of the queue.',
-  InvalidClientTokenId: 'AWS does not know AWS_ACCESS_KEY_ID. See that it is of the right account.',
-  UnrecognizedClientException: 'AWS does not know AWS_ACCESS_KEY_ID. See that it is of the right account.',
-  SignatureDoesNotMatch: 'See that AWS_SECRET_ACCESS_KEY belongs to AWS_ACCESS_KEY_ID.',
+  EACCES: 'Check your permissions there.',
+  ENOSPC: 'The disk is full. Free some space and run this again.',
+  QueueDoesNotExist: 'Check QUEUE_URL and AWS_REGION.',
+  InvalidClientTokenId: 'AWS does not know AWS_ACCESS_KEY_ID. Check its account.',
+  UnrecognizedClientException: 'AWS does not know AWS_ACCESS_KEY_ID. Check its account.',
+  SignatureDoesNotMatch: 'Check that AWS_SECRET_ACCESS_KEY belongs to AWS_ACCESS_KEY_ID.',
   AccessDenied: 'Give the user the policy in lib/commands/aws/queue-policy.json.',
   AccessDeniedException: 'Give the user the policy in lib/commands/aws/queue-policy.json.',
 }
 
-/** What `pg` says without a code, by the code of the same. */
+/** Codes for messages of `pg` that have none. */
 const withoutCode: Record<string, string> = {
   'timeout expired': 'ETIMEDOUT',
   'Connection terminated unexpectedly': 'ECONNRESET',
   'Client has encountered a connection error and is not queryable': 'ECONNRESET',
 }
 
-/** An error in a sentence or two: what was wrong, and what to do. */
+/** Describes an error in one or two sentences: the problem and its remedy. */
 export function explain(error: unknown, usage = ''): string {
   if (error instanceof OperatorError || error instanceof ApiError) return error.message
   if (error instanceof AggregateError && error.errors.length > 0) return explain(error.errors[0], usage)
@@ -119,8 +114,8 @@ export function explain(error: unknown, usage = ''): string {
     const advice = databaseErrors.find(([state]) => state.test(code))?.[1]
     if (advice) return `The database refused: ${error.message}. ${advice}`
   }
-  // Its message may hold the address with the password.
-  if (error.name === 'NeonDbError') return `The database cannot be asked. ${addressOfNeon}`
+  // The message may hold the address with the password.
+  if (error.name === 'NeonDbError') return `The database is unreachable. ${addressOfNeon}`
   const advice = advices[withoutCode[error.message] ?? code] ?? advices[error.name]
   return advice ? `${error.message || code}. ${advice}` : (error.stack ?? error.message)
 }

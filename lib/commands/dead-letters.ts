@@ -18,12 +18,12 @@ export interface DeadLetter {
   message_id: string
   sent_at: Date
   program_id: number | null
-  /** The outbox row it is about; null where the body is none of the service's. */
+  /** The outbox row of the message, or null if the service did not write the message. */
   outbox_id: number | null
   body: string
 }
 
-/** How long a dead letter stays hidden from others while it is looked at or sent back. */
+/** Hides a dead letter from others during a look or a redrive. */
 const visibilitySeconds = 60
 
 async function receiveDeadLetters(queue: SQSClient, deadLetterUrl: string): Promise<Message[]> {
@@ -41,7 +41,7 @@ async function receiveDeadLetters(queue: SQSClient, deadLetterUrl: string): Prom
 
 const entryOf = ({ ReceiptHandle }: Message, index: number) => ({ Id: String(index), ReceiptHandle })
 
-/** The first `limit` dead letters or a few more, which stay where they are. Others can have them a second later. */
+/** Reads at least the first `limit` dead letters and leaves them in the queue. Others can receive them a second later. */
 export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, limit: number): Promise<DeadLetter[]> {
   const seen: Message[] = []
   while (seen.length < limit) {
@@ -50,7 +50,7 @@ export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, l
     seen.push(...messages)
   }
   for (const messages of inCalls(seen)) {
-    // Not 0, at which the emulator loses a message that it keeps on disk.
+    // With 0, the emulator loses a message that it keeps on disk.
     const Entries = messages.map((message, index) => ({ ...entryOf(message, index), VisibilityTimeout: 1 }))
     await queue.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: deadLetterUrl, Entries }))
   }
@@ -67,8 +67,8 @@ export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, l
 }
 
 /**
- * Sends all dead letters back to the queue and returns how many. A letter leaves the dead letters after the queue has taken it,
- * so one that this is stopped at is in both, and delivered once.
+ * Sends all dead letters back to the queue and returns their number. The dead-letter queue drops a message after the queue has
+ * accepted it. If this stops in between, both have it, and the service still delivers it once.
  */
 export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string, queueUrl: string): Promise<number> {
   let sent = 0
@@ -83,21 +83,19 @@ export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string
     )
     const done = taken.flatMap(({ Id }) => messages[Number(Id)] ?? [])
     if (done.length === 0)
-      throw new OperatorError('The queue took none of the messages. The dead letters stay where they are.')
+      throw new OperatorError('The queue accepted none of the messages. The dead letters remain in place.')
     await queue.send(new DeleteMessageBatchCommand({ QueueUrl: deadLetterUrl, Entries: done.map(entryOf) }))
     sent += done.length
   }
 }
 
-/** The queue of the AWS variables where QUEUE_URL is set, else that of the running stack. */
+/** Returns the queue of QUEUE_URL, or the running stack's. */
 function settings() {
   const env: Record<string, unknown> = process.env['QUEUE_URL'] ? process.env : readRunningStack().environment
   const required = (name: string) => {
     const value = env[name]
     if (typeof value !== 'string' || value === '') {
-      throw new OperatorError(
-        `${name} is not set. Set it, or leave QUEUE_URL out to take the queue of the local stack.`,
-      )
+      throw new OperatorError(`${name} is not set. Set it, or unset QUEUE_URL to use the local stack's queue.`)
     }
     return value
   }
@@ -126,7 +124,7 @@ async function main(): Promise<void> {
     const deadLetterUrl = await deadLetterUrlOf(queue, queueUrl)
     if (!deadLetterUrl) {
       throw new OperatorError(
-        `${queueUrl} has no dead-letter queue, so what nobody can handle comes again until its term ends. Make one and name it in the queue's RedrivePolicy, as lib/commands/README.md shows.`,
+        `${queueUrl} has no dead-letter queue, so failing messages repeat until they expire. Create one and name it in the queue's RedrivePolicy, as lib/commands/README.md shows.`,
       )
     }
     if (command === 'dead') {

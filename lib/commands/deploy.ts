@@ -14,19 +14,17 @@ import { buildLambda } from './deploy/lambda.ts'
 import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
 
 /**
- * `npm run deploy`: deploys every function of wrangler.toml with `wrangler deploy --env`. `npm run deploy -- track-click`
- * deploys the named ones; `--plan` says what would change and changes nothing; `--dry-run` builds only, without a network; other
- * options go to wrangler.
+ * `npm run deploy`: deploys every function of wrangler.toml with `wrangler deploy --env`. `npm run deploy -- track-click` deploys
+ * the named ones. `--plan` only shows the changes, `--dry-run` only builds, without a network. Other options go to wrangler.
  *
- * What differs from one operator to the next comes from the environment, so wrangler.toml stays as it is: `ENVIRONMENT` and `DOMAIN`
- * give Workers and routes their names, and variables and secrets that functions take are deployed where they are given. What is not
- * given stays as it is at the edge. Refused before anything is changed: a function without something that it needs, and
- * production without mail.
+ * The environment holds the settings of one operator, so wrangler.toml stays unchanged: `ENVIRONMENT` and `DOMAIN` name Workers
+ * and routes, and set variables and secrets are deployed. Unset ones keep their values at Cloudflare. If a function lacks a
+ * value, or production has no mail, the command changes nothing.
  */
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** A small script starts quickly in a new place. What every visitor and every sale waits for is held to these bytes, gzipped. */
+/** Every visitor and every sale waits for these scripts. A small one starts quickly, so they have a limit in gzipped bytes. */
 export const gzipBytesMax: Record<string, number> = {
   'track-click': 90 * 1024,
   'track-lead': 90 * 1024,
@@ -44,8 +42,8 @@ interface Outcome {
 
 const logIn = 'Log in with `npx wrangler login`, or set CLOUDFLARE_API_TOKEN.'
 
-/** What stands above a plan that Cloudflare was not asked about. */
-const notAsked = `Cloudflare does not know you, so this is what a first deployment would do. Not known: which Workers, variables, secrets
+/** Precedes a plan without answers from Cloudflare. */
+const notAsked = `You are not logged in at Cloudflare, so this shows a first deployment. Unknown: which Workers, variables, secrets
 and schedules are there already, whether another Worker answers a route, and whether the zone is yours.
 ${logIn}
 `
@@ -94,10 +92,7 @@ function isTooLarge({ name, gzipKib }: Pick<Outcome, 'name' | 'gzipKib'>): boole
   return limit !== undefined && gzipKib * 1024 > limit
 }
 
-/**
- * What deploying these functions would change, asked of Cloudflare by `token`. Without one it is what a first deployment would do, where
- * nothing is there yet.
- */
+/** Compares these functions with Cloudflare's by `token`. Without a token, shows a first deployment. */
 export async function planDeployment(
   operator: Operator,
   wranglerToml: string,
@@ -108,7 +103,7 @@ export async function planDeployment(
   const placed = readFunctions(operatorToml(wranglerToml, operator))
   const functions = placed
     .filter(({ name }) => names.length === 0 || names.includes(name))
-    // The variables of wrangler.toml, because those that are not given are left out of what is deployed.
+    // All variables of wrangler.toml, because the deployed file omits unset ones.
     .map((entry) => ({ ...entry, vars: { ...all.find(({ name }) => name === entry.name)?.vars, ...entry.vars } }))
   const workers = functions.map(({ workerName }) => workerName)
   const edge = token === undefined ? emptyEdge : await readEdge(token, operator.domain, workers, operator.given)
@@ -134,7 +129,7 @@ async function deployAll(): Promise<void> {
   if (!isDryRun) {
     if (problems.length > 0) throw new OperatorError(problems.join('\n'))
     const token = await cloudflareToken(process.env)
-    if (token === undefined && !isPlan) throw new OperatorError(`Cloudflare does not know you. ${logIn}`)
+    if (token === undefined && !isPlan) throw new OperatorError(`You are not logged in at Cloudflare. ${logIn}`)
     const plan = await planDeployment(operator, wranglerToml, token, wanted)
     if (token === undefined) console.log(notAsked)
     if (isPlan) console.log(plan.lines.join('\n'))
@@ -143,11 +138,11 @@ async function deployAll(): Promise<void> {
     if (functions.some(({ name }) => withTracker.has(name))) buildTracker(operator.host)
   }
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-deploy-'))
-  // Beside wrangler.toml, since wrangler resolves the functions' files from where its configuration is.
+  // Wrangler resolves paths from its configuration file, so this lies beside wrangler.toml.
   const config = `${root}wrangler.deploy.${process.pid}.toml`
   try {
     writeFileSync(config, operatorToml(wranglerToml, operator))
-    // A function that others are bound to must be there before them.
+    // A service binding needs its target to exist.
     const bound = new Set(all.flatMap(({ services }) => Object.values(services).map(({ name }) => name)))
     const outcomes: Outcome[] = []
     for (const group of [
@@ -167,7 +162,7 @@ async function deployAll(): Promise<void> {
     }
     const failed = outcomes.filter(({ ok }) => !ok).length
     const tooLarge = outcomes.filter((outcome) => outcome.ok && isTooLarge(outcome))
-    for (const { name } of tooLarge) console.log(color.red(`${name} is larger than it may be. See what it imports.`))
+    for (const { name } of tooLarge) console.log(color.red(`${name} exceeds its size limit. Check its imports.`))
     console.log(`${outcomes.length - failed} ${isDryRun ? 'built' : 'deployed'}, ${failed} failed`)
     if (failed > 0 || tooLarge.length > 0) process.exitCode = 1
   } finally {
@@ -176,10 +171,10 @@ async function deployAll(): Promise<void> {
   }
 }
 
-/** What serves the tracker, its package or its documentation, each with the address that it was built for. */
+/** Functions that serve the tracker, its package or its documentation. Each contains the service's address. */
 const withTracker = new Set(['tracker-script', 'tracker-package', 'docs', 'dashboard'])
 
-/** `npm ci` built it before anybody said where the service answers. */
+/** `npm ci` built the tracker before the address was known. */
 function buildTracker(host: string): void {
   execFileSync('npm', ['run', '-s', 'build', '-w', 'tracker'], {
     cwd: root,

@@ -7,7 +7,10 @@ import { runCommand } from './command.ts'
 const usage =
   'npm run -s erase -- --program 1 --customer-key user-1    removes what identifies a customer; or --click-id cust_…'
 
-/** `npm run -s erase -- …`: removes what identifies a customer, on Neon by DATABASE_URL or on the running stack. */
+/**
+ * `npm run -s erase -- --program 1 --customer-key user-1`: removes a customer's personal data, in the database of DATABASE_URL or
+ * in the running stack.
+ */
 async function erase(): Promise<void> {
   const { values } = parseArgs({
     options: { program: { type: 'string' }, 'customer-key': { type: 'string' }, 'click-id': { type: 'string' } },

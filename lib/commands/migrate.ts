@@ -7,7 +7,7 @@ import { runCommand } from './command.ts'
 
 const migrationsFolder = new URL('../../migrations/', import.meta.url)
 
-/** Holds back a second runner. The number is this project's own and means nothing. */
+/** Makes a second runner wait. The number is arbitrary. */
 const advisoryLockKey = '7350163984021'
 
 /** `update … returning old` is of this version. */
@@ -21,8 +21,8 @@ export interface SqlFile {
 }
 
 /**
- * Reads `migrations/NNNN_name.sql`, then everything below `migrations/functions/`, in the order in which they are applied. The numbered
- * folders of functions are layers: each is applied after the ones it calls.
+ * Reads `migrations/NNNN_name.sql`, then everything below `migrations/functions/`, in the order of application. The numbered
+ * folders of functions are layers: each comes after the layers that it calls.
  */
 export function readSqlFiles(folder = migrationsFolder): SqlFile[] {
   const names = readdirSync(folder, { encoding: 'utf8', recursive: true }).toSorted()
@@ -37,18 +37,18 @@ export function readSqlFiles(folder = migrationsFolder): SqlFile[] {
 const isOfFunctions = ({ name }: SqlFile) => name.startsWith('functions/')
 
 /**
- * Brings a database to the newest schema and returns the names of the files it applied. Running it again does nothing, and two
- * runners at once wait for each other. Forward only.
+ * Brings a database to the newest schema and returns the names of the applied files. A second run changes nothing, and two
+ * runners wait for each other. Forward only.
  *
- * - Numbered files hold tables, constraints, indexes, views and data, and call no function of the project. Each is applied once, in a
- *   transaction of its own. It never changes after a database has it.
- * - Files of `functions/` are the living text of the database's functions and of the triggers that call them. They are applied after
- *   the numbered ones, all that changed in one transaction, and a function that no file has any more is dropped. So that a version
- *   can run on while the next one is deployed, a changed signature takes a new name, and the old function stays in its file
- *   until no running version calls it. A trigger that goes is dropped in a numbered file.
+ * - Numbered files hold tables, constraints, indexes, views and data, and call no function of the project. Each is applied once,
+ *   in its own transaction, and never changes afterwards.
+ * - Files of `functions/` hold the current text of the database functions and their triggers. All changed files are applied in
+ *   one transaction after the numbered ones. A function that no file has any more is dropped. If a signature changes, the
+ *   function gets a new name, and the old one stays in its file until no running version calls it. A numbered file drops an
+ *   obsolete trigger.
  *
- * @throws where the server is too old; where a file fails, with its name and the line; where a numbered file was changed or removed
- * after it was applied, or is older than one applied already; where a function has two signatures.
+ * @throws if the server is too old or a file fails; with the file's name and line. Also if a numbered file was changed after it
+ * was applied, if it is older than an applied one, or if a function has two signatures.
  */
 export async function migrate(databaseUrl: string, files = readSqlFiles()): Promise<string[]> {
   return await withClient(databaseUrl, 'svc-migrate', async (client) => {
@@ -62,8 +62,8 @@ export async function migrate(databaseUrl: string, files = readSqlFiles()): Prom
 }
 
 /**
- * Sees that a database has the schema of this version, or one after it, and changes nothing.
- * @throws where the server is too old, or a numbered file is not applied.
+ * Checks that a database has the schema of this version or a newer one. Changes nothing.
+ * @throws if the server is too old, or a numbered file is not applied.
  */
 export async function requireSchema(databaseUrl: string): Promise<void> {
   await withClient(databaseUrl, 'svc-migrate', async (client) => {
@@ -77,12 +77,15 @@ export async function requireSchema(databaseUrl: string): Promise<void> {
     const missing = readSqlFiles().find((file) => !isOfFunctions(file) && !names.has(file.name))
     if (missing)
       throw new OperatorError(
-        `The database has not the schema of this version: ${missing.name} is not applied. Run \`npm run migrate\` with this DATABASE_URL.`,
+        `The database does not have the schema of this version: ${missing.name} is not applied. Run \`npm run migrate\` with this DATABASE_URL.`,
       )
   })
 }
 
-/** A connection to a server that is new enough, under a name that the server shows. One that breaks fails the statement under way, and each after it. */
+/**
+ * Opens a connection to a server that is new enough. The server shows it as `applicationName`. If it breaks, the current
+ * statement and all later ones fail.
+ */
 export async function withClient<Result>(
   databaseUrl: string,
   applicationName: string,
@@ -109,14 +112,14 @@ async function refuseOldServer(client: Client): Promise<void> {
   const version = Math.floor(Number(rows[0]?.server_version_num) / 10_000)
   if (version < oldestPostgres) {
     throw new OperatorError(
-      `The database runs PostgreSQL ${version}, and the service needs ${oldestPostgres} or newer. Nothing was changed. Upgrade the server, or make the database on a newer one.`,
+      `The database runs PostgreSQL ${version}, but the service needs ${oldestPostgres} or newer. Nothing was changed. Upgrade the server, or create the database on a newer one.`,
     )
   }
 }
 
 /**
- * The lock ends with the transaction, so it also works through a pooler that shares sessions. A transaction that the calls of a running
- * version deadlocked with was rolled back whole, and is tried again.
+ * The lock ends with the transaction, so it also works through a pooler that shares sessions. After a deadlock with calls of a
+ * running version, the transaction runs again.
  */
 async function inTransaction<Result>(client: Client, work: () => Promise<Result>, attemptsLeft = 20): Promise<Result> {
   await client.query('begin')
@@ -126,7 +129,7 @@ async function inTransaction<Result>(client: Client, work: () => Promise<Result>
     await client.query('commit')
     return result
   } catch (error) {
-    // Where the connection broke, why it did is what is told.
+    // If the connection broke, report that error and not this one.
     await client.query('rollback').catch(() => {})
     if (attemptsLeft > 1 && isDeadlock(error)) return await inTransaction(client, work, attemptsLeft - 1)
     throw error
@@ -177,7 +180,7 @@ function refuseChanged(applied: { name: string; checksum: string }[], migrations
   }
 }
 
-/** Applies the files whose text is another than what the database has, and returns their names. */
+/** Applies the changed files and returns their names. */
 async function applyFunctions(client: Client, files: SqlFile[]): Promise<string[]> {
   await client.query(`create table if not exists schema_functions (
     file text primary key,
@@ -209,7 +212,7 @@ async function applyFunctions(client: Client, files: SqlFile[]): Promise<string[
   )
   if (twice[0]) {
     throw new OperatorError(
-      `${twice[0].name} has two signatures now. Give the new one a new name: a version that runs still calls the old one.`,
+      `${twice[0].name} has two signatures now. Give the new one a new name, because the running version still calls the old one.`,
     )
   }
   return changed.map(({ name }) => name)
@@ -224,13 +227,13 @@ async function drop(client: Client, name: string, file: string): Promise<void> {
     await client.query(`drop routine if exists ${escapeIdentifier(name)}`)
   } catch (error) {
     throw new OperatorError(
-      `${name} stands in ${file} no more and could not be dropped: ${describe(error)}\nDrop what uses it in a numbered migration.`,
+      `${name} is no longer in ${file} and could not be dropped: ${describe(error)}\nDrop its users in a numbered migration.`,
       { cause: error },
     )
   }
 }
 
-/** Runs the statements of a file one by one, so that every failure has its line. */
+/** Runs the statements of a file one by one, so that every error has its line. */
 async function run(client: Client, { name, sql }: SqlFile): Promise<void> {
   for (const { start, text } of statementsOf(sql)) {
     try {
@@ -245,7 +248,7 @@ async function run(client: Client, { name, sql }: SqlFile): Promise<void> {
   }
 }
 
-/** The statements of a text with their places in it. Knows comments of a line, quotes and dollar quotes. */
+/** Splits a text into statements with their offsets. Understands line comments, quotes and dollar quotes. */
 function statementsOf(sql: string): { start: number; text: string }[] {
   const statements: { start: number; text: string }[] = []
   let end = 0
@@ -269,9 +272,7 @@ const usage = 'npm run migrate    brings the database of DATABASE_URL to this ve
 async function main(databaseUrl: string | undefined): Promise<void> {
   parseArgs({})
   if (!databaseUrl) {
-    throw new OperatorError(
-      'DATABASE_URL is not set. Set it to the connection string of the database that is to be migrated.',
-    )
+    throw new OperatorError('DATABASE_URL is not set. Set it to the connection string of the database to migrate.')
   }
   const applied = await migrate(databaseUrl)
   console.log(applied.length === 0 ? 'The schema is up to date.' : applied.map((name) => `applied ${name}`).join('\n'))

@@ -17,11 +17,11 @@ const packageSchema = z.object({
 
 const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
 
-/** The folders in node_modules of the service's dependencies and of theirs, by the lock file. Those are what can be bundled. */
+/** Returns the folders of all packages that can be bundled: the service's dependencies and theirs, by the lock file. */
 function dependencyFolders(): string[] {
   const { packages } = lockSchema.parse(JSON.parse(read('package-lock.json')))
   const folders = new Set<string>()
-  /** As Node looks for a package: beside the one that asks, then further up. */
+  /** Node's lookup: first beside the dependent package, then further up. */
   function find(name: string, from: string): string | undefined {
     const folder = `${from}node_modules/${name}`
     if (packages[folder]) return folder
@@ -40,8 +40,9 @@ function dependencyFolders(): string[] {
 }
 
 /**
- * The text of THIRD_PARTY_NOTICES: the terms of every package that the functions may have in them or be run by, with the notices that Apache-2.0 asks
- * to pass on. Packages with the same terms share them. A package without a file of its terms is named with its licence's name.
+ * Returns the text of THIRD_PARTY_NOTICES: the licenses of all packages that a bundle or a process can contain, with the
+ * attributions that Apache-2.0 requires. Packages with the same license share its text. If a package has no license file, the
+ * text names its license.
  */
 export function thirdPartyNotices(): string {
   const namesByTerms = new Map<string, string[]>()

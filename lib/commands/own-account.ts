@@ -9,16 +9,16 @@ const usage =
   'npm run -s own-account -- PROGRAM    connects a program to the Stripe account whose key the deployment has'
 
 /**
- * `npm run -s own-account -- PROGRAM`: connects a program to the account whose key the deployment has, without Connect. Whoever deploys
- * says so, because it is their account; nobody can in the dashboard. It is disconnected there as any other.
+ * `npm run -s own-account -- PROGRAM`: connects a program to the account of the deployment's own key, without Connect. Only the
+ * operator may do this directly, because the account is theirs. The dashboard disconnects it like any other.
  */
 async function connectOwnAccount(): Promise<void> {
   const { positionals } = parseArgs({ allowPositionals: true })
   const programId = Number(positionals[0])
-  if (!Number.isSafeInteger(programId)) throw new OperatorError(`Name the program whose account it is: ${usage}`)
+  if (!Number.isSafeInteger(programId)) throw new OperatorError(`Name the program: ${usage}`)
   const { connectProcessor } = await import('../stripe/connect.ts')
   await connectProcessor(openDatabase(commandDatabase()), programId, ownAccount)
-  console.log(`Events that name no account belong to program ${programId} now.`)
+  console.log(`Events without an account now belong to program ${programId}.`)
 }
 
 await runCommand(usage, connectOwnAccount)

@@ -3,7 +3,7 @@ import { rateLimits } from '../api/rate-limits.ts'
 import { readOptions } from './command.ts'
 import { OperatorError } from './operator-error.ts'
 
-/** Returns a wrangler.toml with the rate limits of `rateLimits`, after the line `main` of each function. */
+/** Returns a wrangler.toml with the rate limits of `lib/api/rate-limits.ts`, after the line `main` of each function. */
 export function withRateLimits(wranglerToml: string): string {
   let toml = wranglerToml.replaceAll(/^ratelimits = \[\n(?: .*\n)*\]\n/gm, '')
   for (const [name, limiters] of Object.entries(rateLimits)) {

@@ -7,8 +7,8 @@ const usage =
   'npm run -s replay -- --program 1    applies the events of Stripe that wait; without an option those of every program'
 
 /**
- * `npm run -s replay -- [--program 1]`: after a mend, applies the events of Stripe that no schema could read, whose payloads are kept for
- * 30 days. On Neon by DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, else on the running stack.
+ * `npm run -s replay -- [--program 1]`: after a fix, applies the Stripe events that the service could not read. It keeps their
+ * payloads for 30 days. Uses DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, or the running stack.
  */
 async function replay(): Promise<void> {
   const { values } = parseArgs({ options: { program: { type: 'string' } } })
@@ -16,14 +16,14 @@ async function replay(): Promise<void> {
   if (programId !== undefined && !Number.isSafeInteger(programId))
     throw new OperatorError('--program takes the id of a program.')
   const env = stripeEnvironment()
-  // What does the work is read where there is something to do.
+  // Load the heavy modules only after the arguments are valid.
   const { openStripe } = await import('../stripe/client.ts')
   const { listUnreadEvents, replayWebhookEvent } = await import('../stripe/webhook-events.ts')
   const db = openDatabase(env)
   const stripe = openStripe(env)
   const events = await listUnreadEvents(db, programId)
   for (const { event_id: id, program_id: program } of events) {
-    // What is to be told is in the outbox, from which the relay sends it within a minute.
+    // The relay sends the notifications from the outbox within a minute.
     const { outcome, reason } = await replayWebhookEvent(db, stripe, env.EMAIL_HASH_KEY, program, id)
     console.log(`${id}: ${outcome}${reason === null ? '' : `. ${reason}`}`)
   }

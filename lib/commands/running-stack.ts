@@ -7,7 +7,7 @@ import type { DatabaseEnv } from '../database.ts'
 import { OperatorError } from './operator-error.ts'
 import { isAlive } from './processes.ts'
 
-/** The data folder of the local stack. Removing it starts afresh. LOCAL_DATA_FOLDER puts it elsewhere, as tests do. */
+/** The data folder of the local stack. Without it, the stack starts empty. LOCAL_DATA_FOLDER chooses another folder. */
 export const dataFolder = path.resolve(
   process.env['LOCAL_DATA_FOLDER'] ?? fileURLToPath(new URL('../../.local/', import.meta.url)),
 )

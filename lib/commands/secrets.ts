@@ -3,13 +3,13 @@ import type { Client } from 'pg'
 import { withClient } from './migrate.ts'
 import { OperatorError } from './operator-error.ts'
 
-/** Those that what is stored, or what programs hold, was made with. */
+/** Secrets that stored data or programs' copies depend on. */
 const storedWith = ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET'] as const
 
-/** By the secret's name, in hex. */
+/** Fingerprints in hex, by the secret's name. */
 type Fingerprints = ReadonlyMap<string, string>
 
-/** How much of a fingerprint `REPLACED_SECRETS` repeats: enough that another secret is not meant by it. */
+/** The length of the prefix in `REPLACED_SECRETS`. It is long enough to identify one secret. */
 const namedLength = 12
 
 const fingerprintOf = (secret: string) => createHmac('sha256', secret).update('fingerprint of a secret').digest('hex')
@@ -22,9 +22,9 @@ export async function readFingerprints(client: Pick<Client, 'query'>): Promise<F
 }
 
 /**
- * Sees that a database is used with the secrets that it was first used with, which are noted then as fingerprints. One that `replaced`
- * (the variable `REPLACED_SECRETS`) says to be new on purpose is noted in place of the old one.
- * @throws where another differs, with its name and what to do; nothing was changed then.
+ * Checks that the service uses the secrets of its database, and stores their fingerprints on first use. A secret that `replaced`
+ * (the variable `REPLACED_SECRETS`) names gets a new fingerprint.
+ * @throws if another secret differs, with its name and a remedy. Nothing is changed then.
  */
 export async function checkSecrets(
   databaseUrl: string,
@@ -33,7 +33,7 @@ export async function checkSecrets(
 ): Promise<void> {
   const given: Fingerprints = new Map(storedWith.map((name) => [name, fingerprintOf(environment[name] ?? '')]))
   await withClient(databaseUrl, 'svc-secrets', async (client) => {
-    // What stands there stays, also that of a process which starts in the same moment.
+    // Existing rows win, also those of a process that starts at the same moment.
     await client.query(
       `insert into secret_fingerprints (name, fingerprint)
       select name, decode(hex, 'hex') from unnest($1::text[], $2::text[]) as given (name, hex) on conflict do nothing`,
@@ -51,8 +51,8 @@ export async function checkSecrets(
 }
 
 /**
- * The names of the secrets that are `given` and differ from those that were `noted`, all of them on purpose.
- * @throws where one is not.
+ * Returns the names of the secrets that differ from the `noted` ones and were replaced on purpose.
+ * @throws if a secret differs without being named.
  */
 export function refuseOthers(noted: Fingerprints, given: Fingerprints, replaced: string | undefined): string[] {
   const differing = [...given].filter(([name, hex]) => (noted.get(name) ?? hex) !== hex)
@@ -61,7 +61,7 @@ export function refuseOthers(noted: Fingerprints, given: Fingerprints, replaced:
   if (named.some((text) => !accepted.has(text))) {
     const names = differing.map(([name]) => name).join(' and another ')
     throw new OperatorError(
-      `What this database holds was made with another ${names}. Put back what it was then, in secrets.json or as a variable; or, where it is new on purpose, set REPLACED_SECRETS=${named.join(',')}.`,
+      `This database was used with another ${names}. Put back the old value, in secrets.json or as a variable. If you replaced it on purpose, set REPLACED_SECRETS=${named.join(',')}.`,
     )
   }
   return differing.map(([name]) => name)

@@ -5,21 +5,21 @@ import { OperatorError } from './operator-error.ts'
 
 const wranglerFile = new URL('../../wrangler.toml', import.meta.url)
 
-/** A function's entry in wrangler.toml, as far as the local stack, the deploy command and the one box read it. */
+/** A function's entry in wrangler.toml, with the parts that the local stack, the deploy command and one box use. */
 export interface FunctionEntry {
-  /** The env's name, which is also the function's file. */
+  /** The name of the env and of the function's file. */
   name: string
-  /** What the Worker is called at Cloudflare. */
+  /** The Worker's name at Cloudflare. */
   workerName: string
   main: string
-  /** Patterns of the routes, and their paths without the host. */
+  /** Route patterns, and their paths without the host. */
   routes: string[]
   paths: string[]
   crons: string[]
   vars: Record<string, string>
   secrets: string[]
   rateLimits: RateLimitEntry[]
-  /** Service bindings: the binding's name, the bound function and which of its exports. */
+  /** Service bindings: the binding's name, the bound function and its export. */
   services: Record<string, { name: string; entrypoint?: string }>
   compatibilityDate: string
   compatibilityFlags: string[]
@@ -37,7 +37,7 @@ const compatibility = {
   compatibility_flags: z.optional(z.array(z.string())),
 }
 
-/** wrangler.toml, as far as it is read here. */
+/** The parts of wrangler.toml that this file reads. */
 const wranglerConfig = z.object({
   ...compatibility,
   env: z.record(
@@ -58,7 +58,7 @@ const wranglerConfig = z.object({
   ),
 })
 
-/** Reads the functions of wrangler.toml, or of such a text. */
+/** Reads the functions of wrangler.toml or of a text. */
 export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8')): FunctionEntry[] {
   const config = wranglerConfig.parse(parse(wranglerToml))
   return Object.entries(config.env).map(([name, env]) => ({
@@ -83,7 +83,7 @@ export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8'))
   }))
 }
 
-/** Variables of optional features. A deployment, one box and `npm start` pass on those that are set. */
+/** Variables of optional features. A deployment, one box and `npm start` pass on the set ones. */
 export const optionalVariables: ReadonlySet<string> = new Set([
   'MAIL_API_URL',
   'MAIL_API_KEY',
@@ -99,6 +99,6 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   'TURNSTILE_SECRET_KEY',
   'CLICK_RETENTION_MONTHS',
   'DNS_OVER_HTTPS_URL',
-  // Only the local stack has it: no entry of wrangler.toml names it, so it is never deployed.
+  // The local stack adds this entry; wrangler.toml has none, so it is never deployed.
   'WEBHOOK_LOOPBACK',
 ])

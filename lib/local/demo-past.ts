@@ -2,16 +2,16 @@ import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
-/** What one visitor did, and when it is made to have happened. */
+/** A visitor's actions and their time. */
 export interface Journey {
-  /** Their click id, or the customer key of somebody who came by a code. */
+  /** The click id, or the customer key if they came by a code. */
   customer: string
   clickAt: Date
   leadAt: Date
   saleAt: Date
 }
 
-/** Moves what a program has recorded into the past, where its visitors are to have come, and counts its totals again. */
+/** Moves a program's records to the times of their visitors and counts its totals again. */
 export async function moveBack(
   db: Database,
   programId: number,
@@ -69,7 +69,7 @@ function moves(
       .set({
         sale_date: (eb) => eb.ref('c.first_purchase_date').$notNull(),
         created_at: (eb) => eb.ref('c.first_purchase_date').$notNull(),
-        // So that its explanation says the same.
+        // The sale's explanation must show the same time.
         resolution: sql`s.resolution || jsonb_build_object('came_at', c.created_at, 'at', c.first_purchase_date)`,
       })
       .where('s.program_id', '=', programId)
@@ -88,9 +88,9 @@ function moves(
   ]
 }
 
-/** Statements that compute the totals again from the rows. They leave the work of counting functions to those, as if nothing had been counted. */
+/** Recomputes the totals from the rows, except for the work of the counting functions. Those see everything as uncounted. */
 function countAgain(programId: number) {
-  // A customer whose code decided counts for the code's partner.
+  // If a code decided, the customer counts for the code's partner.
   const facts = sql`(
     select id, partner_id, null::bigint as code_id, last_click_at, signup_date as at, 1 as leads, 0 as conversions
     from customers where program_id = ${programId} and signup_date is not null
@@ -102,7 +102,7 @@ function countAgain(programId: number) {
   const sales = sql`sales s join commissions m on m.program_id = s.program_id and m.sale_id = s.id
     join customers c on c.program_id = s.program_id and c.id = s.customer_id where s.program_id = ${programId}`
   return [
-    // The uncounted rows come first: the batch then waits for a run of count-clicks that is moving some into the counters.
+    // Lock the uncounted rows first, so that the batch waits for a running count-clicks.
     ...(
       [
         'uncounted_clicks',

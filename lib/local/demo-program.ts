@@ -15,12 +15,12 @@ import { makeGroup, movePartners } from '../programs/groups.ts'
 import { changeJoinPage, readJoinPage } from '../programs/join-page.ts'
 import { emailHash } from '../tracking/customers.ts'
 
-/** How the demo's program is run: whom it pays what, who may join, and what it decides on. */
+/** The rules and decisions of the demo program: terms, applications, reviews and adjustments. */
 
 const where = 'Where do you publish?'
 const why = 'What would you write about us?'
 
-/** Opens the page on which people apply. */
+/** Opens the join page. */
 export async function openJoinPage(db: Database, programId: number): Promise<void> {
   await changeJoinPage(db, programId, {
     slug: 'demo',
@@ -31,11 +31,11 @@ export async function openJoinPage(db: Database, programId: number): Promise<voi
       { label: where, type: 'short', required: true },
       { label: why, type: 'long', required: false },
     ],
-    terms: 'Say that you are paid for your recommendation. Buy no ads for our name. We pay what was not refunded.',
+    terms: 'Say that you are paid for your recommendation. Buy no ads for our name. Refunded sales earn nothing.',
   })
 }
 
-/** Sends an application with these answers, which its sender confirms unless `confirms` is false, and returns its id. */
+/** Sends an application with these answers and returns its id. The applicant confirms it unless `confirms` is false. */
 async function applyAs(
   db: Database,
   programId: number,
@@ -63,13 +63,13 @@ async function applyAs(
   return applicationId
 }
 
-/** Has somebody join by the page, with a link of this code, and returns their id as a partner. */
+/** Adds a partner by the join page with a link of this code, and returns the partner's id. */
 export async function joinAs(
   byOwner: Database,
   programId: number,
   person: { name: string; email: string; userId: string; code: string },
 ): Promise<number> {
-  const answers = ['https://nora.example.net', 'What I bought and how long it lasted.']
+  const answers = ['https://nora.example.net', 'Reviews of my purchases and how long they last.']
   const id = await applyAs(byOwner, programId, { ...person, answers })
   const { application } = await approveApplication(byOwner, programId, id, null)
   const partnerId = application.partner_id
@@ -84,7 +84,7 @@ export async function joinAs(
   return partnerId
 }
 
-/** Applications in every state: two wait, one is rejected, one approved and invited, and one not confirmed. */
+/** Creates applications in every state: two wait, one is rejected, one approved and invited, one unconfirmed. */
 export async function welcomeApplicants(byOwner: Database, programId: number, groupId: number): Promise<void> {
   const applicant = (name: string, email: string, ...answers: string[]) =>
     applyAs(byOwner, programId, { name, email, answers })
@@ -102,7 +102,7 @@ export async function welcomeApplicants(byOwner: Database, programId: number, gr
   await applyAs(byOwner, programId, { name: 'Lee Late', email: 'lee@example.org', answers: ['A forum'] }, false)
 }
 
-/** Pays partners by group and product, and one by terms of their own; returns the group of those who write regularly. */
+/** Creates rules by group, by product and for one partner. Returns the group of regular writers. */
 export async function giveGroups(
   byOwner: Database,
   programId: number,
@@ -127,7 +127,7 @@ export async function giveGroups(
   return regulars.id
 }
 
-/** Gives two partners a code each, and returns the codes. */
+/** Gives two partners a code each and returns the codes. */
 export async function giveCodes(
   byOwner: Database,
   programId: number,
@@ -144,7 +144,7 @@ export async function giveCodes(
   return codes.map(({ code }) => code)
 }
 
-/** Holds what looks as if it was not earned, and decides on the oldest of it: one is released, one rejected, the others wait. */
+/** Flags suspicious commissions. Releases one of the oldest and rejects one; the others wait. */
 export async function reviewCommissions(byOwner: Database, emailHashKey: string, programId: number): Promise<void> {
   await hashPartnerEmails(byOwner, (address) => emailHash(emailHashKey, address), 100)
   await flagNewCommissions(byOwner, 500)
@@ -165,7 +165,7 @@ export async function reviewCommissions(byOwner: Database, emailHashKey: string,
   await decideReviews(byOwner, programId, oldestOf('self_referral'), 'rejected', 'You bought this yourself.')
 }
 
-/** A manual commission, and a deduction. */
+/** Adds a manual commission and a deduction. */
 export async function adjustBalances(
   byOwner: Database,
   programId: number,

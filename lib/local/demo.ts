@@ -38,7 +38,7 @@ const partners = [
   { name: 'Tom Reviews', code: 'tom', email: 'tom@reviews.example', weight: 2 },
 ]
 const couponBuyers = 8
-/** Visitors who came by an ad, which the program forbids, and those who signed up with Tom's address: their commissions are held. */
+/** Visitors from a forbidden ad, and visitors who signed up with Tom's address. Their commissions wait for review. */
 const byAd = [120, 192]
 const withTomsAddress = [152, 176]
 const places = [
@@ -61,9 +61,8 @@ const campaigns: (Campaign | null)[] = [
 const pricesCents = [2900, 4900, 9900, 19900]
 
 /**
- * What a new stack shows: a workspace with a program, its partners with groups and codes, people who apply to be one, and four weeks of visitors, some
- * of whom are to be looked at. Everything is recorded by the service's own functions and then moved back in time, with the daily totals
- * counted again.
+ * Creates the content of a new stack: a workspace with a program, partners with groups and codes, applicants, and four weeks of
+ * visitors. The service's own functions record everything. Then the records move back in time and the totals are counted again.
  */
 export async function createDemo(db: Database, env: SessionEnv & { EMAIL_HASH_KEY: string }): Promise<Demo> {
   const password = 'demo-password'
@@ -100,7 +99,7 @@ export async function createDemo(db: Database, env: SessionEnv & { EMAIL_HASH_KE
   }
   await Promise.all(Array.from({ length: 8 }, walk))
   const journeys = visits.toSorted((one, other) => one.saleAt.getTime() - other.saleAt.getTime())
-  // Lists go by the order in which sales were recorded.
+  // Lists sort by the order in which sales were recorded.
   for (const { buy } of journeys) await buy?.()
   await moveBack(db, programId, { weeks, holdDays, journeys })
   await countAll(db)
@@ -119,16 +118,16 @@ async function countAll(db: Database): Promise<void> {
   while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
 }
 
-/** A moment of the past weeks for the visitor who comes as one of so many, in the order of their numbers. */
+/** Returns a moment of the past weeks; later visitors get later moments. */
 function moment(number: number, count: number): Date {
   const leftOfTime = 1 - (number + Math.random()) / count
   return new Date(Date.now() - (leftOfTime * (weeks * 7 * 24 - 8) + 8) * hourMilliseconds)
 }
 
-/** A visitor, and the sale to be recorded of one who bought. */
+/** A visitor and their sale, if they bought. */
 type Visit = Journey & { buy?: () => Promise<unknown> }
 
-/** One visitor: always a click, of every fourth a lead, of every eighth a sale to come. */
+/** Records a visitor: always a click, a lead for every fourth, and a sale to come for every eighth. */
 async function walkThrough(
   db: Database,
   keyHash: string,
@@ -174,7 +173,7 @@ async function walkThrough(
   }
   const journey = { customer: clickId, clickAt, leadAt, saleAt }
   if (number % 8 === 0) {
-    // Some name a code too, whoever's link they came by.
+    // Some buyers also name a code, of any partner.
     const coupon = number % 40 === 8 ? pick(codes) : null
     const order = { transaction_id: `demo-order-${number}`, coupon, ...saleOf(number) }
     const sale = { ...customer, ...order }
@@ -183,7 +182,7 @@ async function walkThrough(
   return journey
 }
 
-/** A buyer who came by no link and names a partner's code. */
+/** A buyer without a link who names a partner's code. */
 function visitWithCode(db: Database, keyHash: string, number: number, codes: string[]): Visit {
   const at = moment(number, couponBuyers)
   const customer = `demo-coupon-user-${number}`

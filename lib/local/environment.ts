@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 
-/** The queue's emulator takes any region and any credentials; these are what functions are given. */
+/** The queue's emulator accepts any region and credentials. Functions get these. */
 export const localAws = { region: 'eu-central-1', accessKeyId: 'local', secretAccessKey: 'local' }
 
 const secret = () => randomBytes(32).toString('base64url')
 
-/** Secrets that are made up on the first start and kept beside the data. */
+/** Secrets that the first start generates and keeps beside the data. */
 export function generateSecrets() {
   return {
     EMAIL_HASH_KEY: secret(),
@@ -20,7 +20,7 @@ export function generateSecrets() {
 
 export type Secrets = ReturnType<typeof generateSecrets>
 
-/** Where the parts of a stack are. Without `neonEndpoint` the database is Neon's own, without `awsEndpoint` the queue AWS'. */
+/** The addresses of a stack's parts. Without `neonEndpoint` the database is Neon's own, without `awsEndpoint` the queue is AWS's. */
 export interface Addresses {
   baseUrl: string
   databaseUrl: string
@@ -34,9 +34,9 @@ export interface Addresses {
 }
 
 /**
- * Every variable and secret that functions know on this machine: the one place to add one. A function is given those that
- * its entry in wrangler.toml names under `vars` and `secrets.required`, so a name forgotten there is missed here as it would
- * be on the edge. `npm start` lets variables of its environment win, so that a real account can be tried.
+ * All variables and secrets of functions on this machine; add new ones here. Each function only gets the names of its
+ * wrangler.toml entry (`vars` and `secrets.required`), so a missing name fails here as on Cloudflare. Variables of the
+ * environment of `npm start` win, so you can try a real account.
  */
 export function localEnvironment(addresses: Addresses, secrets: Secrets) {
   return {
@@ -59,7 +59,7 @@ export function localEnvironment(addresses: Addresses, secrets: Secrets) {
   }
 }
 
-/** Variables that exist on this machine only and go to every function. */
+/** Variables that only exist on this machine. Every function gets them. */
 export function localOnlyEnvironment({ neonEndpoint, awsEndpoint, stripeApiUrl }: Addresses): Record<string, string> {
   return {
     MAIL_INBOX: 'mails',

@@ -15,10 +15,7 @@ const inboxPath = '/inbox'
 
 const mails = () => kysely.selectFrom('mails').select(['id', 'recipient', 'subject', 'created_at'])
 
-/**
- * The mails of the local stack, which has no mail API, the newest first: each as text, and as HTML in a frame that runs nothing. It is part of
- * nothing that is deployed.
- */
+/** Shows the mails of the local stack, newest first, as text and as HTML in a frame without scripts. It is never deployed. */
 const app = new Hono<{ Bindings: DatabaseEnv }>()
 
 app.use(
@@ -39,14 +36,11 @@ app.get(inboxPath, async (c) => {
     title: 'Inbox',
     children: (
       <>
-        <Heading
-          title="Inbox"
-          lead="The last 100 mails of this machine, whoever they are to. They are kept for a week."
-        />
+        <Heading title="Inbox" lead="The last 100 mails of this machine, to all recipients. They stay for a week." />
         <Card>
           {rows.length === 0 ? (
             <Empty title="No mail yet">
-              <p>Sign up, invite somebody, or record a refund: what is mailed then is shown here.</p>
+              <p>Sign up, invite somebody, or record a refund, and the mail appears here.</p>
             </Empty>
           ) : (
             <Table
@@ -79,7 +73,7 @@ app.get(`${inboxPath}/:id`, async (c) => {
         <Heading title={mail.subject} lead={`To ${mail.recipient}`} />
         {mail.html !== null && (
           <Card title="HTML">
-            {/* Links open outside of the frame, where the policy of the page does not hold. */}
+            {/* Links open outside of the frame, because the page's policy does not apply there. */}
             <iframe
               title="The mail"
               sandbox="allow-popups allow-popups-to-escape-sandbox"
@@ -99,7 +93,7 @@ app.get(`${inboxPath}/:id`, async (c) => {
   })
 })
 
-/** A text with its addresses as links. */
+/** Renders a text with its addresses as links. */
 function linked(text: string) {
   return text.split(/(https?:\/\/\S+)/).map((part) => (/^https?:/.test(part) ? <a href={part}>{part}</a> : part))
 }

@@ -1,7 +1,7 @@
 import type { FunctionEntry } from '../commands/wrangler-file.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 
-/** The Worker that shows sent mails. It runs on this machine only, so wrangler.toml has no entry for it. */
+/** The Worker that shows sent mails. It only runs on this machine, so wrangler.toml has no entry for it. */
 export function inboxPage(deployed: FunctionEntry[]): FunctionEntry {
   const dashboard = deployed.find(({ name }) => name === 'dashboard')
   if (!dashboard) throw new OperatorError('wrangler.toml has no dashboard.')

@@ -7,36 +7,36 @@ import { DatabaseError, Pool, type PoolClient, type QueryArrayConfig, type Query
 import { refusePages } from './pages.ts'
 
 /**
- * What the endpoint does to a request instead of answering it as it should:
- * - `drop-before` breaks the connection, nothing was run;
- * - `drop-after` runs and commits, then breaks the connection;
- * - `cut` runs and commits, then breaks the connection in the middle of its answer;
- * - `unavailable` answers 503, nothing was run;
+ * A planted fault:
+ * - `drop-before` breaks the connection before it runs anything;
+ * - `drop-after` commits, then breaks the connection;
+ * - `cut` commits, then breaks the connection in the middle of its response;
+ * - `unavailable` answers 503 and runs nothing;
  * - `delay` waits `delay_ms`, then goes on;
  * - `kill-backend` ends the Postgres backend before it commits.
  */
 export interface Fault {
   action: 'drop-before' | 'drop-after' | 'cut' | 'unavailable' | 'delay' | 'kill-backend'
-  /** How many requests it meets; 1 unless told. */
+  /** The number of requests that fail; default 1. */
   times?: number
   delay_ms?: number
-  /** Only requests with this text in one of their statements. */
+  /** Only requests with this text in a statement fail. */
   matching?: string
 }
 
 export interface NeonEndpoint {
-  /** What goes into `NEON_ENDPOINT`. */
+  /** The value of `NEON_ENDPOINT`. */
   url: string
-  /** HTTP requests that reached `/sql`, each of them one round trip of a function. */
+  /** Requests that reached `/sql`; each is one round trip of a function. */
   requests: number
   /** Statements in these requests. */
   statements: number
-  /** The last few requests as a reader knows them again, with why one failed: for who counted another number of them than expected. */
+  /** Summaries of the last requests with their errors, for tests that count another number than expected. */
   recent: string[]
-  /** The header with the token that faults and `/control` take. */
+  /** The header with the token for faults and `/control`. */
   control: { 'Control-Token': string }
   inject(fault: Fault): void
-  /** How many of the faults are left to meet a request. */
+  /** The number of remaining faults. */
   faults(): number
   clearFaults(): void
   close(): Promise<void>
@@ -47,19 +47,19 @@ interface Query {
   params: unknown[]
 }
 
-/** Postgres' 200 connections are shared by all pools. */
+/** All pools share Postgres' 200 connections. */
 const maxConnectionsPerPool = 24
 const maxPools = 50
 const maxNamedStatements = 500
 
 /**
- * The HTTP endpoint that `@neondatabase/serverless` speaks to, in front of a plain Postgres: `POST /sql` with one
- * statement, or with a batch that runs as one transaction. Rows are arrays of Postgres' own text, as the driver asks for in
- * every request. The database is the one in the header `Neon-Connection-String`.
+ * Starts the endpoint that `@neondatabase/serverless` calls over HTTP, in front of Postgres. Its path `/sql` takes one
+ * statement, or several in one transaction. Rows are arrays of Postgres' own text, as the driver requests. The header
+ * `Neon-Connection-String` names the database.
  *
- * Tests and people count requests and inject faults through the returned object, or over HTTP: `GET /control` shows the
- * counters, `POST /control/faults` takes a {@link Fault}, `DELETE /control` sets everything back. The header `Inject-Fault` of a
- * request holds a fault for that request alone, as JSON. All of these need the header `Control-Token`, and nothing is taken from web pages.
+ * Tests count requests and plant faults through the returned object or over HTTP: `GET /control` returns the counters, `POST
+ * /control/faults` takes a {@link Fault}, `DELETE /control` resets everything. The header `Inject-Fault` holds a fault for one
+ * request, as JSON. All of these need the header `Control-Token`. Web pages are refused.
  *
  * @see https://github.com/neondatabase/neon/blob/main/proxy/README.md for the protocol
  */
@@ -88,7 +88,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     return pool
   }
 
-  /** Statements that come again are prepared once a connection. Those beyond the bound are parsed each time. */
+  /** Repeated statements are prepared once per connection. Beyond the limit, statements are parsed each time. */
   function nameOf(sql: string): string | undefined {
     const known = statementNames.get(sql)
     if (known || statementNames.size >= maxNamedStatements) return known
@@ -109,7 +109,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     }
   }
 
-  /** Sends everything at once and waits once, so that a batch costs one round trip to Postgres too. */
+  /** Sends everything at once and waits once, so a batch also costs one round trip to Postgres. */
   async function run(client: PoolClient, queries: Query[], begin: string | undefined, kill: boolean) {
     const open = begin ?? (kill ? 'begin' : undefined)
     const sent = [
@@ -160,7 +160,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
       failure = error
       throw error
     } finally {
-      // A connection that did more than refuse a statement is not given to the next request.
+      // After anything but a refused statement, the connection is not reused.
       client.release(failure !== undefined && !(failure instanceof DatabaseError && failure.severity === 'ERROR'))
     }
   }
@@ -190,7 +190,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     answer(request, response).catch((error: unknown) => {
       const { message } = error instanceof Error ? error : { message: String(error) }
       endpoint.recent.push(`failed: ${message}`)
-      // Neon's proxy gives the code of Postgres' own errors only; that of any other is empty.
+      // Neon's proxy only passes on codes of Postgres errors; other errors have none.
       reply(response, 400, error instanceof DatabaseError ? Object.assign({ message }, error) : { message, code: '' })
     })
   })
@@ -218,7 +218,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
   return endpoint
 }
 
-/** Waits this long to a hundredth: a timer of Node is up to a millisecond late, so the last two are waited for turn by turn. */
+/** Waits precisely. Node's timers are up to a millisecond late, so the last two milliseconds are a busy wait. */
 async function delay(milliseconds: number): Promise<void> {
   const due = performance.now() + milliseconds
   if (milliseconds > 2) await sleep(milliseconds - 2)
@@ -227,7 +227,7 @@ async function delay(milliseconds: number): Promise<void> {
 
 function openPool(connectionString: string): Pool {
   const pool = new Pool({ connectionString, max: maxConnectionsPerPool, pipeline: true })
-  // A connection that breaks fails its statements and is replaced by the pool; these events carry nothing more.
+  // A broken connection fails its statements and the pool replaces it, so these events need no handling.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
   return pool

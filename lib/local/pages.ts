@@ -3,13 +3,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 const loopback = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/
 
 /**
- * Refuses what a web page sent to a server of this machine alone, and answers whether it did: browsers say so in `Origin` or `Sec-Fetch-Site`, and a
- * name that was pointed at this machine stands in `Host`.
+ * Refuses requests from web pages to a server of this machine and returns whether it did. Browsers send `Origin` or
+ * `Sec-Fetch-Site`. A foreign name that points to this machine appears in `Host`.
  */
 export function refusePages({ headers }: IncomingMessage, response: ServerResponse): boolean {
   const isOfPage = headers.origin !== undefined || headers['sec-fetch-site'] !== undefined
   if (!isOfPage && loopback.test(headers.host ?? '')) return false
   response.writeHead(403, { 'content-type': 'application/json' })
-  response.end(JSON.stringify({ message: 'This is for programs on this machine, and not for web pages.' }))
+  response.end(JSON.stringify({ message: 'Only programs on this machine may call this, not web pages.' }))
   return true
 }

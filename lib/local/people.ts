@@ -5,15 +5,15 @@ import { type SessionEnv, sessionSeconds, signToken } from '../access/sessions.t
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
-/** Somebody to sign in as: for the sandbox and for tests, which need people without going through the pages. */
+/** A person to sign in as, for the sandbox and for tests without pages. */
 export interface Person {
   userId: string
   email: string
-  /** What `Authorization: Bearer` and the session cookie take. */
+  /** The value for `Authorization: Bearer` and for the session cookie. */
   token: string
 }
 
-/** Makes a user with a confirmed e-mail address and a session; with a password too where one is given. */
+/** Creates a user with a confirmed address, a session and, if given, a password. */
 export async function createPerson(
   db: Database,
   env: SessionEnv,

@@ -5,17 +5,17 @@ import { localAws } from './environment.ts'
 import { refusePages } from './pages.ts'
 
 export interface Queue {
-  /** What goes into `AWS_ENDPOINT_URL`. */
+  /** The value of `AWS_ENDPOINT_URL`. */
   endpoint: string
   url: string
   deadLetterUrl: string
-  /** The webhooks' queue; its messages only wake, so it has no dead letters. */
+  /** The webhooks queue. Its messages only wake, so it has no dead-letter queue. */
   webhookUrl: string
-  /** Bodies of all messages in the queue, delayed and in flight included, without receiving them. */
+  /** Bodies of all messages in the queue, also delayed ones and those in flight, without receiving them. */
   messages(): string[]
   webhookMessages(): string[]
   deadLetters(): string[]
-  /** How many messages wait to be received, of the notifications and of the webhooks. */
+  /** The number of waiting messages, for notifications and webhooks. */
   readyCount(): number
   readyWebhookCount(): number
   close(): Promise<void>
@@ -27,8 +27,8 @@ const webhookName = 'webhooks'
 const arn = (queue: string) => `arn:aws:sqs:${localAws.region}:000000000000:${queue}`
 
 /**
- * An SQS emulator with the notifications queue, its dead-letter queue and the webhooks' queue. What SQS does after five receives without a
- * delete, it does too. Messages outlive a restart where `dataFolder` is given.
+ * Starts an SQS emulator with the notifications queue, its dead-letter queue and the webhooks queue. After five receives without
+ * a delete, a message becomes a dead letter, as in SQS. With `dataFolder`, messages survive a restart.
  */
 export async function startQueue(options: { dataFolder?: string } = {}): Promise<Queue> {
   const server = await startOnLoopback({
@@ -75,8 +75,8 @@ export async function startQueue(options: { dataFolder?: string } = {}): Promise
 }
 
 /**
- * The emulator listens on all interfaces and has no option for another, so while it starts it is given loopback where it asks for
- * them; other servers that start meanwhile name their address. Where that should not take any more it is stopped.
+ * The emulator listens on all interfaces and has no option for another. During its start this replaces the missing address by
+ * loopback; other servers name their address. If that ever fails, the emulator is stopped.
  */
 async function startOnLoopback(options: Parameters<typeof import('fauxqs').startFauxqs>[0]): Promise<FauxqsServer> {
   const { startFauxqs } = await import('fauxqs')
@@ -98,7 +98,7 @@ async function startOnLoopback(options: Parameters<typeof import('fauxqs').start
       typeof address !== 'object' || address?.address !== '127.0.0.1'
     if (addresses.length > 0 && !addresses.some(isOpen)) return started
     await started.stop()
-    throw new Error('The queue emulator would be reachable from outside this machine, so it was stopped.')
+    throw new Error('The queue emulator was stopped, because other machines could reach it.')
   } finally {
     unsubscribe(channel, onListen)
   }
@@ -106,7 +106,7 @@ async function startOnLoopback(options: Parameters<typeof import('fauxqs').start
 
 const channel = 'tracing:net.server.listen:asyncStart'
 
-/** What the emulator takes as a form, a page of any site could send: topics too, by which messages come into queues. */
+/** Any site's page could send these forms; topics could even put messages into queues. */
 function refusePagesAt(server: Server): void {
   const answers = server.listeners('request')
   server.removeAllListeners('request')

@@ -22,7 +22,7 @@ export interface Sandbox {
   apiKey: string
   partnerCode: string
   partnerId: number
-  /** Sessions of: the workspace's owner, a member without `tracking:list`, the owner of another workspace, the partner. */
+  /** Sessions of the workspace's owner, a member without `tracking:list`, the owner of another workspace, and the partner. */
   dashboardToken: string
   billingToken: string
   outsiderToken: string
@@ -31,8 +31,8 @@ export interface Sandbox {
 }
 
 /**
- * Makes a workspace of its own with a program, an API key, a connected processor account and one partner with a link, and people
- * to call it as. Nothing of it touches another workspace.
+ * Creates a workspace with a program, an API key, a connected processor account, a partner with a link, and people to call it as.
+ * It touches no other workspace.
  */
 export async function createSandbox(
   db: Database,
@@ -55,7 +55,7 @@ export async function createSandbox(
   const connectedAccountId = isOwnAccount ? ownAccount : `acct_${tag}`
   const programId = await createProgram(db, workspaceId, {
     ...programDefaults,
-    // Whoever tries it out comes from one address, again and again.
+    // All trial calls come from one address.
     review_rules: [],
     name: `Sandbox program ${tag}`,
     domain: 'shop.example.com',
@@ -86,7 +86,7 @@ export async function createSandbox(
   }
 }
 
-/** One program alone has the deployment's own account: a new sandbox takes it over. */
+/** Only one program can use the deployment's own account, so a new sandbox takes it over. */
 async function releaseOwnAccount(db: Database): Promise<void> {
   await db.query(
     kysely
@@ -96,7 +96,7 @@ async function releaseOwnAccount(db: Database): Promise<void> {
   )
 }
 
-/** What `npm run -s sandbox` takes: `npm run -s sandbox -- --commission-percent 12.5 --hold-days 0`. */
+/** The options of `npm run -s sandbox -- --commission-percent 12.5 --hold-days 0`. */
 const sandboxOptions = {
   'lead-auth-policy': { type: 'string' },
   'commission-percent': { type: 'string' },

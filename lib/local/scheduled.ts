@@ -9,7 +9,7 @@ interface Worker {
   default: { scheduled(event: object, env: object): Promise<void> }
 }
 
-/** `npm run -s scheduled -- <function>`: runs a scheduled function now, on the data of the running stack, and then ends. */
+/** `npm run -s scheduled -- <function>`: runs a scheduled function once on the running stack's data. */
 async function runScheduled(name: string | undefined): Promise<void> {
   const scheduled = readFunctions().filter(({ crons }) => crons.length > 0)
   const entry = scheduled.find((candidate) => candidate.name === name)

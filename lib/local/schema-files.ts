@@ -9,7 +9,7 @@ import { startPostgres } from '../serve/embedded-postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The runner's own tables, and the partitions of a month, which come and go with time. */
+/** The runner's own tables and the partitions, which come and go with time. */
 const excluded = String.raw`c.relname in ('schema_migrations', 'schema_functions') or c.relispartition and c.relname ~ '_\d{4}_\d{2}$'`
 
 const dumpQuery = `
@@ -67,14 +67,17 @@ order by kind, name, text`
 const read = <Row extends object>(databaseUrl: string, query: string) =>
   withClient(databaseUrl, 'svc-schema', (client) => client.query<Row>(query))
 
-/** What the migrations make, as SQL to read: every table with its columns, keys, checks, indexes, statistics and triggers, functions and aggregates. */
+/**
+ * Returns the migrated schema as SQL for readers: tables with columns, keys, checks, indexes, statistics and triggers, functions
+ * and aggregates.
+ */
 export async function dumpSchema(databaseUrl: string): Promise<string> {
   const { rows } = await read<{ text: string }>(databaseUrl, dumpQuery)
   const header = '-- What the migrations make together, written by `npm run schema`. Read it, do not run it.\n'
   return [header, ...rows.map(({ text }) => `${text}\n`)].join('\n')
 }
 
-/** Columns that a check, their own or their domain's, holds to a list of words. */
+/** Columns whose check, or whose domain's check, lists the allowed words. */
 const wordsQuery = String.raw`
 select c.relname as table, a.attname as column,
   array(select word[1] from regexp_matches(pg_get_constraintdef(k.oid), '''(\w+)''::text', 'g') word) as words
@@ -85,7 +88,7 @@ where k.contype = 'c' and c.relnamespace = 'public'::regnamespace
   and pg_get_constraintdef(k.oid) ~ '^CHECK \(\(\w+ = ANY \(ARRAY\[[^]]*\]\)\)\)$'
 order by 1, 2`
 
-/** The types of the tables with a column that a check holds to a list of words as one of them, so that another word does not compile. */
+/** Types the columns with a list of allowed words, so that another word does not compile. */
 async function withWords(types: string, databaseUrl: string): Promise<string> {
   const { rows } = await read<{ table: string; column: string; words: string[] }>(databaseUrl, wordsQuery)
   return rows.reduce((text, { table, column, words }) => {
@@ -95,7 +98,7 @@ async function withWords(types: string, databaseUrl: string): Promise<string> {
   }, types)
 }
 
-/** Kysely's types of the tables: `bigint` arrives as a number (lib/database.ts), `numeric` as text, `bytea` as bytes, times as `Date`. */
+/** Kysely's types of the tables: `bigint` is a number (lib/database.ts), `numeric` text, `bytea` bytes, a time a `Date`. */
 async function generateTypes(databaseUrl: string): Promise<string> {
   const types = execFileSync(
     'kysely-codegen',
@@ -115,7 +118,7 @@ async function generateTypes(databaseUrl: string): Promise<string> {
   return await withWords(numbers, databaseUrl)
 }
 
-/** Names and types of a function's arguments and of the row that `select * from` it gives. Triggers' functions are not called. */
+/** Names and types of a function's arguments and of its result row. Trigger functions are not called. */
 const functionsQuery = `
 select p.proname as name, a.name as field, a.mode in ('i', 'b') as is_argument,
   t.typname as type, coalesce(base.typname, '') as base, e.typname as element
@@ -161,7 +164,7 @@ function typeOf({ type, base, element, is_argument }: FunctionField): string {
   return scalars[type] ?? scalars[base] ?? 'unknown'
 }
 
-/** The functions that TypeScript calls; the others are called by these alone. */
+/** Functions that TypeScript calls. Other functions are only called by these. */
 function calledFunctions(): Set<string> {
   const files = ['lib', 'functions'].flatMap((folder) =>
     readdirSync(`${root}${folder}`, { encoding: 'utf8', recursive: true })
@@ -172,8 +175,8 @@ function calledFunctions(): Set<string> {
 }
 
 /**
- * For `call` in lib/database.ts: the types of the database's functions, and how each is called. A function without OUT arguments is no
- * table to Postgres then, which is cheaper. Whether null is taken or given is not declared in a database.
+ * Types and calls of the database functions, for `call` in lib/database.ts. A function without OUT arguments is called as a
+ * scalar, which is cheaper for Postgres. A database does not declare whether an argument or a result can be null.
  */
 async function generateFunctions(databaseUrl: string): Promise<string> {
   const { rows } = await read<FunctionField>(databaseUrl, functionsQuery)
@@ -208,7 +211,7 @@ async function generateFunctions(databaseUrl: string): Promise<string> {
   ].join('\n')
 }
 
-/** The text of lib/schema.ts: what the migrated database declares. */
+/** Returns the text of lib/schema.ts from the migrated database. */
 export async function generateSchemaTypes(databaseUrl: string): Promise<string> {
   const newest = readSqlFiles().findLast(({ name }) => !name.startsWith('functions/'))?.name ?? ''
   const version = `\n/** The newest migration that this version knows. */\nexport const schemaVersion = '${newest}'\n`

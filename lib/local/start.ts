@@ -21,10 +21,10 @@ import { inboxPage } from './inbox.ts'
 import { builtFunctions, startWorkers, type Workers } from './workers.ts'
 
 /**
- * `npm start`: the whole service on one address of this machine. `PORT` is the address's port. `DATABASE_URL` takes a database
- * elsewhere in place of the one in `.local/`, `QUEUE_URL` and `WEBHOOK_QUEUE_URL` with the AWS variables queues of SQS, and `STRIPE_SECRET_KEY` with
- * `STRIPE_WEBHOOK_SECRET` a Stripe account. `RATE_LIMITS=on` counts requests as wrangler.toml says; it is off because on one
- * machine all requests come from one address. `WEBHOOK_LOOPBACK=on` lets webhooks go to http addresses of this machine.
+ * `npm start`: runs the whole service on one address of this machine, with the port `PORT`. `DATABASE_URL` uses another database.
+ * `QUEUE_URL` and `WEBHOOK_QUEUE_URL` with the AWS variables use queues of SQS, and `STRIPE_SECRET_KEY` with
+ * `STRIPE_WEBHOOK_SECRET` a Stripe account. `RATE_LIMITS=on` enables rate limits; they are disabled because all requests come
+ * from one address. `WEBHOOK_LOOPBACK=on` allows webhooks to http addresses of this machine.
  */
 readOptions(
   `npm start    starts the whole service on http://127.0.0.1:8787, its data in .local/; Ctrl-C stops it
@@ -39,7 +39,7 @@ const port = Number(process.env['PORT'] ?? 8787)
 const externalDatabaseUrl = process.env['DATABASE_URL']
 const externalQueueUrl = process.env['QUEUE_URL']
 
-/** What was started, to be stopped in the opposite order. */
+/** Started parts; they stop in reverse order. */
 const running: { name: string; stop: () => unknown }[] = []
 let stopping: Promise<void> | undefined
 
@@ -105,19 +105,19 @@ async function start(): Promise<void> {
   const demo = externalDatabaseUrl
     ? undefined
     : await readDemo(async () => {
-        // Much is read for it, once in a folder's life.
+        // The demo reads many modules, once for each data folder.
         const { createDemo } = await import('./demo.ts')
         return await createDemo(openDatabase({ ...environment, ...localOnly }), environment)
       })
   printSummary(addresses.baseUrl, demo, Date.now() - started)
 }
 
-/** A line of the log without the secrets of mailed links, which the terminal alone shows. */
+/** Removes secrets of mailed links from a log line; only the terminal shows them. */
 function withoutTokens(text: string): string {
   return text.replaceAll(/([?&]token=)[^\s&]+/g, '$1…')
 }
 
-/** Waits for all, also where one fails, so that what the others started is known and stopped. */
+/** Waits for all, even if one fails, so that the others can be stopped. */
 async function settled<Parts extends readonly unknown[]>(
   parts: readonly [...Parts],
 ): Promise<{ -readonly [Index in keyof Parts]: Awaited<Parts[Index]> }> {
@@ -125,7 +125,7 @@ async function settled<Parts extends readonly unknown[]>(
   return await Promise.all(parts)
 }
 
-/** A stack that was killed frees its port a moment later, so a taken one is tried for two seconds. */
+/** A killed stack frees its port a moment later, so this retries for two seconds. */
 async function refuseTakenPort(): Promise<void> {
   for (let tries = 1; ; tries++) {
     const probe = createServer()
@@ -137,11 +137,10 @@ async function refuseTakenPort(): Promise<void> {
       return
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-      if (code !== 'EADDRINUSE')
-        throw new OperatorError(`Port ${port} cannot be used (${code}). Choose another by PORT.`)
+      if (code !== 'EADDRINUSE') throw new OperatorError(`Port ${port} is unusable (${code}). Set PORT to another one.`)
       if (tries === 10) {
         throw new OperatorError(
-          `Port ${port} is taken by another program. Stop it, or choose a port: PORT=${port + 1} npm start`,
+          `Port ${port} is in use by another program. Stop it, or choose another port: PORT=${port + 1} npm start`,
         )
       }
       await sleep(200)
@@ -149,7 +148,7 @@ async function refuseTakenPort(): Promise<void> {
   }
 }
 
-/** The database with its newest schema, and the Neon endpoint in front of it where it is not Neon's own. */
+/** Prepares the database with the newest schema, and starts the Neon endpoint if the database is not Neon's own. */
 async function startDatabase(password: string): Promise<{ url: string; endpoint: NeonEndpoint | undefined }> {
   let url = externalDatabaseUrl
   if (!url) {
@@ -180,7 +179,7 @@ async function openStripe(): Promise<LocalStripe> {
   return stripe
 }
 
-/** Runs scheduled functions as wrangler.toml schedules them, in UTC as Cloudflare does, one run of each at a time. */
+/** Runs scheduled functions by wrangler.toml in UTC, one run of each at a time. */
 function startSchedule(functions: FunctionEntry[], workers: Workers): void {
   for (const { name, crons } of functions) {
     for (const cron of crons) {
@@ -190,7 +189,7 @@ function startSchedule(functions: FunctionEntry[], workers: Workers): void {
   }
 }
 
-/** Wakes each consumer when a message is there, as the queue's event source does on Lambda. */
+/** Wakes each consumer when a message arrives, like an event source of Lambda. */
 function deliverAsTheyCome(queue: Queue, workers: Workers): void {
   for (const [name, readyCount] of [
     ['deliver-notifications', () => queue.readyCount()],
@@ -227,14 +226,14 @@ function printSummary(baseUrl: string, demo: Demo | undefined, duration_ms: numb
           line('link', `https://shop.example.com/?aff=${demo.partnerCode}`),
         ]
       : []),
-    line('docs', `${baseUrl}/docs  how a site is tracked; ${baseUrl}/api/v1/reference has every endpoint`),
+    line('docs', `${baseUrl}/docs  for integrators; ${baseUrl}/api/v1/reference for the API`),
     line('mail', `${baseUrl}/inbox`),
     line('sandbox', 'npm run -s sandbox  makes another program and prints its keys and tokens'),
     line(
       'data',
       externalDatabaseUrl
         ? 'the database of DATABASE_URL'
-        : `${path.relative('', dataFolder)}/  (remove it to start afresh)`,
+        : `${path.relative('', dataFolder)}/  (remove it to start from scratch)`,
     ),
     line('logs', path.relative('', path.join(dataFolder, 'functions.log'))),
     line('stop', 'Ctrl-C'),
@@ -243,7 +242,7 @@ function printSummary(baseUrl: string, demo: Demo | undefined, duration_ms: numb
   console.log(lines.join('\n'))
 }
 
-/** Stops everything in order and ends the process; with a message where something went wrong. */
+/** Stops all parts in order and ends the process; `problem` is the reason if something failed. */
 async function stop(problem?: string): Promise<void> {
   stopping ??= (async () => {
     if (problem) console.error(`${color.red('✗')} ${problem}`)
@@ -260,7 +259,7 @@ async function stop(problem?: string): Promise<void> {
   await stopping
 }
 
-/** Takes the place of Miniflare's own handlers, which end the process before everything else is stopped. */
+/** Replaces Miniflare's own signal handlers, which would end the process too early. */
 function stopOnSignals(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.removeAllListeners(signal)

@@ -23,10 +23,10 @@ const demo = z.object({
   apiKey: z.string(),
   partnerCode: z.string(),
 })
-/** What the first start made, and says on every start. */
+/** The demo's sign-in and keys. Every start prints them. */
 export type Demo = z.infer<typeof demo>
 
-/** Takes the data folder for this process, or says who has it. A state left by a stack that was killed is taken over. */
+/** Locks the data folder for this process, or throws with the owner. Takes over the state of a killed stack. */
 export function lockDataFolder(): void {
   fs.mkdirSync(dataFolder, { recursive: true, mode: 0o700 })
   fs.chmodSync(dataFolder, 0o700)
@@ -53,14 +53,14 @@ export function writeState(state: RunningStack): void {
   fs.writeFileSync(stateFile, JSON.stringify(state, null, 2), { mode: 0o600 })
 }
 
-/** The secrets of this checkout, made on the first call; one that was added since is made and added. */
+/** Returns the secrets of this checkout and generates missing ones. */
 export function readSecrets(): Secrets {
   const secrets = { ...generateSecrets(), ...readDataFile(secretsFile, z.record(z.string(), z.string())) }
   fs.writeFileSync(secretsFile, JSON.stringify(secrets, null, 2), { mode: 0o600 })
   return secrets
 }
 
-/** The demo of this checkout, which `create` makes on the first call. */
+/** Returns the demo of this checkout; the first call creates it by `create`. */
 export async function readDemo(create: () => Promise<Demo>): Promise<Demo> {
   const kept = readDataFile(demoFile, demo)
   if (kept) return kept

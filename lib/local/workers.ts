@@ -11,15 +11,15 @@ import { buildOnce, root } from '../serve/build-cache.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import { stopWithThisProcess } from '../commands/processes.ts'
 
-/** A module of a Worker. `path` is what the others import it by. */
+/** A module of a Worker. Others import it by `path`. */
 export interface WorkerModule {
   path: string
   contents: string
 }
 
 /**
- * The modules of each function by its name, the one that is called first, built in one pass with the settings that wrangler builds with.
- * One module each, as deployed; or with `shared`, those that several have are built once, which takes a quarter of the time.
+ * Bundles each function with the settings of wrangler, in one pass. The first module of a function is its entry. By default each
+ * function has one module, as deployed. With `shared`, common modules are built once, which takes a quarter of the time.
  */
 export async function bundleFunctions(
   functions: FunctionEntry[],
@@ -59,7 +59,7 @@ export async function bundleFunctions(
   return new Map(
     functions.map(({ name }) => {
       const files = new Set([`${name}.js`])
-      // A set's new members come up in the same round.
+      // The loop also visits members that are added meanwhile.
       for (const file of files) for (const next of imported.get(file) ?? []) files.add(next)
       return [name, Array.from(files, (file) => ({ path: file, contents: texts.get(file) ?? '' }))]
     }),
@@ -71,7 +71,7 @@ const keptFunctions = z.object({
   modulesOf: z.record(z.string(), z.array(z.string())),
 })
 
-/** Returns the functions of wrangler.toml and the inbox page, as {@link bundleFunctions} builds them with `shared`. */
+/** Returns the functions of wrangler.toml and the inbox page, built by {@link bundleFunctions} with `shared`. */
 export async function builtFunctions(): Promise<Map<string, WorkerModule[]>> {
   const functions = readFunctions()
   const built = async () => await bundleFunctions([...functions, inboxPage(functions)], { shared: true })
@@ -93,7 +93,7 @@ export async function builtFunctions(): Promise<Map<string, WorkerModule[]>> {
 
 export interface Workers {
   baseUrl: string
-  /** Runs a function's scheduled handler now, or as at another time. */
+  /** Runs a function's scheduled handler, now or at a given time. */
   scheduled(name: string, options?: { cron?: string; scheduledTime?: Date }): Promise<void>
   close(): Promise<void>
 }
@@ -102,10 +102,10 @@ interface ScheduledWorker {
   scheduled(options: { cron: string; scheduledTime: Date }): Promise<{ outcome: string }>
 }
 
-/** Where a request comes from on this machine, in place of what Cloudflare's edge would say. */
+/** The place of requests on this machine, instead of Cloudflare's data. */
 const localRequestCf = { country: 'US', region: 'California', regionCode: 'CA', city: 'San Francisco', colo: 'SFO' }
 
-/** Answers what no route takes. */
+/** Answers paths without a route. */
 const fallbackScript = `export default {
   fetch(request) {
     const { pathname } = new URL(request.url)
@@ -115,8 +115,8 @@ const fallbackScript = `export default {
 }`
 
 /**
- * All functions in one workerd, routed by the paths in wrangler.toml whatever the host. Each also answers at the root of
- * an address of its own, `http://<function>.localhost:<port>/`, as it does when it is deployed.
+ * Starts all functions in one workerd, routed by the paths in wrangler.toml for any host. Each also answers at its own address
+ * `http://<function>.localhost:<port>/`, as a deployed one does.
  */
 export async function startWorkers(options: {
   functions: FunctionEntry[]
@@ -124,12 +124,12 @@ export async function startWorkers(options: {
   modules: Map<string, WorkerModule[]>
   /** Values for the names in `vars` and `secrets.required`. */
   environment: Record<string, string>
-  /** Values that every function is given. */
+  /** Values for every function. */
   common: Record<string, string>
   port?: number
   onLog?: (line: string, level: string) => void
 }): Promise<Workers> {
-  // Reading it takes half a second of the processor, also of whoever wants another function of this file.
+  // Loading Miniflare takes half a second of CPU, so files that use another function skip it.
   const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = await import('miniflare')
   const { functions, modules, environment, common } = options
   const onLog = options.onLog ?? (() => {})
@@ -154,7 +154,7 @@ export async function startWorkers(options: {
       log: new Log(LogLevel.NONE),
       logRequests: false,
       handleStructuredLogs: ({ message, level }) => onLog(message, level),
-      // The first worker is asked where no route matches.
+      // The first Worker takes requests without a route.
       workers: [
         {
           name: 'fallback',
@@ -178,7 +178,7 @@ export async function startWorkers(options: {
   }
 }
 
-/** Miniflare leaves workerd running where it is killed itself, and does not tell its process id. */
+/** If Miniflare is killed it leaves workerd running, and it does not expose the process id. */
 function stopWorkerdWithThisProcess(message: unknown): void {
   if (typeof message !== 'object' || message === null || !('process' in message)) return
   const { process: child } = message

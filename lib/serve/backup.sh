@@ -1,6 +1,6 @@
 #!/bin/sh
-# backup.sh FOLDER [nightly]: writes the backup of today into FOLDER, and deletes those older than two weeks. With `nightly` it does so
-# every night after two o'clock (UTC). DATABASE_URL says of which database; without it, that of the folder DATA while it runs.
+# backup.sh FOLDER [nightly]: writes a backup into FOLDER and deletes backups older than two weeks. With `nightly` it does so every
+# night after two o'clock (UTC). It uses DATABASE_URL, or the running embedded database of the folder DATA.
 set -eu
 umask 077
 folder=$1
@@ -11,7 +11,7 @@ backup() {
     return 1
   fi
   url=${DATABASE_URL:-$(cat "${DATA:-data}/database-url")}
-  # Old ones go for a new one alone. What is called with `||` goes on after a failure, whatever `set -e` says.
+  # Delete old ones only after a new one. `&&` is needed because `set -e` has no effect in a function that `||` follows.
   DATABASE_URL=$url node lib/commands/backup.ts backup "$folder/svc-$(date -u +%F).sql.gz" &&
     find "$folder" -name 'svc-*.sql.gz*' -mtime +14 -delete
 }

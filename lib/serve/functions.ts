@@ -6,7 +6,7 @@ import { type OwnChannels, openChannels } from './channels.ts'
 import { fetchOutside } from './outside.ts'
 import type { RateLimits } from './rate-limits.ts'
 
-/** What goes on after an answer. */
+/** Background work after a response. */
 export interface Context {
   waitUntil(work: Promise<unknown>): void
   passThroughOnException(): void
@@ -14,7 +14,7 @@ export interface Context {
 
 type Fetch = (request: Request, env: object, context: Context) => Response | Promise<Response>
 
-/** A function's file, as far as it is called here. */
+/** The used exports of a function's file. */
 export interface FunctionModule {
   default: { fetch?: Fetch; scheduled?: (event: { cron?: string }, env: object, context: object) => Promise<void> }
   soon?: { fetch?: Fetch }
@@ -26,7 +26,7 @@ export interface FunctionModule {
   ) => Promise<{ batchItemFailures: { itemIdentifier: string }[] }>
 }
 
-/** A function by its file's path in wrangler.toml. */
+/** Loads a function by its path in wrangler.toml. */
 export type ReadFunction = (main: string) => Promise<FunctionModule>
 
 const entrypoints = z.enum(['default', 'soon', 'lane'])
@@ -46,16 +46,16 @@ export interface Service {
 }
 
 /**
- * All functions of wrangler.toml in this process, each given the variables and bindings that its entry there names. What another
- * function is bound to is called directly; the queues are channels of the process.
+ * Loads all functions of wrangler.toml into this process, each with the variables and bindings of its entry. Service bindings are
+ * direct calls, and the process's channels replace the queues.
  */
 export async function loadFunctions(options: {
-  /** All of wrangler.toml unless told. */
+  /** Default: all of wrangler.toml. */
   functions?: FunctionEntry[]
   read: ReadFunction
   /** Values for the names in `vars` and `secrets.required`. */
   environment: Record<string, string>
-  /** Values that every function is given. */
+  /** Values for every function. */
   common?: Record<string, string>
   postgres: Postgres
   rateLimits: RateLimits
@@ -73,7 +73,7 @@ export async function loadFunctions(options: {
     return await module.handler(event, undefined, env)
   })
 
-  /** An export of a function, as a binding or `context.exports` gives it. */
+  /** Returns an export of a function, as a binding or `context.exports` holds it. */
   const entrypointOf = (name: string, exported = 'default') => ({
     fetch: async (url: string, init?: { method?: string; body?: string }) => {
       const { module, env } = find(name)
@@ -107,7 +107,7 @@ export async function loadFunctions(options: {
     loaded.set(entry.name, { entry, module: await read(entry.main), env })
   }
 
-  // As at Cloudflare, the route that says most is taken.
+  // The most specific route wins, as on Cloudflare.
   const routes = [...loaded.values()]
     .flatMap((found) => found.entry.paths.map((path) => ({ ...found, path, prefix: path.replace(/\*$/, '') })))
     .toSorted((a, b) => b.prefix.length - a.prefix.length)
@@ -128,7 +128,7 @@ export async function loadFunctions(options: {
   }
 }
 
-/** Variables and secrets that the function's entry names; those that no value is given for are empty, as queues are here. */
+/** The variables and secrets of the function's entry. Missing ones are empty, such as the queues. */
 function valuesFor(entry: FunctionEntry, environment: Record<string, string>): Record<string, string> {
   const names = new Set([
     ...Object.keys(entry.vars),

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { type CityResponse, Reader } from 'mmdb-lib'
 
-/** Where an address is, as far as it is known. */
+/** The known parts of a place. */
 export interface Place {
   country?: string
   region?: string
@@ -10,14 +10,14 @@ export interface Place {
 }
 
 /**
- * Opens a file in the format MaxMind DB with cities or countries (GeoLite2 and DB-IP offer such files).
- * @returns the place of an address, empty if the file doesn't know it
+ * Opens a MaxMind database with cities or countries, such as GeoLite2.
+ * @returns a function from an address to its place, which is empty if the file doesn't know the address
  */
 export function openGeoFile(file: string): (address: string) => Place {
   const reader = openReader(file)
   return (address) => {
     const family = isIP(address)
-    // A file with IPv4 addresses alone would take the first 32 bits of an IPv6 address for one.
+    // A file with IPv4 addresses only would read the first 32 bits of an IPv6 address.
     if (family === 0 || family > reader.metadata.ipVersion) return {}
     return placeOf(reader.get(address))
   }
@@ -31,7 +31,7 @@ function openReader(file: string): Reader<CityResponse> {
   }
 }
 
-/** `{country: {iso_code}, subdivisions: [{names: {en}}], city: {names: {en}}}`, as far as a file has it. */
+/** `{country: {iso_code}, subdivisions: [{names: {en}}], city: {names: {en}}}`; each part is optional. */
 function placeOf(record: unknown): Place {
   const country = text(record, 'country', 'iso_code')
   const region = text(record, 'subdivisions', '0', 'names', 'en')

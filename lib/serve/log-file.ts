@@ -9,8 +9,8 @@ export interface LogFile {
 }
 
 /**
- * Appends to a log that never ends what logs: where the disk is full or the file cannot be written, lines are dropped and `onProblem` is
- * told once, until writing works again. At twenty megabytes the file becomes `<file>.1`, in place of the one before.
+ * Appends to a log file and never throws. On a full disk it drops lines, and calls `onProblem` once until writing works again. At
+ * 20 MB the file becomes `<file>.1` and replaces the older one.
  */
 export function openLog(file: string, onProblem: (sentence: string) => void, mostBytes = maxBytes): LogFile {
   let descriptor: number | undefined

@@ -1,6 +1,6 @@
 import { format } from 'node:util'
 
-/** Has everything that is logged stand on stdout, a line of JSON each with its time. What is JSON already is kept as it is. */
+/** Prints every log line to stdout as JSON with its time. Existing JSON stays as it is. */
 export function logAsJson(): void {
   process.stdout.on('error', () => {})
   for (const level of ['log', 'info', 'warn', 'error'] as const) {

@@ -6,7 +6,7 @@ import type { LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
 import { isPublicAddress, type OutsideRequest } from '../notifications/public-address.ts'
 
-/** Refuses a name that leads to an address of this machine or its network, at the moment in which the connection is made. */
+/** Refuses an address of this machine or its network at connection time. */
 const publicLookup: LookupFunction = (host, options, callback) => {
   lookup(host, { ...options, all: true }, (error, addresses) => {
     if (error) return callback(error, [])
@@ -19,8 +19,8 @@ const publicLookup: LookupFunction = (host, options, callback) => {
 }
 
 /**
- * `fetch` for addresses that strangers choose, over https to the public Internet alone. At Cloudflare the edge sees to that; here a
- * name could lead inside a moment after it was looked up. Plain http is for a trial's own machine (`refusalOfAddress`).
+ * `fetch` for untrusted addresses: https to the public Internet only. Cloudflare's edge does this itself. Here a name could
+ * change to a private address after a lookup. Plain http is for trials on this machine (`refusalOfAddress`).
  */
 export async function fetchOutside(url: string, outgoing: OutsideRequest): Promise<Response> {
   if (!url.startsWith('https:')) return await fetch(url, outgoing)

@@ -4,18 +4,18 @@ import { DatabaseError, Pool, type PoolClient, type QueryConfig } from 'pg'
 import { type Postgres, type SentStatement, type StatementResult, withTimeout } from '../database.ts'
 
 const maxNamedStatements = 500
-/** Sessions speak UTC as Neon's do, and one whose process is gone gives its locks back soon, also where the network says nothing. */
+/** Sessions use UTC like Neon's. If a process disappears, even behind a silent network, its session soon releases its locks. */
 export const sessionOptions =
   '-c TimeZone=UTC -c client_connection_check_interval=1s -c tcp_keepalives_idle=15 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3'
 
 export interface PostgresPool extends Postgres {
-  /** Ends the connections, each when its statements have been answered. */
+  /** Closes each connection after its pending statements. */
   end(): Promise<void>
 }
 
 /**
- * Connections that are held open. A statement is prepared the first time that a connection meets it, and what belongs together is
- * written at once and waited for once: a transaction of several statements is one round trip as well.
+ * Keeps connections open. Each prepares a statement on first use. A transaction of several statements is sent at once and costs
+ * one round trip.
  */
 export function openPool(connectionString: string, max = 20): PostgresPool {
   const pool = new Pool({
@@ -28,13 +28,13 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
     options: sessionOptions,
     application_name: 'svc',
   })
-  // A connection that breaks fails its statements and is replaced by the pool; these events carry nothing more.
+  // A broken connection fails its statements and the pool replaces it, so these events need no handling.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
   let names = new Map<string, string>()
   let generation = 0
 
-  /** Statements that come again are prepared once a connection. Those beyond the bound are parsed each time. */
+  /** Names a repeated statement so that each connection prepares it once. Beyond the limit, statements are parsed each time. */
   function nameOf(text: string): string | undefined {
     const known = names.get(text)
     if (known || names.size >= maxNamedStatements) return known
@@ -54,7 +54,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
       ...statements.map((statement) => client.query(configOf(statement))),
       ...(isTransaction ? [client.query('commit')] : []),
     ]
-    // Each is waited for, so that a connection that is given back has nothing under way. The first that failed says why.
+    // Wait for all statements, so that a released connection is idle. The first failure explains the rest.
     const settled = await Promise.allSettled(sent)
     const results = settled.map((outcome): StatementResult => {
       if (outcome.status === 'rejected') throw outcome.reason
@@ -63,7 +63,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
     return isTransaction ? results.slice(1, -1) : results
   }
 
-  /** The time is for all of it: where nothing comes back from the network, waiting for a connection is what takes longest. */
+  /** The timeout covers everything, because waiting for a connection takes longest on a silent network. */
   async function attempt(statements: SentStatement[], isTransaction: boolean, timeout_ms: number) {
     const connecting = pool.connect()
     let client: PoolClient | undefined
@@ -83,8 +83,8 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
       return results
     } catch (error) {
       isOver = true
-      // A connection that did more than refuse a statement is not given to the next. It is cut: `pg` would wait for the answer to what
-      // it has under way, and so would Postgres, with its locks.
+      // After anything but a refused statement, destroy the connection. Otherwise `pg` and Postgres would wait for the
+      // pending statement and keep its locks.
       const isBroken = !(error instanceof DatabaseError && error.severity === 'ERROR')
       if (isBroken) client?.connection.stream.destroy()
       client?.release(isBroken)
@@ -99,7 +99,8 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
       } catch (error) {
         if (!isStale(error)) throw asNeonError(error)
       }
-      // A migration changed what a prepared statement answers. It did nothing, and is prepared anew under another name.
+      // A migration changed the result type of a prepared statement. The statement did nothing, so prepare it again
+      // under another name.
       generation += 1
       names = new Map()
       try {
@@ -112,7 +113,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
   }
 }
 
-/** Values are read as Neon's driver reads them; see lib/database.ts. */
+/** Parses values as Neon's driver does; see lib/database.ts. */
 const readers = {
   getTypeParser: (oid: number, format?: 'text' | 'binary') => types.getTypeParser(oid, format ?? 'text'),
 }
@@ -120,7 +121,7 @@ const readers = {
 const isStale = (error: unknown) =>
   error instanceof DatabaseError && error.code === '0A000' && error.message.includes('cached plan')
 
-/** The error as Neon's driver has it, by which the service tells a refusal from a try that broke. */
+/** Converts an error to the type of Neon's driver, because the service distinguishes refusals from broken attempts by it. */
 function asNeonError(error: unknown): NeonDbError {
   const { message } = error instanceof Error ? error : { message: String(error) }
   const converted = new NeonDbError(message)

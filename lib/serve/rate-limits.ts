@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto'
 import type { RateLimit } from '../api/rate-limits.ts'
 
-/** A key of a limiter, by a part of its hash; how often it came in a window, by what is counted in which process. */
+/** A part of the hash of a limiter's key; its counts in a window, by process. */
 type Told = [limiter: string, key: string, window: number, times: number]
 
-/** A key is told to the other processes from this part of its limit on: all that matters, and hardly anything of the rest. */
+/** From this share of its limit on, a key's count is sent to the other processes. Lower counts don't matter. */
 const toldFrom = 0.1
-/** What fits into one message of Postgres, which takes 8,000 bytes. */
+/** Fits into one Postgres notification of 8,000 bytes. */
 const mostPerMessage = 100
 const mostKeys = 200_000
 
 /**
- * Counts requests in this process, by fixed windows, and tells the other processes once a second what came near a limit. So one that
- * runs alone asks nobody, and several are at most a second of requests above a limit.
+ * Counts requests in this process by fixed windows. Once a second it sends counts near a limit to the other processes. A single
+ * process asks nobody; several let through at most one second of requests too many.
  */
 export function openRateLimits(now = Date.now): RateLimits {
   const counters = new Map<string, Counter>()
@@ -41,9 +41,9 @@ export function openRateLimits(now = Date.now): RateLimits {
 }
 
 export interface RateLimits {
-  /** A limiter as an entry of wrangler.toml describes it: `limit` requests of a key in `period` seconds. */
+  /** A limiter from wrangler.toml: `limit` requests of a key in `period` seconds. */
   limiter(name: string, simple: { limit: number; period: number }): RateLimit
-  /** What the other processes are to hear, each message once. */
+  /** Takes the messages for the other processes. */
   takeMessages(): string[]
   hear(message: string): void
 }
@@ -53,7 +53,7 @@ interface Counter {
   period_ms: number
   window: number
   own: Map<string, number>
-  /** What other processes counted, and what of the own they were told, by the hash of the key. */
+  /** Counts of the other processes, and the part of the own count that they know, by the hash of the key. */
   others: Map<string, number>
   told: Map<string, number>
 }
@@ -66,7 +66,7 @@ function begin(counter: Counter, at: number): void {
 
 function count(counter: Counter, key: string, at: number): boolean {
   begin(counter, at)
-  // Whoever makes up addresses by the hundred thousand makes the process forget and not grow.
+  // Hundreds of thousands of invented addresses make the process forget counts instead of growing.
   if (counter.own.size >= mostKeys) counter.own.clear()
   const times = (counter.own.get(key) ?? 0) + 1
   counter.own.set(key, times)
@@ -87,5 +87,5 @@ function newOf(name: string, counter: Counter, at: number): Told[] {
   return found
 }
 
-/** Addresses and keys are told to nobody. */
+/** Hashes keep addresses and keys private. */
 const hashOf = (key: string) => createHash('sha256').update(key).digest('base64url').slice(0, 16)

@@ -3,8 +3,8 @@ import type { Service } from './functions.ts'
 import { logFailure } from './server.ts'
 
 /**
- * Those that differ from wrangler.toml, where the database may rest: here it does not, so what was missed is found within a minute. The
- * consumers are not scheduled, but called when there is something.
+ * Schedules that differ from wrangler.toml. Here the database never rests, so missed work is found within a minute. Consumers
+ * have no schedule; they run when there is work.
  */
 const schedules: Record<string, string[]> = {
   'relay-outbox': ['* * * * *'],
@@ -15,16 +15,16 @@ const schedules: Record<string, string[]> = {
 }
 
 export interface Schedules {
-  /** Runs every schedule once, for what was missed while nobody did, and then at its times. */
+  /** Runs every schedule once to catch up, and then at its times. */
   lead(): void
   follow(): void
-  /** Ends them, once what runs has ended. */
+  /** Stops after the current runs. */
   stop(): Promise<void>
 }
 
 const stopWithinMilliseconds = 20_000
 
-/** Runs scheduled functions, in UTC as Cloudflare does, one run of each at a time; and delivers webhooks when they are due. */
+/** Runs scheduled functions in UTC, one run of each at a time, and delivers due webhooks. */
 export function startSchedules(service: Service): Schedules {
   const { functions, channels } = service
   const running = new Set<Promise<void>>()

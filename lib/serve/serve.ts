@@ -1,13 +1,13 @@
 import { pathToFileURL } from 'node:url'
 import { builtService } from './build.ts'
 
-// What functions read of their surroundings is the same as at Cloudflare.
+// Functions see the same time zone as on Cloudflare.
 process.env['TZ'] = 'UTC'
 process.env['NODE_ENV'] ??= 'production'
 
 const built = await builtService()
 if (built) {
-  // What is logged of an error names the sources.
+  // Stack traces then name the sources.
   process.setSourceMapsEnabled(true)
   await import(pathToFileURL(built).href)
 } else {

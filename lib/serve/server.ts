@@ -8,26 +8,26 @@ import type { Context, Service } from './functions.ts'
 import type { Place } from './geo.ts'
 import { isTrusted, visitorAddress } from './visitor-address.ts'
 
-/** A byte more than any function takes, which is how it learns that there was more. */
+/** One byte above the largest allowed body, which shows that a body is too large. */
 const mostBodyBytes = 1024 * 1024 + 1
 
-/** Headers that only the edge or a proxy may set, and those that tell how the body came, which is read here. */
+/** Headers that only the edge or a proxy may set, and headers about a body that this server has already read. */
 const notForFunctions =
   /^(cf-|cloudfront-|x-forwarded-|x-geo-|x-real-ip$|forwarded$|true-client-ip$|content-length$|transfer-encoding$)/i
 
 export interface RunningServer {
   port: number
-  /** Takes no more, and resolves when what was taken is answered and what goes on after it is done, or time is over. */
+  /** Stops accepting, then waits for open requests and their background work until a deadline. */
   stop(): Promise<void>
 }
 
-/** How long a stop waits: systemd and the compose file give it more. */
+/** Shorter than the limits of systemd and the compose file. */
 const stopWithinMilliseconds = 25_000
 const backgroundWithinMilliseconds = 10_000
 
 /**
- * The service over HTTP/1.1. TLS is the proxy's: what a request's visitor is, its address and place, comes from the connection, or from a
- * proxy that is trusted, and never from the visitor.
+ * Serves the functions over HTTP/1.1. A proxy does TLS. A visitor's address and place come from the connection or a trusted
+ * proxy, never from the visitor.
  */
 export async function startServer(options: {
   service: Pick<Service, 'answer'>
@@ -77,7 +77,7 @@ export async function startServer(options: {
     )
     void listener(incoming, outgoing).finally(() => open.delete(incoming))
   })
-  // Longer than proxies keep theirs, so that none sends into a connection that is just closed.
+  // Longer than a proxy's timeout, so that a proxy never sends into a connection that just closed.
   server.keepAliveTimeout = 75_000
   server.requestTimeout = 60_000
   server.listen(options.port, options.host)
@@ -105,18 +105,16 @@ export async function startServer(options: {
   }
 }
 
-/** What is wrong with the address, and what to do. */
+/** Returns the problem with the address and its remedy. */
 function whyNotListening({ host, port }: { host: string; port: number }, error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
   const advices: Record<string, string> = {
-    EADDRINUSE: `Port ${port} of ${host} is taken by another process. Stop that one, or set PORT to another port and have the proxy ask there.`,
-    EACCES: `Port ${port} is not for this user to listen on. Set PORT to one above 1023; the proxy has 80 and 443.`,
-    EADDRNOTAVAIL: `${host} is no address of this machine. Set HOST to one that is: 127.0.0.1 for a proxy beside it, 0.0.0.0 for all.`,
-    ENOTFOUND: `HOST names ${host}, which leads nowhere. Set it to an address of this machine, such as 127.0.0.1.`,
+    EADDRINUSE: `Port ${port} of ${host} is in use by another process. Stop it, or set PORT to another port and change the proxy.`,
+    EACCES: `Port ${port} is reserved for root. Set PORT to one above 1023; the proxy has 80 and 443.`,
+    EADDRNOTAVAIL: `${host} is not an address of this machine. Set HOST to 127.0.0.1 if the proxy is on this machine, or to 0.0.0.0.`,
+    ENOTFOUND: `The name ${host} in HOST has no address. Set HOST to an address of this machine, such as 127.0.0.1.`,
   }
-  return (
-    advices[code] ?? `The service cannot listen on ${host}, port ${port}: ${code}. Set HOST and PORT to where it can.`
-  )
+  return advices[code] ?? `The service cannot listen on ${host}, port ${port}: ${code}. Change HOST or PORT.`
 }
 
 async function closeServer(server: Server): Promise<void> {
@@ -129,7 +127,7 @@ const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 
 const internalError = () => errorResponse(new ApiError('internal_error', 'Something went wrong on our side.'))
 const badRequest = () =>
-  errorResponse(new ApiError('invalid_request', 'The address or method of this request cannot be read.'))
+  errorResponse(new ApiError('invalid_request', 'The address or method of this request is invalid. Correct it.'))
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
@@ -147,7 +145,7 @@ async function prepare(
   const { headers, rawHeaders, method } = incoming
   const from = incoming.socket.remoteAddress ?? ''
   const address = visitorAddress(from, headers, trusted)
-  // All visitors have an address of this machine if TRUST_PROXY lacks the proxy, so it is counted like any other.
+  // If TRUST_PROXY lacks the proxy, all visitors have an address of this machine, so count it like any other.
   const isOfThisMachine = address === '::1' || address.startsWith('127.')
   const own: Record<string, string> = {
     'cf-connecting-ip': isOfThisMachine ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address,
@@ -158,7 +156,7 @@ async function prepare(
     own['content-length'] = String(rawBody.length)
     Object.assign(incoming, { rawBody })
   }
-  // The request that functions get reads some headers from the one and some from the other.
+  // Functions read some headers from `headers` and others from `rawHeaders`.
   const kept = Object.entries(headers).filter(([name]) => !notForFunctions.test(name))
   incoming.headers = { ...Object.fromEntries(kept), ...own }
   incoming.rawHeaders = rawHeaders.filter((_, at) => !notForFunctions.test(rawHeaders[at - (at % 2)] ?? ''))
@@ -166,7 +164,7 @@ async function prepare(
   return place
 }
 
-/** Where the proxy says that the visitor is, in UTF-8. */
+/** Reads the place that the proxy sent, in UTF-8. */
 function toldPlace(headers: IncomingHttpHeaders): Place {
   const told = (['country', 'region', 'city'] as const).flatMap((name) => {
     const value = headers[`x-geo-${name}`]
@@ -192,7 +190,7 @@ function readBody(incoming: IncomingMessage): Promise<Buffer> {
   return promise
 }
 
-/** The name and place of an error, never its message, which can quote a row. */
+/** Logs the name and stack of an error, never its message, which can quote a row. */
 export function logFailure(what: string, error: unknown): void {
   const { name, stack } = error instanceof Error ? error : { name: typeof error, stack: undefined }
   const code = error instanceof Error && 'code' in error ? error.code : undefined

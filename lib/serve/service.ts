@@ -27,7 +27,7 @@ npm run serve -- --embedded   the same on a PostgreSQL of its own, its data and 
 It needs BASE_URL, TRUST_PROXY, MAIL_API_URL, MAIL_API_KEY and MAIL_FROM, and without --embedded the secrets too; it says what lacks.
 HOST and PORT are where it listens, 127.0.0.1 and 8787 unless told. lib/serve/README.md tells all of it.`
 
-/** What was started, to be stopped in the opposite order. */
+/** Started parts; they stop in reverse order. */
 const running: { name: string; stop: () => unknown }[] = []
 let stopping: Promise<void> | undefined
 
@@ -51,7 +51,7 @@ async function serve(read: ReadFunction): Promise<void> {
   process.on('unhandledRejection', (error) => logFailure('unhandled', error))
   process.on('uncaughtException', (error) => {
     logFailure('uncaught', error)
-    void stop('Something broke that nobody foresaw.')
+    void stop('An unexpected error happened. The log has its place.')
   })
   try {
     await start(settings, read)
@@ -84,13 +84,13 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   if (builtFor !== settings.environment['BASE_URL']) {
     const host = new URL(settings.environment['BASE_URL'] ?? '').host
     console.warn(
-      `The package for integrators calls ${builtFor} unless it is told another address. Build it for this one: API_HOST=${host} npm run build -w tracker`,
+      `The package for integrators calls ${builtFor} by default. Build it for this address: API_HOST=${host} npm run build -w tracker`,
     )
   }
   console.log(JSON.stringify({ serving: settings.environment['BASE_URL'], host: settings.host, port: server.port }))
 }
 
-/** The schedules of the leader, and the delivery of webhooks, which every process does for what it wrote. */
+/** Runs the schedules of the leader and the webhook deliveries of every process. */
 function coordinateSchedules(databaseUrl: string, service: Service, rateLimits: RateLimits): void {
   const schedules = startSchedules(service)
   const coordinator = coordinate({
@@ -110,7 +110,7 @@ function coordinateSchedules(databaseUrl: string, service: Service, rateLimits: 
   })
 }
 
-/** PostgreSQL in a folder. Commands such as `npm run backup` reach it by the address in the file `database-url` while it runs. */
+/** Starts PostgreSQL in a folder. While it runs, the file `database-url` holds its address for commands such as `npm run backup`. */
 async function startOwnPostgres({ dataFolder, databasePassword }: Settings): Promise<string> {
   const postgres = await startPostgres({
     dataFolder: path.join(dataFolder, 'postgres'),
@@ -132,11 +132,11 @@ async function startOwnPostgres({ dataFolder, databasePassword }: Settings): Pro
   return url
 }
 
-/** Stops everything in order and ends the process; with a message where something went wrong. */
+/** Stops all parts in order and ends the process; `problem` is the reason if something failed. */
 async function stop(problem?: string): Promise<void> {
   stopping ??= (async () => {
     if (problem) console.error(problem)
-    else console.log('Stopping: what was taken is answered first.')
+    else console.log('Stopping after the open requests.')
     for (const part of running.toReversed()) {
       try {
         await part.stop()

@@ -6,22 +6,22 @@ import * as z from 'zod/mini'
 import { optionalVariables } from '../commands/wrangler-file.ts'
 import { clickRetentionMonths } from '../tracking/retention.ts'
 
-/** What the operator says, checked. */
+/** The operator's checked settings. */
 export interface Settings {
-  /** Variables and secrets by their names in wrangler.toml, as functions are given them. */
+  /** Variables and secrets by their names in wrangler.toml. */
   environment: Record<string, string>
-  /** Undefined where the database runs inside, with its data here. */
+  /** Undefined if the service runs its own database in the data folder. */
   databaseUrl: string | undefined
   dataFolder: string
-  /** The password of the database that runs inside. */
+  /** The password of the service's own database. */
   databasePassword: string
   migrates: boolean
   host: string
   port: number
-  /** Whose X-Forwarded-For is believed. */
+  /** Proxies that may set X-Forwarded-For. */
   trusted: BlockList
   geoFile: string | undefined
-  /** Which secrets are others than before on purpose, as the refusal of them says it. */
+  /** The operator's confirmation of replaced secrets. */
   replacedSecrets: string | undefined
 }
 
@@ -31,11 +31,11 @@ export interface Options {
   migrates: boolean
 }
 
-/** Random, and kept for good; what a new one would end is told in the runbook. */
+/** Random and permanent. The runbook lists the effects of a new one. */
 const secretNames = ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET', 'METRICS_TOKEN'] as const
 const leastSecretLength = 24
 const stripeNames = ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET'] as const
-/** A variable that is of no use without another. */
+/** Variables that need a second one. */
 const beside = {
   GITHUB_CLIENT_ID: 'GITHUB_CLIENT_SECRET',
   GOOGLE_CLIENT_ID: 'GOOGLE_CLIENT_SECRET',
@@ -46,8 +46,8 @@ const secretsFile = z.record(z.string(), z.string())
 const secret = () => randomBytes(32).toString('base64url')
 
 /**
- * Reads what the operator says by variables.
- * @returns it, and in sentences all that lacks or is wrong; nothing was written then.
+ * Reads the operator's variables.
+ * @returns the settings, and a sentence for each problem. With a problem, nothing was written.
  */
 export function readSettings(
   given: Record<string, string | undefined>,
@@ -63,10 +63,10 @@ export function readSettings(
 
   const databaseUrl = value('DATABASE_URL')
   if (options.embedded && databaseUrl !== undefined)
-    problems.push('DATABASE_URL is set, and --embedded asks for a database of its own. Leave out one of them.')
+    problems.push('DATABASE_URL and --embedded name two databases. Use only one of them.')
   if (!options.embedded && databaseUrl === undefined)
     problems.push(
-      'DATABASE_URL is not set. Set it to the connection string of a PostgreSQL 18, or run with --embedded, which keeps one in a folder.',
+      'DATABASE_URL is not set. Set it to the connection string of a PostgreSQL 18, or run with --embedded.',
     )
   if (databaseUrl !== undefined && !/^postgres(ql)?:$/.test(URL.parse(databaseUrl)?.protocol ?? ''))
     problems.push('DATABASE_URL must be a connection string: postgresql://user:password@host/database.')
@@ -81,7 +81,7 @@ export function readSettings(
   const mail = {
     MAIL_API_URL: need(
       'MAIL_API_URL',
-      'Set it to an HTTP mail API such as https://api.resend.com/emails: nobody can sign up without mail.',
+      'Set it to an HTTP mail API such as https://api.resend.com/emails. Nobody can sign up without mail.',
     ),
     MAIL_API_KEY: need('MAIL_API_KEY', "Set it to the mail API's key."),
     MAIL_FROM: need('MAIL_FROM', "Set it to the sender: MAIL_FROM='You <partners@yourdomain.com>'."),
@@ -96,14 +96,14 @@ export function readSettings(
   const secrets: Record<string, string> = {}
   for (const name of secretNames) {
     const found = value(name) ?? kept[name] ?? (options.embedded ? secret() : undefined)
-    secrets[name] = found ?? need(name, `Make one, once, and keep it: ${name}=$(openssl rand -base64 32).`)
+    secrets[name] = found ?? need(name, `Generate one and keep it: ${name}=$(openssl rand -base64 32).`)
     if (found !== undefined && found.length < leastSecretLength)
-      problems.push(`${name} is too short to be secret. Make one: openssl rand -base64 32.`)
+      problems.push(`${name} is too short. Generate one: openssl rand -base64 32.`)
   }
   const stripe = stripeNames.filter((name) => value(name) !== undefined)
   if (stripe.length === 1) {
     const missing = stripeNames.find((name) => name !== stripe[0])
-    problems.push(`${stripe[0]} is set without ${missing}. Set both, or neither where no payments come from Stripe.`)
+    problems.push(`${stripe[0]} is set without ${missing}. Set both, or neither if you don't use Stripe.`)
   }
   for (const [name, other] of Object.entries(beside))
     if (value(name) !== undefined && value(other) === undefined)
@@ -113,19 +113,17 @@ export function readSettings(
   problems.push(...wrong)
   if (baseUrl.startsWith('https:') && value('TRUST_PROXY') === undefined)
     problems.push(
-      'TRUST_PROXY is not set. Set it to the address of the proxy that has the certificate, as the service sees it: TRUST_PROXY=127.0.0.1. Only what that says of a visitor is believed.',
+      'TRUST_PROXY is not set. Set it to the address from which your proxy connects: TRUST_PROXY=127.0.0.1. The service believes only this proxy about visitors.',
     )
   const port = Number(value('PORT') ?? 8787)
   if (!Number.isInteger(port) || port < 0 || port > 65_535) problems.push('PORT must be a number up to 65535.')
   const host = value('HOST') ?? '127.0.0.1'
   const geoFile = value('GEOIP_FILE')
-  if (geoFile !== undefined && !existsSync(geoFile)) problems.push(`GEOIP_FILE names ${geoFile}, which is not there.`)
+  if (geoFile !== undefined && !existsSync(geoFile)) problems.push(`GEOIP_FILE names ${geoFile}, which does not exist.`)
 
   const loggedPart = value('LOGGED_PART')
   if (loggedPart !== undefined && !(Number(loggedPart) >= 0 && Number(loggedPart) <= 1))
-    problems.push(
-      'LOGGED_PART must be a number from 0 to 1: the part of the calls that are logged though nothing failed.',
-    )
+    problems.push('LOGGED_PART must be a number from 0 to 1: the share of successful calls in the log.')
   try {
     clickRetentionMonths(value('CLICK_RETENTION_MONTHS'))
   } catch (error) {
@@ -139,14 +137,14 @@ export function readSettings(
     ...secrets,
     BASE_URL: baseUrl,
     API_BASE_URL: baseUrl,
-    // Without Stripe's own nothing is signed by it, and no key is taken by it.
+    // Random values, so that no signature and no key is valid without Stripe.
     STRIPE_WEBHOOK_SECRET: value('STRIPE_WEBHOOK_SECRET') ?? `whsec_${secret()}`,
     STRIPE_SECRET_KEY: value('STRIPE_SECRET_KEY') ?? 'sk_test_none',
     ...(loggedPart !== undefined && { LOGGED_PART: loggedPart }),
   }
   const databasePassword = kept['DATABASE_PASSWORD'] ?? secret()
   if (options.embedded && problems.length === 0)
-    // What a variable says holds while it is set, and takes nothing away that the data was made with.
+    // A variable wins while it is set, and the stored secret stays.
     keep(dataFolder, { ...secrets, ...kept, DATABASE_PASSWORD: databasePassword }, problems)
   const settings = {
     environment,
@@ -166,13 +164,13 @@ export function readSettings(
 function wrongOrigin(text: string): string | undefined {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol)) return 'must be an address such as https://partners.yourdomain.com'
-  if (url.origin !== text) return `must be a host alone, without a path or a slash at its end: ${url.origin}`
+  if (url.origin !== text) return `must have no path and no slash at the end: ${url.origin}`
   if (url.protocol === 'http:' && !/^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname))
-    return 'must begin with https://: cookies and passwords go there'
+    return 'must begin with https://, because it receives cookies and passwords'
   return undefined
 }
 
-/** Addresses and networks (`10.0.0.0/8`), separated by commas or spaces. */
+/** Parses addresses and networks (`10.0.0.0/8`), separated by commas or spaces. */
 export function readTrusted(text: string | undefined): { trusted: BlockList; wrong: string[] } {
   const trusted = new BlockList()
   const wrong: string[] = []
@@ -183,7 +181,7 @@ export function readTrusted(text: string | undefined): { trusted: BlockList; wro
     const prefix = bits === undefined ? most : /^\d{1,3}$/.test(bits) ? Number(bits) : Infinity
     if (family === 0 || more.length > 0 || prefix > most || prefix === 0) {
       wrong.push(
-        `TRUST_PROXY has ${entry}, which is neither an address nor a network such as 10.0.0.0/8. All addresses cannot be trusted.`,
+        `TRUST_PROXY has ${entry}, which is neither an address nor a network such as 10.0.0.0/8. You can't trust all addresses.`,
       )
     } else trusted.addSubnet(address, prefix, family === 4 ? 'ipv4' : 'ipv6')
   }
@@ -195,15 +193,15 @@ const fileOf = (dataFolder: string) => path.join(dataFolder, 'secrets.json')
 function readKept(dataFolder: string, problems: string[]): Record<string, string> {
   const file = fileOf(dataFolder)
   if (!existsSync(file)) {
-    // Made up anew, they would fit nothing of what is there.
+    // New secrets would not fit the existing data.
     if (existsSync(path.join(dataFolder, 'postgres')))
-      problems.push(`${file} is gone, and the database beside it was made with it. Put it back from where you keep it.`)
+      problems.push(`${file} is missing, but the database beside it needs it. Restore your copy.`)
     return {}
   }
   try {
     return secretsFile.parse(JSON.parse(readFileSync(file, 'utf8')))
   } catch {
-    problems.push(`${file} cannot be read. Put it back from where you keep it.`)
+    problems.push(`${file} is unreadable. Restore your copy.`)
     return {}
   }
 }
@@ -215,11 +213,11 @@ function keep(dataFolder: string, secrets: Record<string, string>, problems: str
   const text = `${JSON.stringify(secrets, null, 2)}\n`
   if (isThere && readFileSync(file, 'utf8') === text) return
   try {
-    // The secrets of another process that starts just now are not written over: its database is made with them.
+    // Another process may start at the same moment; its database already uses its secrets.
     writeFileSync(file, text, { mode: 0o600, flag: isThere ? 'w' : 'wx' })
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
-    problems.push(`${dataFolder} is in use by another process that was started at the same moment. Run one of them.`)
+    problems.push(`${dataFolder} is in use by another process that started at the same moment. Run only one.`)
     return
   }
   chmodSync(file, 0o600)

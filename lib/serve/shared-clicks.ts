@@ -3,7 +3,7 @@ import type { SentStatement, StatementResult } from '../database.ts'
 import { functionCalls } from '../schema.ts'
 import type { PostgresPool } from './postgres.ts'
 
-/** A click that finds so many statements of clicks under way waits for one of them. test/bench/README.md has what was measured. */
+/** With this many click statements under way, a new click waits. See test/bench/README.md for measurements. */
 const mostUnderWay = 8
 /** Clicks of one statement. */
 const mostTogether = 16
@@ -11,7 +11,7 @@ const mostTogether = 16
 const { text: one, names } = functionCalls.track_click
 const existingClickId = names.indexOf('existing_click_id')
 
-/** By how many they are: that many calls of `track_click`, whose answers are the columns of one row. */
+/** Statements by their number of clicks: each calls `track_click` once for each click and returns one row. */
 const statements = Array.from({ length: mostTogether + 1 }, (_, count) => {
   const calls = Array.from({ length: count }, (__, index) => {
     const call = one.slice('select '.length).replaceAll(/\$(\d+)/g, (___, n) => `$${index * names.length + Number(n)}`)
@@ -22,21 +22,21 @@ const statements = Array.from({ length: mostTogether + 1 }, (_, count) => {
 
 interface Waiting {
   statement: SentStatement
-  /** By `performance.now()`, when nobody waits for it any more. */
+  /** The deadline, by `performance.now()`. */
   until: number
   answer: (result: StatementResult) => void
   refuse: (error: unknown) => void
 }
 
 /**
- * The same connections, over which clicks that would wait for each other are recorded by one statement: one round trip and one commit,
- * after which each is answered. A click that finds few under way is sent at once and by itself.
+ * Wraps a pool so that waiting clicks share one statement: one round trip and one commit. If few statements are under way, a
+ * click is sent at once and alone.
  *
- * Where the statement is refused it has written nothing, and each of its clicks is sent by itself. Where nobody knows its outcome, each is
- * told so as if it had been by itself: it is sent again, and found by its keys if it was recorded.
+ * If Postgres refuses the statement, nothing was written, and each click is sent alone. If the outcome is unknown, each click
+ * fails like a single one; the retry finds recorded clicks by their keys.
  *
- * Shared are clicks of new customers alone. They lock no row that others have, so those of one statement never wait for those of
- * another; the click of a customer who is there locks their row.
+ * Only clicks of new customers share a statement. They lock no row of others, so statements never wait for each other. The click
+ * of an existing customer locks that customer's row.
  */
 export function shareClicks(pool: PostgresPool): PostgresPool {
   const waiting: Waiting[] = []

@@ -4,7 +4,7 @@ import { registerHooks } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import type { FunctionModule } from './functions.ts'
 
-/** Node reads TypeScript, and JSX with this. */
+/** Node strips types by itself, but it can't compile JSX. */
 registerHooks({
   load(url, context, next) {
     if (!url.endsWith('.tsx')) return next(url, context)
@@ -22,6 +22,6 @@ registerHooks({
   },
 })
 
-/** A function by its file's path, from the sources as they stand. */
+/** Loads a function from its source file. */
 export const readSource = async (main: string): Promise<FunctionModule> =>
   await import(new URL(`../../${main}`, import.meta.url).href)

@@ -2,8 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { type BlockList, isIP } from 'node:net'
 
 /**
- * Who sent a request: the address that it came from, and where that is of a trusted proxy, the last one in X-Forwarded-For that is none.
- * What stands before that one, the visitor wrote.
+ * Returns the visitor's address: the connection's, or the last untrusted one in X-Forwarded-For if the connection comes from a
+ * trusted proxy. The visitor can invent all earlier entries.
  */
 export function visitorAddress(from: string, headers: IncomingHttpHeaders, trusted: BlockList): string {
   let address = plain(from)
@@ -18,13 +18,13 @@ export function visitorAddress(from: string, headers: IncomingHttpHeaders, trust
   return address
 }
 
-/** Whether what a request says of its visitor is believed. */
+/** Whether the service believes the headers of this sender. */
 export function isTrusted(address: string, trusted: BlockList): boolean {
   const family = isIP(plain(address))
   return family !== 0 && trusted.check(plain(address), family === 4 ? 'ipv4' : 'ipv6')
 }
 
-/** Without a port, brackets or the prefix that an IPv4 address has on a socket of IPv6. */
+/** Removes a port, brackets, and the IPv6 prefix of an IPv4 address. */
 function plain(address: string): string {
   const host = /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address
   return /^::ffff:([\d.]+)$/i.exec(host)?.[1] ?? host

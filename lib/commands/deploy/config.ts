@@ -4,37 +4,37 @@ import * as z from 'zod/mini'
 const placeholderDomain = 'example.com'
 const placeholderHost = `api.${placeholderDomain}`
 
-/** The one environment whose Workers have the very names of wrangler.toml. */
+/** The environment whose Workers have the names of wrangler.toml. */
 export const production = 'production'
 
-/** What an operator says by the environment of the command. Variables and secrets are looked up in `given` by their names. */
+/** An operator's settings. `given` holds variables and secrets by name. */
 export interface Operator {
-  /** `production`, `staging` or another: it is part of the names of Workers and hosts and of the numbers of rate limits. */
+  /** `production`, `staging` or another. It is part of the names of Workers and hosts and of the rate limits' numbers. */
   environment: string
   /** The zone at Cloudflare. */
   domain: string
-  /** Where the service answers: `API_HOST`, else `api.<domain>`, in other environments `api-<environment>.<domain>`. */
+  /** The service's host: `API_HOST`, else `api.<domain>`, in other environments `api-<environment>.<domain>`. */
   host: string
   given: Record<string, string | undefined>
 }
 
-/** @returns what the command's environment says, and in sentences what it lacks. */
+/** @returns the settings, and a sentence for each missing one. */
 export function readOperator(given: Record<string, string | undefined>): { operator: Operator; problems: string[] } {
   const { ENVIRONMENT: environment = '', DOMAIN: domain = '' } = given
   const problems: string[] = []
   if (!/^[a-z][a-z0-9-]{1,19}$/.test(environment)) {
     problems.push(
-      'Set ENVIRONMENT to what is deployed: ENVIRONMENT=production, or staging or another name of small letters, digits and hyphens. Each has Workers, a host, a database and queues of its own.',
+      'Set ENVIRONMENT to a name: ENVIRONMENT=production, staging or another one of lowercase letters, digits and hyphens. Each has its own Workers, host, database and queues.',
     )
   }
   if (!domain) problems.push('Set DOMAIN to your zone at Cloudflare: DOMAIN=yourdomain.com.')
-  // One label deep, because the certificate that Cloudflare gives a zone for nothing covers no more.
+  // Only one label deep, because Cloudflare's free certificate covers no more.
   const label = environment === production ? 'api' : `api-${environment}`
   const host = given['API_HOST'] || (domain && `${label}.${domain}`)
   return { operator: { environment: environment || production, domain, host, given }, problems }
 }
 
-/** wrangler.toml, as far as it is changed here; the rest goes on as it is. */
+/** The parts of wrangler.toml that this file changes. The rest passes through. */
 const wranglerConfig = z.looseObject({
   env: z.record(
     z.string(),
@@ -53,8 +53,8 @@ export function workerName(name: string, environment: string): string {
 }
 
 /**
- * The number of a rate limit, which is shared by all Workers of an account that name it: other environments count by numbers of their
- * own, a multiple of ten thousand above, by a hash (FNV-1a) of their name.
+ * Returns the number of a rate limit. All Workers of an account share the limits of a number, so other environments add a
+ * multiple of ten thousand, by a hash (FNV-1a) of their name.
  */
 function namespaceId(id: string, environment: string): string {
   if (environment === production) return id
@@ -64,8 +64,8 @@ function namespaceId(id: string, environment: string): string {
 }
 
 /**
- * wrangler.toml as an operator deploys it. A variable that is given takes the place of one of the same name, also where it is given
- * empty. One that is not given and has no value in wrangler.toml is left out, so that `--keep-vars` keeps what is at the edge.
+ * Returns wrangler.toml for an operator's deployment. A set variable replaces the one of the same name, even if it is empty. A
+ * variable without a value is left to `--keep-vars`, which keeps the value at Cloudflare.
  */
 export function operatorToml(wranglerToml: string, { environment, domain, host, given }: Operator): string {
   const placed = wranglerToml

@@ -3,21 +3,21 @@ import { promisify } from 'node:util'
 import * as z from 'zod/mini'
 import { OperatorError } from '../operator-error.ts'
 
-/** A Worker as it is deployed now. */
+/** A deployed Worker. */
 export interface DeployedWorker {
   vars: Record<string, string>
-  /** Their names; nobody can read their values. */
+  /** Names only; nobody can read the values. */
   secrets: string[]
   crons: string[]
 }
 
-/** What Cloudflare has now. */
+/** The current state at Cloudflare. */
 export interface Edge {
-  /** All Workers of the account, those of others too. */
+  /** All Workers of the account, including unrelated ones. */
   names: string[]
-  /** Those that were asked for and are there. */
+  /** The requested Workers that exist. */
   workers: Record<string, DeployedWorker>
-  /** Which Worker answers a pattern, in the zone. */
+  /** The Worker of each route pattern in the zone. */
   routes: { pattern: string; script: string }[]
 }
 
@@ -34,13 +34,13 @@ const settings = z.object({
 })
 const schedules = z.object({ schedules: z.optional(z.array(z.object({ cron: z.string() }))) })
 
-/** An edge where nothing is deployed yet. */
+/** An account without Workers. */
 export const emptyEdge: Edge = { names: [], workers: {}, routes: [] }
 
 /**
- * Asks Cloudflare what is deployed, and changes nothing. `CLOUDFLARE_API_BASE_URL` asks at another address, as wrangler does too.
+ * Reads the deployed state from Cloudflare. `CLOUDFLARE_API_BASE_URL` chooses another address, for wrangler too.
  *
- * @throws where Cloudflare refuses; with what to do about it.
+ * @throws if Cloudflare refuses, with a remedy.
  */
 export async function readEdge(
   token: string,
@@ -60,14 +60,14 @@ export async function readEdge(
     if (success) return schema.parse(result)
     const why = errors?.map(({ message }) => message).join('; ') || `status ${response.status}`
     throw new OperatorError(
-      `Cloudflare refused to say what is at ${path}: ${why}. The token needs the permissions "Workers Scripts: Edit" and, in the zone, "Workers Routes: Edit". Log in again with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN.`,
+      `Cloudflare refused to read ${path}: ${why}. The token needs the permissions "Workers Scripts: Edit" and, in the zone, "Workers Routes: Edit". Log in again with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN.`,
     )
   }
 
   const [zone] = await ask(`/zones?name=${encodeURIComponent(domain)}`, zones)
   if (!zone) {
     throw new OperatorError(
-      `Cloudflare has no zone ${domain} that you may see. Add the domain there, or set DOMAIN to one that is there.`,
+      `You have no access to a zone ${domain} at Cloudflare. Add the domain there, or correct DOMAIN.`,
     )
   }
   const account = `/accounts/${environment['CLOUDFLARE_ACCOUNT_ID'] ?? zone.account.id}/workers/scripts`
@@ -99,7 +99,7 @@ export async function readEdge(
   }
 }
 
-/** `CLOUDFLARE_API_TOKEN`, else the token of `wrangler login`; undefined for who has neither. */
+/** Returns `CLOUDFLARE_API_TOKEN`, or the token of `wrangler login`, or undefined. */
 export async function cloudflareToken(environment: Record<string, string | undefined>): Promise<string | undefined> {
   if (environment['CLOUDFLARE_API_TOKEN']) return environment['CLOUDFLARE_API_TOKEN']
   try {

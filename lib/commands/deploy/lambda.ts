@@ -9,11 +9,11 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 const templates = ['lambda-trust.json', 'lambda-policy.json', 'lambda-event-source.json']
 
 /**
- * The notification consumer for AWS Lambda, in `folder`: `function.zip`, with the notices of its packages, and the role's policies and the queue's event source as files of
- * this environment. It is CommonJS, because what it bundles calls `require`, which an ES module has not.
+ * Builds the notification consumer for AWS Lambda in `folder`: `function.zip`, and this environment's role policies and event
+ * source. The bundle is CommonJS, because its packages call `require`.
  *
  * @param queueUrl https://sqs.<region>.amazonaws.com/<account>/notifications-<environment>
- * @returns the commands that put it in place, to be read and run by the operator.
+ * @returns the commands that install it, for the operator to read and run.
  */
 export async function buildLambda(folder: string, environment: string, queueUrl: string): Promise<string> {
   const [, region, account] = /^https:\/\/sqs\.([\w-]+)\.amazonaws\.com\/(\d+)\/\S+$/.exec(queueUrl) ?? []
@@ -36,10 +36,11 @@ export async function buildLambda(folder: string, environment: string, queueUrl:
   })
   const files = {
     'index.js': outputFiles[0]?.contents ?? new Uint8Array(),
-    // The bundle is handed to others, and the packages in it ask for their terms beside it.
+    // The licenses of the bundled packages ask for this file.
     THIRD_PARTY_NOTICES: readFileSync(`${root}THIRD_PARTY_NOTICES`),
   }
-  // Lambda runs the file as another user, who needs the right to read it. The fixed date keeps the archive of one bundle the same.
+  // Lambda runs the file as another user, who needs read permission. The fixed date keeps the archive of one bundle the
+  // same.
   writeFileSync(
     path.join(folder, 'function.zip'),
     zipSync(files, { level: 9, os: 3, attrs: (0o100_644 << 16) >>> 0, mtime: new Date(1980, 0, 1) }),

@@ -2,13 +2,13 @@ import { type FunctionEntry, optionalVariables } from '../wrangler-file.ts'
 import { type Operator, production, workerName } from './config.ts'
 import type { Edge } from './edge.ts'
 
-/** What a deployment would do, a line for each thing, and in sentences why it may not be done. */
+/** The changes of a deployment, one a line, and a sentence for each reason to refuse it. */
 export interface Plan {
   lines: string[]
   problems: string[]
 }
 
-/** A variable that turns a feature on, and the secret without which the feature fails. */
+/** A variable that enables a feature, and the secret that the feature needs. */
 const secretBeside: Record<string, string> = {
   MAIL_API_URL: 'MAIL_API_KEY',
   MAIL_EVENTS: 'MAIL_WEBHOOK_SECRET',
@@ -17,14 +17,14 @@ const secretBeside: Record<string, string> = {
   TURNSTILE_SITE_KEY: 'TURNSTILE_SECRET_KEY',
 }
 
-/** Secrets that a function takes: those that it cannot do without, and those of optional features whose variable it has. */
+/** Returns the required secrets of a function, and the secrets of its optional features. */
 export function secretsOf({ secrets, vars }: Pick<FunctionEntry, 'secrets' | 'vars'>): string[] {
   return [...secrets, ...Object.keys(vars).flatMap((name) => secretBeside[name] ?? [])]
 }
 
 /**
- * Compares what an operator gives with what is deployed. `functions` are entries of the operator's own configuration, and `edge` what
- * Cloudflare says of these.
+ * Compares an operator's settings with the deployed state. `functions` are entries of the operator's configuration, and `edge` is
+ * their state at Cloudflare.
  */
 export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edge, allNames: string[]): Plan {
   const { environment, host, given } = operator
