@@ -1626,7 +1626,7 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.add_customers(of_program_id bigint, at timestamp with time zone, more_leads bigint, more_conversions bigint)
- RETURNS boolean
+ RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -1637,14 +1637,13 @@ begin
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
   if found then
-    return true;
+    return;
   end if;
   insert into daily_totals as counted (program_id, day, slot, leads, conversions)
   values (of_program_id, of_day, of_slot, more_leads, more_conversions)
   on conflict on constraint daily_totals_pkey do update set
     leads = counted.leads + excluded.leads,
     conversions = counted.conversions + excluded.conversions;
-  return true;
 end $function$
 ;
 
@@ -3784,7 +3783,7 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.count_customers(of_program_id bigint, of_customer_id bigint, at timestamp with time zone, more_leads bigint, more_conversions bigint)
- RETURNS boolean
+ RETURNS void
  LANGUAGE plpgsql
 AS $function$
 begin
@@ -3794,7 +3793,7 @@ begin
     ) else c.partner_id end, case when more_conversions <> 0 then c.code_id end, c.last_click_at, count_customers.at, more_leads, more_conversions
   from customers c
   where c.program_id = of_program_id and c.id = of_customer_id;
-  return add_customers(of_program_id, at, more_leads, more_conversions);
+  perform add_customers(of_program_id, at, more_leads, more_conversions);
 end $function$
 ;
 
@@ -3870,31 +3869,24 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0, more_conversions bigint DEFAULT 0, more_leads bigint DEFAULT 0, of_code_id bigint DEFAULT NULL::bigint, latest_click_at timestamp with time zone DEFAULT NULL::timestamp with time zone)
- RETURNS boolean
+CREATE OR REPLACE FUNCTION public.count_money(of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamp with time zone, of_currency text, more_sales bigint, more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint DEFAULT 0, more_conversions bigint DEFAULT 0, more_leads bigint DEFAULT 0, of_code_id bigint DEFAULT NULL::bigint)
+ RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  if latest_click_at is not null then
-    insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales,
-      revenue_cents, commission_cents, refunded_cents)
-    values (of_program_id, of_customer_id, of_partner_id, of_code_id, latest_click_at, count_money.at, of_currency, more_leads, more_conversions,
-      more_sales, more_revenue_cents, more_commission_cents, more_refunded_cents);
-  else
-    insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales,
-      revenue_cents, commission_cents, refunded_cents)
-    select c.program_id, c.id, of_partner_id, of_code_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
-      more_revenue_cents, more_commission_cents, more_refunded_cents
-    from customers c where c.program_id = of_program_id and c.id = of_customer_id;
-  end if;
+  insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales,
+    revenue_cents, commission_cents, refunded_cents)
+  select c.program_id, c.id, of_partner_id, of_code_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
+    more_revenue_cents, more_commission_cents, more_refunded_cents
+  from customers c where c.program_id = of_program_id and c.id = of_customer_id;
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
     commission_cents = m.commission_cents + more_commission_cents, refunded_cents = m.refunded_cents + more_refunded_cents
   where m.program_id = of_program_id and m.day = of_day and m.currency = of_currency and m.slot = of_slot;
   if found then
-    return true;
+    return;
   end if;
   insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents, refunded_cents)
   values (of_program_id, of_day, of_currency, of_slot, more_sales, more_revenue_cents, more_commission_cents, more_refunded_cents)
@@ -3903,7 +3895,6 @@ begin
     revenue_cents = counted.revenue_cents + excluded.revenue_cents,
     commission_cents = counted.commission_cents + excluded.commission_cents,
     refunded_cents = counted.refunded_cents + excluded.refunded_cents;
-  return true;
 end $function$
 ;
 
@@ -4140,6 +4131,13 @@ AS $function$
   select case when (b.begins - interval '1 hour') at time zone zone = day then b.begins - interval '1 hour' else b.begins end
   from (select day at time zone zone as begins) b
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.day_start(day date)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$ select day::timestamp at time zone 'UTC' $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.days_of_intervals(starts timestamp with time zone[], until timestamp with time zone)
@@ -4631,9 +4629,6 @@ declare
   customer_ids bigint[];
   keys text[];
   sale_ids bigint[];
-  commission_ids bigint[];
-  adjustment_ids bigint[];
-  message_ids bigint[];
 begin
   select l.erased, l.is_new into leftovers, is_new from erase_leftovers(of_program_id, of_customer_key, of_click_id, new_click_id) l;
   select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.customer_key), '{}') || of_customer_key into customer_ids, keys
@@ -4656,60 +4651,9 @@ begin
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);
   end if;
-  -- A code that isn't a partner's code is the buyer's own words.
-  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null,
-    coupon = case when s.code_id is not null then s.coupon end
-  where s.program_id = of_program_id and s.id = any (sale_ids);
-  update processor_reversals v set reason_text = null
-  from refunds r
-  where r.program_id = of_program_id and r.sale_id = any (sale_ids) and v.reversal_id = r.processor_reversal_id and v.reason_text is not null;
-  update refunds r set reason_text = null, refund_key = case
-    when starts_with(r.refund_key, 'id:') and r.processor_reversal_id is null
-      then erased_refund_key(r.refund_key, replace(gen_random_uuid()::text, '-', ''))
-    else r.refund_key end
-  where r.program_id = of_program_id and r.sale_id = any (sale_ids);
-  commission_ids := array(
-    select c.id from commissions c where c.program_id = of_program_id and c.sale_id = any (sale_ids) order by c.id for no key update
-  );
-  update commissions c set reason = (
-    select r.reason from refunds r
-    where r.program_id = c.program_id and r.sale_id = c.sale_id and r.returned_at is null order by r.id desc limit 1
-  )
-  where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
-  update outbox o set payload = without_words(o.payload)
-  where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
-  -- Evidence about the customer, and the reviewer's note.
-  update commission_reviews v set note = null, flags = (select jsonb_agg(f - 'evidence') from jsonb_array_elements(v.flags) f)
-  from commissions c
-  where c.program_id = of_program_id and c.customer_id = any (customer_ids) and v.program_id = c.program_id and v.commission_id = c.id;
-  -- Notes on adjustments for one of the sales.
-  adjustment_ids := array(select a.id from adjustments a where a.program_id = of_program_id and a.sale_id = any (sale_ids));
-  update adjustments a set note = null where a.program_id = of_program_id and a.id = any (adjustment_ids) and a.note is not null;
-  update outbox o set payload = o.payload - 'reason'
-  where o.program_id = of_program_id and (o.payload->>'adjustment_id')::bigint = any (adjustment_ids);
-  update notifications n set payload = o.payload
-  from outbox o
-  where o.program_id = of_program_id and ((o.payload->>'commission_id')::bigint = any (commission_ids)
-      or (o.payload->>'adjustment_id')::bigint = any (adjustment_ids))
-    and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
-  -- Webhook messages, and the answers of the program's servers, which may repeat anything.
-  message_ids := array(
-    select m.id from webhook_messages m
-    where m.program_id = of_program_id
-      and ((m.data->>'customer_id')::bigint = any (customer_ids) or (m.data->>'sale_id')::bigint = any (sale_ids))
-  );
-  update webhook_messages m set data = m.data - 'subscription_id' - 'coupon' || jsonb_build_object('sale_type', case
-    when (m.data->>'is_recurring')::boolean then 'subscription' else 'payment' end)
-  where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type';
-  update webhook_attempts a set answer = null
-  where a.program_id = of_program_id and a.message_id = any (message_ids) and a.answer is not null;
-  update processor_events e set fact = jsonb_set(e.fact, '{reversals}', (
-    select jsonb_agg(told || '{"reason_text": null}') from jsonb_array_elements(e.fact->'reversals') told
-  ))
-  from sales s
-  where s.program_id = of_program_id and s.id = any (sale_ids) and e.program_id = of_program_id
-    and (e.fact->>'payment_intent_id' = s.processor_payment_intent_id or e.fact->>'charge_id' = s.processor_charge_id)
-    and case when jsonb_typeof(e.fact->'reversals') = 'array' then jsonb_array_length(e.fact->'reversals') > 0 else false end;
+  perform erase_words_of_sales(of_program_id, sale_ids);
+  perform erase_words_of_commissions(of_program_id, customer_ids, sale_ids);
+  perform erase_words_of_messages(of_program_id, customer_ids, sale_ids);
 end $function$
 ;
 
@@ -4751,6 +4695,88 @@ begin
         and e.click_id = new_click_id
     );
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.erase_words_of_commissions(of_program_id bigint, customer_ids bigint[], sale_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  commission_ids bigint[];
+  adjustment_ids bigint[];
+begin
+  commission_ids := array(
+    select c.id from commissions c where c.program_id = of_program_id and c.sale_id = any (sale_ids) order by c.id for no key update
+  );
+  update commissions c set reason = (
+    select r.reason from refunds r
+    where r.program_id = c.program_id and r.sale_id = c.sale_id and r.returned_at is null order by r.id desc limit 1
+  )
+  where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
+  update outbox o set payload = without_words(o.payload)
+  where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
+  -- Evidence about the customer, and the reviewer's note.
+  update commission_reviews v set note = null, flags = (select jsonb_agg(f - 'evidence') from jsonb_array_elements(v.flags) f)
+  from commissions c
+  where c.program_id = of_program_id and c.customer_id = any (customer_ids) and v.program_id = c.program_id and v.commission_id = c.id;
+  -- Notes on adjustments for one of the sales.
+  adjustment_ids := array(select a.id from adjustments a where a.program_id = of_program_id and a.sale_id = any (sale_ids));
+  update adjustments a set note = null where a.program_id = of_program_id and a.id = any (adjustment_ids) and a.note is not null;
+  update outbox o set payload = o.payload - 'reason'
+  where o.program_id = of_program_id and (o.payload->>'adjustment_id')::bigint = any (adjustment_ids);
+  update notifications n set payload = o.payload
+  from outbox o
+  where o.program_id = of_program_id and ((o.payload->>'commission_id')::bigint = any (commission_ids)
+      or (o.payload->>'adjustment_id')::bigint = any (adjustment_ids))
+    and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.erase_words_of_messages(of_program_id bigint, customer_ids bigint[], sale_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  message_ids bigint[];
+begin
+  message_ids := array(
+    select m.id from webhook_messages m
+    where m.program_id = of_program_id
+      and ((m.data->>'customer_id')::bigint = any (customer_ids) or (m.data->>'sale_id')::bigint = any (sale_ids))
+  );
+  update webhook_messages m set data = m.data - 'subscription_id' - 'coupon' || jsonb_build_object('sale_type', case
+    when (m.data->>'is_recurring')::boolean then 'subscription' else 'payment' end)
+  where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type';
+  update webhook_attempts a set answer = null
+  where a.program_id = of_program_id and a.message_id = any (message_ids) and a.answer is not null;
+  update processor_events e set fact = jsonb_set(e.fact, '{reversals}', (
+    select jsonb_agg(reversal || '{"reason_text": null}') from jsonb_array_elements(e.fact->'reversals') reversal
+  ))
+  from sales s
+  where s.program_id = of_program_id and s.id = any (sale_ids) and e.program_id = of_program_id
+    and (e.fact->>'payment_intent_id' = s.processor_payment_intent_id or e.fact->>'charge_id' = s.processor_charge_id)
+    and case when jsonb_typeof(e.fact->'reversals') = 'array' then jsonb_array_length(e.fact->'reversals') > 0 else false end;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.erase_words_of_sales(of_program_id bigint, sale_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- A code that isn't a partner's code is the buyer's own words.
+  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null,
+    coupon = case when s.code_id is not null then s.coupon end
+  where s.program_id = of_program_id and s.id = any (sale_ids);
+  update processor_reversals v set reason_text = null
+  from refunds r
+  where r.program_id = of_program_id and r.sale_id = any (sale_ids) and v.reversal_id = r.processor_reversal_id and v.reason_text is not null;
+  update refunds r set reason_text = null, refund_key = case
+    when starts_with(r.refund_key, 'id:') and r.processor_reversal_id is null
+      then erased_refund_key(r.refund_key, replace(gen_random_uuid()::text, '-', ''))
+    else r.refund_key end
+  where r.program_id = of_program_id and r.sale_id = any (sale_ids);
 end $function$
 ;
 
@@ -5621,7 +5647,7 @@ CREATE OR REPLACE FUNCTION public.hour_of_bound(bound timestamp with time zone, 
 AS $function$
 declare
   hour_of_now timestamptz := date_trunc('hour', at, 'UTC');
-  tomorrow timestamptz := date_trunc('day', at, 'UTC') + interval '1 day';
+  tomorrow timestamptz := date_trunc('day', at, 'UTC') + interval '24 hours';
   begins timestamptz := date_trunc('hour', bound, 'UTC');
   ends timestamptz := begins + interval '1 hour';
 begin
@@ -6857,7 +6883,7 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.notify_earned(of_program_id bigint, of_user_id text, of_commission_id bigint)
- RETURNS boolean
+ RETURNS void
  LANGUAGE plpgsql
 AS $function$
 begin
@@ -6867,7 +6893,6 @@ begin
     from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
     where c.program_id = of_program_id and c.id = of_commission_id;
   end if;
-  return true;
 end $function$
 ;
 
@@ -7547,11 +7572,6 @@ declare
   previous_hour timestamptz;
   current_hour timestamptz;
   end_hour timestamptz;
-  -- The first whole days of both ranges, and the days after their last whole days.
-  previous_day date;
-  previous_end date;
-  current_day date;
-  current_end date;
 begin
   if current_from is null then
     select p.created_at into created from programs p where p.id = of_program_id;
@@ -7562,10 +7582,6 @@ begin
   previous_hour := hour_of_bound(previous_from, at);
   current_hour := hour_of_bound(current_from, at);
   end_hour := hour_of_bound(until, at);
-  previous_day := utc_day(previous_hour + interval '23 hours');
-  previous_end := utc_day(current_hour);
-  current_day := utc_day(current_hour + interval '23 hours');
-  current_end := utc_day(end_hour);
 
   return query
   -- Counts the rows between a bound and its hour once for both ranges. Rows after the bound belong to the range that
@@ -7579,50 +7595,19 @@ begin
     cross join lateral count_rows(of_program_id, least(bound.time, bound.hour), greatest(bound.time, bound.hour)) part
     where bound.time <> bound.hour
   )
-  select f.day::text, f.currency, f.clicks, f.leads, f.conversions, f.partners, f.sales, f.revenue_cents, f.commission_cents,
-    f.refunded_cents
+  select f.day::text, f.currency, f.clicks, f.leads, f.conversions, f.partners, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
   from (
-    select t.day, null::text as currency, sum(t.clicks)::bigint as clicks, sum(t.leads)::bigint as leads,
-      sum(t.conversions)::bigint as conversions, 0::bigint as partners, 0::bigint as sales, 0::bigint as revenue_cents,
-      0::bigint as commission_cents, 0::bigint as refunded_cents
-    from daily_totals t where t.program_id = of_program_id and t.day >= current_day and t.day < current_end
-    group by t.day
+    select case when range.is_current then t.day end as day, t.currency, total(t.clicks) as clicks, total(t.leads) as leads,
+      total(t.conversions) as conversions, 0::bigint as partners, total(t.sales) as sales, total(t.revenue_cents) as revenue_cents,
+      total(t.commission_cents) as commission_cents, total(t.refunded_cents) as refunded_cents
+    from (values (true, current_hour, end_hour), (false, previous_hour, current_hour)) range (is_current, from_hour, to_hour)
+    cross join lateral sum_range(of_program_id, range.from_hour, range.to_hour) t
+    group by 1, 2
     union all
-    select t.day, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint,
-      sum(t.refunded_cents)::bigint
-    from daily_money t where t.program_id = of_program_id and t.day >= current_day and t.day < current_end
-    group by t.day, t.currency
-    union all
-    select null, null, sum(t.clicks)::bigint, sum(t.leads)::bigint, sum(t.conversions)::bigint, 0, 0, 0, 0, 0
-    from daily_totals t where t.program_id = of_program_id and t.day >= previous_day and t.day < previous_end
-    union all
-    select null, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint,
-      sum(t.refunded_cents)::bigint
-    from daily_money t where t.program_id = of_program_id and t.day >= previous_day and t.day < previous_end
-    group by t.currency
-    union all
-    -- The hours of the range on the days that a bound cuts.
-    select case when cut.from_hour >= current_hour then utc_day(cut.from_hour) end, hour.currency, hour.clicks, hour.leads,
-      hour.conversions, 0, hour.sales, hour.revenue_cents, hour.commission_cents, hour.refunded_cents
-    from (values
-      (previous_hour, least(previous_day at time zone 'UTC', current_hour)),
-      (greatest(previous_end, previous_day) at time zone 'UTC', current_hour),
-      (current_hour, least(current_day at time zone 'UTC', end_hour)),
-      (greatest(current_end, current_day) at time zone 'UTC', end_hour)
-    ) cut (from_hour, to_hour)
-    cross join lateral sum_hours(of_program_id, utc_day(cut.from_hour), hour_of_day(cut.from_hour),
-      hour_of_day(cut.to_hour - interval '1 hour')) hour
-    where cut.from_hour < cut.to_hour
-    union all
-    select utc_day(c.from_time), c.currency, c.current * c.clicks, c.current * c.leads, c.current * c.conversions, 0,
-      c.current * c.sales, c.current * c.revenue_cents, c.current * c.commission_cents,
-      c.current * c.refunded_cents
-    from counted c where c.current <> 0
-    union all
-    select null, c.currency, c.previous * c.clicks, c.previous * c.leads, c.previous * c.conversions, 0,
-      c.previous * c.sales, c.previous * c.revenue_cents, c.previous * c.commission_cents,
-      c.previous * c.refunded_cents
-    from counted c where c.previous <> 0
+    select case when part.is_current then utc_day(c.from_time) end, c.currency, part.sign * c.clicks, part.sign * c.leads, part.sign * c.conversions,
+      0, part.sign * c.sales, part.sign * c.revenue_cents, part.sign * c.commission_cents, part.sign * c.refunded_cents
+    from counted c cross join lateral (values (true, c.current), (false, c.previous)) part (is_current, sign)
+    where part.sign <> 0
     union all
     select case when c.clicked_at >= current_hour then utc_day(c.clicked_at) end, null, count(*), 0, 0, 0, 0, 0, 0, 0
     from uncounted_clicks c
@@ -8904,6 +8889,19 @@ CREATE OR REPLACE FUNCTION public.steps_of_source(fact jsonb, program_found text
 RETURN jsonb_build_object('steps', jsonb_build_array(jsonb_build_array('metadata', CASE WHEN ((fact ->> 'named_by'::text) = 'customer'::text) THEN 'nothing'::text WHEN (COALESCE((fact ->> 'program_id'::text), (fact ->> 'click_id'::text), (fact ->> 'customer_key'::text)) IS NULL) THEN 'nothing'::text ELSE 'found'::text END), jsonb_build_array('customer_metadata', CASE WHEN ((fact ->> 'named_by'::text) = 'customer'::text) THEN 'found'::text WHEN (COALESCE((fact ->> 'click_id'::text), (fact ->> 'customer_key'::text)) IS NOT NULL) THEN 'not_tried'::text WHEN ((fact ->> 'processor_customer_id'::text) IS NULL) THEN 'not_given'::text ELSE 'nothing'::text END), jsonb_build_array('program', program_found)))
 ;
 
+CREATE OR REPLACE FUNCTION public.sum_days(of_program_id bigint, from_day date, to_day date)
+ RETURNS TABLE(day date, currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+select t.day, null::text, t.clicks, t.leads, t.conversions, 0::bigint, 0::bigint, 0::bigint, 0::bigint
+from daily_totals t where t.program_id = of_program_id and t.day >= from_day and t.day < to_day
+union all
+select t.day, t.currency::text, 0, 0, 0, t.sales, t.revenue_cents, t.commission_cents, t.refunded_cents
+from daily_money t where t.program_id = of_program_id and t.day >= from_day and t.day < to_day
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.sum_hours(of_program_id bigint, of_day date, first integer, last integer)
  RETURNS TABLE(currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
  LANGUAGE sql
@@ -8930,6 +8928,28 @@ cross join unnest(
 where t.program_id = of_program_id and t.day = of_day and (t.slot = 0 or t.slot between 64 * first and 64 * last + 63)
 group by t.currency
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.sum_range(of_program_id bigint, from_hour timestamp with time zone, to_hour timestamp with time zone)
+ RETURNS TABLE(day date, currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+declare
+  first_day constant date := utc_day(from_hour + interval '23 hours');
+  end_day constant date := utc_day(to_hour);
+begin
+  return query
+  select d.day, d.currency, total(d.clicks), total(d.leads), total(d.conversions), total(d.sales), total(d.revenue_cents),
+    total(d.commission_cents), total(d.refunded_cents)
+  from sum_days(of_program_id, first_day, end_day) d group by 1, 2
+  union all
+  select utc_day(cut.from_hour), h.*
+  from (values (from_hour, least(day_start(first_day), to_hour)), (day_start(greatest(end_day, first_day)), to_hour)) cut (from_hour, to_hour)
+  cross join lateral sum_hours(of_program_id, utc_day(cut.from_hour), hour_of_day(cut.from_hour), hour_of_day(cut.to_hour - interval '1 hour')) h
+  where cut.from_hour < cut.to_hour;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.take_refund(sale sales, commission commissions, refund refunds)

@@ -62,9 +62,6 @@ function circles(edges: Call[]): string[][] {
   return [...targets.keys()].flatMap((file) => visit(file, []))
 }
 
-/** The long functions of today. Only shorten this list. */
-const knownLongFunctions = ['erase_events', 'read_performance']
-
 test('the call graph contains every database function', () => {
   const created = files.flatMap(
     (file) => readFileSync(path.join(root, file), 'utf8').match(/^create or replace function /gm) ?? [],
@@ -84,5 +81,5 @@ test('no file of database functions calls itself through others', () => {
 
 test(`no database function is longer than ${mostLines} lines`, () => {
   const long = functions.filter(({ text }) => text.split('\n').length > mostLines).map(({ name }) => name)
-  expect(long.filter((name) => !knownLongFunctions.includes(name))).toEqual([])
+  expect(long).toEqual([])
 })

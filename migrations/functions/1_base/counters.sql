@@ -1,5 +1,8 @@
 create or replace function utc_day(at timestamptz) returns date language sql immutable as $$ select (at at time zone 'UTC')::date $$;
 
+-- The moment at which a UTC day begins.
+create or replace function day_start(day date) returns timestamptz language sql immutable as $$ select day::timestamp at time zone 'UTC' $$;
+
 -- The first day of the UTC month.
 create or replace function month_of(at timestamptz) returns date language sql immutable
 as $$ select date_trunc('month', at at time zone 'UTC')::date $$;
@@ -18,7 +21,7 @@ create or replace function add_hours(a bigint[], b bigint[]) returns bigint[] la
 as $$ select array(select coalesce(x, 0) + coalesce(y, 0) from unnest(a, b) as hour (x, y)) $$;
 
 -- Adds leads and conversions to the totals of the hour and day of `at`.
-create or replace function add_customers(of_program_id bigint, at timestamptz, more_leads bigint, more_conversions bigint) returns boolean
+create or replace function add_customers(of_program_id bigint, at timestamptz, more_leads bigint, more_conversions bigint) returns void
 language plpgsql as $$
 declare
   of_day constant date := utc_day(at);
@@ -28,21 +31,20 @@ begin
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
   if found then
-    return true;
+    return;
   end if;
   insert into daily_totals as counted (program_id, day, slot, leads, conversions)
   values (of_program_id, of_day, of_slot, more_leads, more_conversions)
   on conflict on constraint daily_totals_pkey do update set
     leads = counted.leads + excluded.leads,
     conversions = counted.conversions + excluded.conversions;
-  return true;
 end $$;
 
 -- Adds leads and conversions to these totals, and a row for the totals by the values of the customer's click. A
 -- conversion belongs to the partner whose code decided.
 create or replace function count_customers(
   of_program_id bigint, of_customer_id bigint, at timestamptz, more_leads bigint, more_conversions bigint
-) returns boolean language plpgsql as $$
+) returns void language plpgsql as $$
 begin
   insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, leads, conversions)
   select c.program_id, c.id, case when more_conversions <> 0 and c.code_id is not null then (
@@ -50,7 +52,7 @@ begin
     ) else c.partner_id end, case when more_conversions <> 0 then c.code_id end, c.last_click_at, count_customers.at, more_leads, more_conversions
   from customers c
   where c.program_id = of_program_id and c.id = of_customer_id;
-  return add_customers(of_program_id, at, more_leads, more_conversions);
+  perform add_customers(of_program_id, at, more_leads, more_conversions);
 end $$;
 
 -- Adds money to the totals of its hour and day, and a row for the totals by the values of the click. The row also
@@ -58,29 +60,22 @@ end $$;
 create or replace function count_money(
   of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamptz, of_currency text, more_sales bigint,
   more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint default 0, more_conversions bigint default 0,
-  more_leads bigint default 0, of_code_id bigint default null, latest_click_at timestamptz default null
-) returns boolean language plpgsql as $$
+  more_leads bigint default 0, of_code_id bigint default null
+) returns void language plpgsql as $$
 declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  if latest_click_at is not null then
-    insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales,
-      revenue_cents, commission_cents, refunded_cents)
-    values (of_program_id, of_customer_id, of_partner_id, of_code_id, latest_click_at, count_money.at, of_currency, more_leads, more_conversions,
-      more_sales, more_revenue_cents, more_commission_cents, more_refunded_cents);
-  else
-    insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales,
-      revenue_cents, commission_cents, refunded_cents)
-    select c.program_id, c.id, of_partner_id, of_code_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
-      more_revenue_cents, more_commission_cents, more_refunded_cents
-    from customers c where c.program_id = of_program_id and c.id = of_customer_id;
-  end if;
+  insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, leads, conversions, sales,
+    revenue_cents, commission_cents, refunded_cents)
+  select c.program_id, c.id, of_partner_id, of_code_id, c.last_click_at, count_money.at, of_currency, more_leads, more_conversions, more_sales,
+    more_revenue_cents, more_commission_cents, more_refunded_cents
+  from customers c where c.program_id = of_program_id and c.id = of_customer_id;
   update daily_money m set sales = m.sales + more_sales, revenue_cents = m.revenue_cents + more_revenue_cents,
     commission_cents = m.commission_cents + more_commission_cents, refunded_cents = m.refunded_cents + more_refunded_cents
   where m.program_id = of_program_id and m.day = of_day and m.currency = of_currency and m.slot = of_slot;
   if found then
-    return true;
+    return;
   end if;
   insert into daily_money as counted (program_id, day, currency, slot, sales, revenue_cents, commission_cents, refunded_cents)
   values (of_program_id, of_day, of_currency, of_slot, more_sales, more_revenue_cents, more_commission_cents, more_refunded_cents)
@@ -89,7 +84,6 @@ begin
     revenue_cents = counted.revenue_cents + excluded.revenue_cents,
     commission_cents = counted.commission_cents + excluded.commission_cents,
     refunded_cents = counted.refunded_cents + excluded.refunded_cents;
-  return true;
 end $$;
 
 -- Counts a test event that came without the program's key. Returns whether it may be stored: a program may store a

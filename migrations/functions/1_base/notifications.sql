@@ -183,7 +183,7 @@ create or replace function write_daily_notifications(moment timestamptz) returns
 $$;
 
 -- Notifies a partner of a commission at once if they chose so.
-create or replace function notify_earned(of_program_id bigint, of_user_id text, of_commission_id bigint) returns boolean
+create or replace function notify_earned(of_program_id bigint, of_user_id text, of_commission_id bigint) returns void
 language plpgsql as $$
 begin
   if exists (select from mail_choices c where c.user_id = of_user_id and c.topic = 'earned' and c.frequency = 'at_once') then
@@ -192,5 +192,4 @@ begin
     from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
     where c.program_id = of_program_id and c.id = of_commission_id;
   end if;
-  return true;
 end $$;

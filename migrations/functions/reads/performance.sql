@@ -9,7 +9,7 @@
 create or replace function hour_of_bound(bound timestamptz, at timestamptz) returns timestamptz language plpgsql immutable as $$
 declare
   hour_of_now timestamptz := date_trunc('hour', at, 'UTC');
-  tomorrow timestamptz := date_trunc('day', at, 'UTC') + interval '1 day';
+  tomorrow timestamptz := date_trunc('day', at, 'UTC') + interval '24 hours';
   begins timestamptz := date_trunc('hour', bound, 'UTC');
   ends timestamptz := begins + interval '1 hour';
 begin
@@ -19,6 +19,19 @@ begin
   end if;
   return case when least(bound, at) - begins <= greatest(least(ends, at) - bound, interval '0') then begins else ends end;
 end $$;
+
+-- The totals of whole days, from `from_day` to before `to_day`.
+create or replace function sum_days(of_program_id bigint, from_day date, to_day date)
+returns table (
+  day date, currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint,
+  refunded_cents bigint
+) language sql stable as $$
+select t.day, null::text, t.clicks, t.leads, t.conversions, 0::bigint, 0::bigint, 0::bigint, 0::bigint
+from daily_totals t where t.program_id = of_program_id and t.day >= from_day and t.day < to_day
+union all
+select t.day, t.currency::text, 0, 0, 0, t.sales, t.revenue_cents, t.commission_cents, t.refunded_cents
+from daily_money t where t.program_id = of_program_id and t.day >= from_day and t.day < to_day
+$$;
 
 -- The totals of some hours of a day, numbered from 1 to 24.
 create or replace function sum_hours(of_program_id bigint, of_day date, first integer, last integer)
@@ -46,6 +59,28 @@ cross join unnest(
 where t.program_id = of_program_id and t.day = of_day and (t.slot = 0 or t.slot between 64 * first and 64 * last + 63)
 group by t.currency
 $$;
+
+-- The totals of each day from one hour to another. The first and the last day can have hours outside the range.
+create or replace function sum_range(of_program_id bigint, from_hour timestamptz, to_hour timestamptz)
+returns table (
+  day date, currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint,
+  refunded_cents bigint
+) language plpgsql stable as $$
+#variable_conflict use_column
+declare
+  first_day constant date := utc_day(from_hour + interval '23 hours');
+  end_day constant date := utc_day(to_hour);
+begin
+  return query
+  select d.day, d.currency, total(d.clicks), total(d.leads), total(d.conversions), total(d.sales), total(d.revenue_cents),
+    total(d.commission_cents), total(d.refunded_cents)
+  from sum_days(of_program_id, first_day, end_day) d group by 1, 2
+  union all
+  select utc_day(cut.from_hour), h.*
+  from (values (from_hour, least(day_start(first_day), to_hour)), (day_start(greatest(end_day, first_day)), to_hour)) cut (from_hour, to_hour)
+  cross join lateral sum_hours(of_program_id, utc_day(cut.from_hour), hour_of_day(cut.from_hour), hour_of_day(cut.to_hour - interval '1 hour')) h
+  where cut.from_hour < cut.to_hour;
+end $$;
 
 -- The same figures from the rows between two moments.
 create or replace function count_rows(of_program_id bigint, from_time timestamptz, to_time timestamptz)
@@ -91,11 +126,6 @@ declare
   previous_hour timestamptz;
   current_hour timestamptz;
   end_hour timestamptz;
-  -- The first whole days of both ranges, and the days after their last whole days.
-  previous_day date;
-  previous_end date;
-  current_day date;
-  current_end date;
 begin
   if current_from is null then
     select p.created_at into created from programs p where p.id = of_program_id;
@@ -106,10 +136,6 @@ begin
   previous_hour := hour_of_bound(previous_from, at);
   current_hour := hour_of_bound(current_from, at);
   end_hour := hour_of_bound(until, at);
-  previous_day := utc_day(previous_hour + interval '23 hours');
-  previous_end := utc_day(current_hour);
-  current_day := utc_day(current_hour + interval '23 hours');
-  current_end := utc_day(end_hour);
 
   return query
   -- Counts the rows between a bound and its hour once for both ranges. Rows after the bound belong to the range that
@@ -123,50 +149,19 @@ begin
     cross join lateral count_rows(of_program_id, least(bound.time, bound.hour), greatest(bound.time, bound.hour)) part
     where bound.time <> bound.hour
   )
-  select f.day::text, f.currency, f.clicks, f.leads, f.conversions, f.partners, f.sales, f.revenue_cents, f.commission_cents,
-    f.refunded_cents
+  select f.day::text, f.currency, f.clicks, f.leads, f.conversions, f.partners, f.sales, f.revenue_cents, f.commission_cents, f.refunded_cents
   from (
-    select t.day, null::text as currency, sum(t.clicks)::bigint as clicks, sum(t.leads)::bigint as leads,
-      sum(t.conversions)::bigint as conversions, 0::bigint as partners, 0::bigint as sales, 0::bigint as revenue_cents,
-      0::bigint as commission_cents, 0::bigint as refunded_cents
-    from daily_totals t where t.program_id = of_program_id and t.day >= current_day and t.day < current_end
-    group by t.day
+    select case when range.is_current then t.day end as day, t.currency, total(t.clicks) as clicks, total(t.leads) as leads,
+      total(t.conversions) as conversions, 0::bigint as partners, total(t.sales) as sales, total(t.revenue_cents) as revenue_cents,
+      total(t.commission_cents) as commission_cents, total(t.refunded_cents) as refunded_cents
+    from (values (true, current_hour, end_hour), (false, previous_hour, current_hour)) range (is_current, from_hour, to_hour)
+    cross join lateral sum_range(of_program_id, range.from_hour, range.to_hour) t
+    group by 1, 2
     union all
-    select t.day, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint,
-      sum(t.refunded_cents)::bigint
-    from daily_money t where t.program_id = of_program_id and t.day >= current_day and t.day < current_end
-    group by t.day, t.currency
-    union all
-    select null, null, sum(t.clicks)::bigint, sum(t.leads)::bigint, sum(t.conversions)::bigint, 0, 0, 0, 0, 0
-    from daily_totals t where t.program_id = of_program_id and t.day >= previous_day and t.day < previous_end
-    union all
-    select null, t.currency, 0, 0, 0, 0, sum(t.sales)::bigint, sum(t.revenue_cents)::bigint, sum(t.commission_cents)::bigint,
-      sum(t.refunded_cents)::bigint
-    from daily_money t where t.program_id = of_program_id and t.day >= previous_day and t.day < previous_end
-    group by t.currency
-    union all
-    -- The hours of the range on the days that a bound cuts.
-    select case when cut.from_hour >= current_hour then utc_day(cut.from_hour) end, hour.currency, hour.clicks, hour.leads,
-      hour.conversions, 0, hour.sales, hour.revenue_cents, hour.commission_cents, hour.refunded_cents
-    from (values
-      (previous_hour, least(previous_day at time zone 'UTC', current_hour)),
-      (greatest(previous_end, previous_day) at time zone 'UTC', current_hour),
-      (current_hour, least(current_day at time zone 'UTC', end_hour)),
-      (greatest(current_end, current_day) at time zone 'UTC', end_hour)
-    ) cut (from_hour, to_hour)
-    cross join lateral sum_hours(of_program_id, utc_day(cut.from_hour), hour_of_day(cut.from_hour),
-      hour_of_day(cut.to_hour - interval '1 hour')) hour
-    where cut.from_hour < cut.to_hour
-    union all
-    select utc_day(c.from_time), c.currency, c.current * c.clicks, c.current * c.leads, c.current * c.conversions, 0,
-      c.current * c.sales, c.current * c.revenue_cents, c.current * c.commission_cents,
-      c.current * c.refunded_cents
-    from counted c where c.current <> 0
-    union all
-    select null, c.currency, c.previous * c.clicks, c.previous * c.leads, c.previous * c.conversions, 0,
-      c.previous * c.sales, c.previous * c.revenue_cents, c.previous * c.commission_cents,
-      c.previous * c.refunded_cents
-    from counted c where c.previous <> 0
+    select case when part.is_current then utc_day(c.from_time) end, c.currency, part.sign * c.clicks, part.sign * c.leads, part.sign * c.conversions,
+      0, part.sign * c.sales, part.sign * c.revenue_cents, part.sign * c.commission_cents, part.sign * c.refunded_cents
+    from counted c cross join lateral (values (true, c.current), (false, c.previous)) part (is_current, sign)
+    where part.sign <> 0
     union all
     select case when c.clicked_at >= current_hour then utc_day(c.clicked_at) end, null, count(*), 0, 0, 0, 0, 0, 0, 0
     from uncounted_clicks c

@@ -69,44 +69,9 @@ begin
   end if;
 end $$;
 
--- Erases the words of a customer and the integrator about the customer's payments: reasons and ids of refunds, types of
--- sales, and their copies in commissions, notifications, webhooks and processor events. Also erases the visitor's
--- details from their clicks. The ids of payments stay (`transaction_id` and the processor's ids), because a later
--- refund, dispute or repeat names nothing else. Returns the number of rows besides customers and sales. Only
--- `eraseCustomer` in lib/tracking/erase-customer.ts calls it, and erases the rest.
-create or replace function erase_events(
-  of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out leftovers bigint
-) language plpgsql as $$
-declare
-  is_new boolean;
-  customer_ids bigint[];
-  keys text[];
-  sale_ids bigint[];
-  commission_ids bigint[];
-  adjustment_ids bigint[];
-  message_ids bigint[];
+-- Erases the words of a customer and the integrator in sales and their refunds. The ids of payments stay.
+create or replace function erase_words_of_sales(of_program_id bigint, sale_ids bigint[]) returns void language plpgsql as $$
 begin
-  select l.erased, l.is_new into leftovers, is_new from erase_leftovers(of_program_id, of_customer_key, of_click_id, new_click_id) l;
-  select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.customer_key), '{}') || of_customer_key into customer_ids, keys
-  from customers c
-  where c.program_id = of_program_id
-    and (c.customer_key = of_customer_key or c.click_id = of_click_id or c.click_id = new_click_id);
-  -- A click moves `last_click_at` to its own time, so these bounds limit the partitions and the part of the key that
-  -- are read.
-  perform erase_clicks(of_program_id, customer_ids, null, min(c.created_at) - interval '1 day',
-    coalesce(max(c.last_click_at), min(c.created_at)) + interval '1 day', new_click_id)
-  from customers c where c.program_id = of_program_id and c.id = any (customer_ids)
-  having count(*) > 0;
-  sale_ids := array(
-    select s.id from sales s
-    where s.program_id = of_program_id and (s.customer_id = any (customer_ids) or s.customer_key = any (keys))
-    order by s.id for no key update
-  );
-  if is_new or cardinality(sale_ids) > 0 or exists (
-    select from customers c where c.program_id = of_program_id and c.id = any (customer_ids) and c.click_id <> new_click_id
-  ) then
-    perform write_program_audit(of_program_id, 'customer.erased', null, null);
-  end if;
   -- A code that isn't a partner's code is the buyer's own words.
   update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null,
     coupon = case when s.code_id is not null then s.coupon end
@@ -119,6 +84,15 @@ begin
       then erased_refund_key(r.refund_key, replace(gen_random_uuid()::text, '-', ''))
     else r.refund_key end
   where r.program_id = of_program_id and r.sale_id = any (sale_ids);
+end $$;
+
+-- Erases those words in commissions, their reviews, adjustments, and the notifications of these.
+create or replace function erase_words_of_commissions(of_program_id bigint, customer_ids bigint[], sale_ids bigint[]) returns void
+language plpgsql as $$
+declare
+  commission_ids bigint[];
+  adjustment_ids bigint[];
+begin
   commission_ids := array(
     select c.id from commissions c where c.program_id = of_program_id and c.sale_id = any (sale_ids) order by c.id for no key update
   );
@@ -143,7 +117,15 @@ begin
   where o.program_id = of_program_id and ((o.payload->>'commission_id')::bigint = any (commission_ids)
       or (o.payload->>'adjustment_id')::bigint = any (adjustment_ids))
     and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
-  -- Webhook messages, and the answers of the program's servers, which may repeat anything.
+end $$;
+
+-- Erases those words in webhook messages, in the answers of the program's servers, which may repeat anything, and in
+-- processor events.
+create or replace function erase_words_of_messages(of_program_id bigint, customer_ids bigint[], sale_ids bigint[]) returns void
+language plpgsql as $$
+declare
+  message_ids bigint[];
+begin
   message_ids := array(
     select m.id from webhook_messages m
     where m.program_id = of_program_id
@@ -155,10 +137,50 @@ begin
   update webhook_attempts a set answer = null
   where a.program_id = of_program_id and a.message_id = any (message_ids) and a.answer is not null;
   update processor_events e set fact = jsonb_set(e.fact, '{reversals}', (
-    select jsonb_agg(told || '{"reason_text": null}') from jsonb_array_elements(e.fact->'reversals') told
+    select jsonb_agg(reversal || '{"reason_text": null}') from jsonb_array_elements(e.fact->'reversals') reversal
   ))
   from sales s
   where s.program_id = of_program_id and s.id = any (sale_ids) and e.program_id = of_program_id
     and (e.fact->>'payment_intent_id' = s.processor_payment_intent_id or e.fact->>'charge_id' = s.processor_charge_id)
     and case when jsonb_typeof(e.fact->'reversals') = 'array' then jsonb_array_length(e.fact->'reversals') > 0 else false end;
+end $$;
+
+-- Erases the words of a customer and the integrator about the customer's payments: reasons and ids of refunds, types of
+-- sales, and their copies in commissions, notifications, webhooks and processor events. Also erases the visitor's
+-- details from their clicks. The ids of payments stay (`transaction_id` and the processor's ids), because a later
+-- refund, dispute or repeat names nothing else. Returns the number of rows besides customers and sales. Only
+-- `eraseCustomer` in lib/tracking/erase-customer.ts calls it, and erases the rest.
+create or replace function erase_events(
+  of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out leftovers bigint
+) language plpgsql as $$
+declare
+  is_new boolean;
+  customer_ids bigint[];
+  keys text[];
+  sale_ids bigint[];
+begin
+  select l.erased, l.is_new into leftovers, is_new from erase_leftovers(of_program_id, of_customer_key, of_click_id, new_click_id) l;
+  select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.customer_key), '{}') || of_customer_key into customer_ids, keys
+  from customers c
+  where c.program_id = of_program_id
+    and (c.customer_key = of_customer_key or c.click_id = of_click_id or c.click_id = new_click_id);
+  -- A click moves `last_click_at` to its own time, so these bounds limit the partitions and the part of the key that
+  -- are read.
+  perform erase_clicks(of_program_id, customer_ids, null, min(c.created_at) - interval '1 day',
+    coalesce(max(c.last_click_at), min(c.created_at)) + interval '1 day', new_click_id)
+  from customers c where c.program_id = of_program_id and c.id = any (customer_ids)
+  having count(*) > 0;
+  sale_ids := array(
+    select s.id from sales s
+    where s.program_id = of_program_id and (s.customer_id = any (customer_ids) or s.customer_key = any (keys))
+    order by s.id for no key update
+  );
+  if is_new or cardinality(sale_ids) > 0 or exists (
+    select from customers c where c.program_id = of_program_id and c.id = any (customer_ids) and c.click_id <> new_click_id
+  ) then
+    perform write_program_audit(of_program_id, 'customer.erased', null, null);
+  end if;
+  perform erase_words_of_sales(of_program_id, sale_ids);
+  perform erase_words_of_commissions(of_program_id, customer_ids, sale_ids);
+  perform erase_words_of_messages(of_program_id, customer_ids, sale_ids);
 end $$;
