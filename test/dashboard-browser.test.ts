@@ -381,11 +381,11 @@ test(
     await page.getByRole('cell', { name: url }).getByRole('link').click()
 
     await page.getByLabel('Which', { exact: true }).selectOption({ label: 'All finished ones' })
-    await page.getByLabel('From').fill('2026-01-01T00:00')
-    await page.getByLabel('Until').fill('2025-01-01T00:00')
+    await page.getByLabel('From', { exact: true }).fill('2026-01-01T00:00')
+    await page.getByLabel('Until', { exact: true }).fill('2025-01-01T00:00')
     await page.getByRole('button', { name: 'Send again' }).click()
     await page.getByText('Choose a time after the start.').waitFor()
-    await page.getByLabel('Until').fill('2036-01-01T00:00')
+    await page.getByLabel('Until', { exact: true }).fill('2036-01-01T00:00')
     await page.getByRole('button', { name: 'Send again' }).click()
     await page.getByText('3 deliveries are sent again.').waitFor()
     await deliver(7)
@@ -678,7 +678,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       ...`
         ?period=90d /events /partners /partners/1 /applications /applications/1 /join-page /join-page/preview
         /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /sales/t1
-        /payouts /payouts /notices /deliveries /deliveries/notifications /webhooks /webhooks/1
+        /payout-runs /payouts /notices /deliveries /deliveries/notifications /webhooks /webhooks/1
         /webhooks/deliveries /webhooks/1/deliveries/1 /test /test/events /test/deliveries /settings /check
       `
         .trim()

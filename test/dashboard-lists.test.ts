@@ -335,7 +335,7 @@ test('payout runs and who is due are found by the name of a partner', async () =
     [sandbox.programId, rows[0]?.id],
   )
   const runs = async (query: string) =>
-    Array.from((await get(`${base}/payouts${query}`)).matchAll(/>Run (\d+)/g), ([, id]) => id)
+    Array.from((await get(`${base}/payout-runs${query}`)).matchAll(/>Run (\d+)/g), ([, id]) => id)
   const [first, second] = rows.map(({ id }) => id)
   expect(await runs('')).toEqual([second, first])
   expect(await runs('?sort=oldest')).toEqual([first, second])

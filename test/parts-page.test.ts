@@ -21,7 +21,7 @@ test('every part of the dashboard has its place on the page of parts', () => {
   // The page has the same frame as every page.
   const files = ['test/parts/page.tsx', 'functions/dashboard/components/layout.tsx']
   const page = files.map((file) => readFileSync(file, 'utf8')).join('')
-  const parts = partsOf('functions/dashboard/parts')
+  const parts = partsOf('functions/dashboard/components')
   expect(parts.length).toBeGreaterThan(30)
   expect(parts.filter((name) => !new RegExp(`<${name}\\b`).test(page))).toEqual([])
 })

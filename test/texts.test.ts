@@ -39,7 +39,7 @@ test.each(texts)('every link of %s leads somewhere', (file) => {
 const banned: [words: RegExp, instead: string][] = [
   [/\b(?<!party |parties' |third-party |npm run )notices?\b/i, 'notification'],
   [/\bdelivery log\b/i, 'Stripe events, or webhook deliveries'],
-  [/\bpayouts?\b(?!-| as )|\bwithdrawn now\b/i, 'payout'],
+  [/\bwithdrawals?\b(?!-| as )|\bwithdrawn now\b/i, 'payout'],
   [/\bask for (it|a payout)\b|\basked for \{\}/i, 'request a payout'],
   [/^make\b|\bmake (one|a|an|the|another|new)\b.*\b(key|link|program|endpoint|secret|codes?)\b/i, 'create, or add'],
   [/^made\b/i, 'created'],
