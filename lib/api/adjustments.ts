@@ -92,7 +92,7 @@ export const adjustmentOperations = (): Operation[] => [
     path,
     summary: 'Add a manual commission or a deduction',
     description:
-      'Adds an amount to a partner’s balance without a sale, or deducts it, at once. The partner is notified and reads the note. You cannot change it. To correct it, add another one. A deduction can make the balance negative. Later commissions then pay the debt first, and open payouts are reduced. It counts in balances and payouts, but not in figures of sales or commissions. `not_found` if the program has no such partner or sale, `conflict` if the `external_id` is taken.',
+      'Adds an amount to a partner’s balance without a sale, or deducts it, at once. The partner is notified and reads the note. You cannot change it. To correct it, add another one. A deduction can bring the balance below zero. Later commissions then pay the debt first, and open payouts are reduced. It counts in balances and payouts, but not in figures of sales or commissions. `not_found` if the program has no such partner or sale, `conflict` if the `external_id` is taken.',
     auth: 'key',
     scope: 'manage',
     idempotent: true,

@@ -291,9 +291,9 @@ export const applicationOperations = (): Operation[] => [
         'Outdated terms',
         {
           code: 'conflict',
-          message: 'The terms are of another version. Read the join page, show them and send their version.',
+          message: 'The terms have changed. Read the join page, show the current terms and send their version.',
           details: [
-            { field: 'terms_version', message: 'must be that of the present terms, and null where there are none' },
+            { field: 'terms_version', message: 'must be the version of the current terms, or null without terms' },
           ],
         },
         { name: 'Alan Turing', email: 'alan@example.com', terms_version: 9 },
@@ -367,7 +367,7 @@ export const applicationOperations = (): Operation[] => [
       refused(
         'otherwise',
         'An application that was approved before',
-        { code: 'conflict', message: 'This application was approved already.' },
+        { code: 'conflict', message: 'This application was already approved.' },
         { status: 'rejected' },
       ),
     ],

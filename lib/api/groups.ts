@@ -117,7 +117,7 @@ const taken = refused(
   {
     code: 'conflict',
     message: 'Another group of this program has this name.',
-    details: [{ field: 'name', message: 'must be of no other group of the program' }],
+    details: [{ field: 'name', message: 'must be unique in the program' }],
   },
   { name: 'Gold' },
 )

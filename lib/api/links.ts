@@ -132,7 +132,7 @@ export const linkOperations = (): Operation[] => [
         'A code that is taken',
         {
           code: 'conflict',
-          message: 'This code is taken. Codes are unique over all programs: choose another.',
+          message: 'This code is taken. Choose another.',
         },
         { partner_id: 2, code: 'nora-spring' },
       ),

@@ -175,7 +175,7 @@ export const partnerOperations = (): Operation[] => [
         {
           code: 'conflict',
           message: 'Another partner of this program has this address.',
-          details: [{ field: 'email', message: 'must be of no other partner of the program' }],
+          details: [{ field: 'email', message: 'must be unique among the partners of the program' }],
         },
         { name: 'Nora F.', email: 'nora@example.com' },
       ),

@@ -135,7 +135,7 @@ function refuse(refusal: string, heldBy: string | null): never {
             `This code was ${heldBy}'s and is revoked. A code stays its partner's.`,
             'must never have been a code of another partner',
           ]
-        : ['code', `${heldBy} has this code.`, 'must be of no other partner of the program']
+        : ['code', `${heldBy} has this code.`, 'must be unique among the partners of the program']
   throw new ApiError('conflict', message, { details: [{ field, message: rule }] })
 }
 
