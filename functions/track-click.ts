@@ -1,6 +1,6 @@
 import type { Context } from 'hono'
 import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
-import { accept } from '../lib/api/input.ts'
+import { accept, ignoredFields } from '../lib/api/input.ts'
 import { countAddress, countVisitor, type RateLimit, visitorAddress, type VisitorEnv } from '../lib/api/rate-limits.ts'
 import { clickRequest, type ClickRequest } from '../lib/api/track-click.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
@@ -69,12 +69,13 @@ for (const path of ['/', '/api/v1/track/click']) {
             partner_code: testCode(tested),
             cookie_window_days: testDays,
           }),
+          ...ignoredFields(body),
         })
       }
       click.visitor = visitorHash(c.env.PROXY_SECRET, visitorAddress(c))
       const recorded = await recordClick(db, click, clickIdOrNull(body.existing_click_id))
       countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
-      return c.json({ success: true, ...recorded })
+      return c.json({ success: true, ...recorded, ...ignoredFields(body) })
     },
   )
   app.all(path, onlyMethods('POST', 'OPTIONS'))

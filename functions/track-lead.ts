@@ -3,7 +3,7 @@ import { createMiddleware } from 'hono/factory'
 import { checkKeyOfRefused } from '../lib/access/api-keys.ts'
 import { type KeyedEnv, readApiKey } from '../lib/api/api-key.ts'
 import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
-import { accept } from '../lib/api/input.ts'
+import { accept, ignoredFields } from '../lib/api/input.ts'
 import { countCaller, countVisitor, type RateLimit, type VisitorEnv, type Visited } from '../lib/api/rate-limits.ts'
 import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
 import { openDatabase } from '../lib/database.ts'
@@ -63,12 +63,12 @@ for (const path of ['/', '/api/v1/track/lead']) {
         // A proxy only brings leads of its own program.
         const named = body.program_id ?? body.additional_data?.program_id ?? programOfTestClick(lead.click_id ?? '')
         const programId = c.get('visitor')?.programId ?? named ?? null
-        return c.json(answerOf(c, await recordBrowserLead(db, lead, programId)))
+        return c.json({ ...answerOf(c, await recordBrowserLead(db, lead, programId)), ...ignoredFields(body) })
       }
       const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
       const programId = body.additional_data?.program_id ?? null
       const record = lead.is_test ? recordTestLead : recordServerLead
-      return c.json(answerOf(c, await record(db, c.get('keyHash'), lead, programId)))
+      return c.json({ ...answerOf(c, await record(db, c.get('keyHash'), lead, programId)), ...ignoredFields(body) })
     },
   )
   app.all(path, onlyMethods('POST', 'OPTIONS'))

@@ -1,6 +1,6 @@
 import { checkKey, type KeyedEnv, readKey } from '../lib/api/api-key.ts'
 import { createApp, limitBody, onlyMethods } from '../lib/api/app.ts'
-import { accept } from '../lib/api/input.ts'
+import { accept, ignoredFields } from '../lib/api/input.ts'
 import { refundRequest } from '../lib/api/track-refund.ts'
 import { openDatabase } from '../lib/database.ts'
 import { refundSale } from '../lib/money/refunds.ts'
@@ -35,7 +35,7 @@ for (const path of ['/', '/api/v1/track/refund']) {
     // The rows are already in the outbox. If sending fails here, the relay sends them.
     c.executionCtx.waitUntil(sendSoon(c.env, outbox))
     countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
-    return c.json({ success: true, ...applied })
+    return c.json({ success: true, ...applied, ...ignoredFields(body) })
   })
   app.all(path, onlyMethods('POST'))
 }

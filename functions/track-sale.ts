@@ -1,7 +1,7 @@
 import { checkKey, type KeyedEnv, readKey } from '../lib/api/api-key.ts'
 import { createApp, limitBody, onlyMethods } from '../lib/api/app.ts'
-import { accept } from '../lib/api/input.ts'
-import { saleRequest } from '../lib/api/track-sale.ts'
+import { accept, ignoredFields } from '../lib/api/input.ts'
+import { saleRequest, taxOf } from '../lib/api/track-sale.ts'
 import { openDatabase } from '../lib/database.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
@@ -27,8 +27,8 @@ for (const path of paths) {
       click_id: clickIdOrNull(body.click_id || body.clickId),
       coupon: body.coupon?.trim() || null,
       amount_cents: body.amount_cents,
-      tax_cents: body.tax_cents ?? 0,
-      currency: body.currency ?? 'usd',
+      tax_cents: taxOf(body),
+      currency: body.currency ?? null,
       sale_type: body.sale_type ?? body.saleType ?? (isRecurring ? 'subscription' : 'payment'),
       is_recurring: isRecurring,
       subscription_id: body.subscription_id ?? body.subscriptionId ?? null,
@@ -45,7 +45,7 @@ for (const path of paths) {
     )
     if (outbox.length > 0) c.executionCtx.waitUntil(sendSoon(c.env, outbox))
     countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
-    return c.json({ success: true, ...recorded })
+    return c.json({ success: true, ...recorded, ...ignoredFields(body) })
   })
   app.all(path, onlyMethods('POST'))
 }

@@ -11,4 +11,6 @@ export const cents = () => z.int().check(z.nonnegative())
 export const currency = () => z.string().check(z.regex(/^[a-z]{3}$/))
 export const day = () => z.iso.date()
 export const time = () => z.iso.datetime()
+/** Names of unknown fields in the body of a tracking call. */
+export const ignored = () => z.optional(z.array(z.string()))
 export const text = () => z.nullable(z.string())

@@ -9257,7 +9257,7 @@ begin
   given.is_test := is_test;
   given.amount_cents := amount_cents;
   given.commission_base_cents := amount_cents - tax_cents;
-  given.currency := currency;
+  given.currency := coalesce(currency, program_currency);
   given.sale_type := sale_type;
   given.payment_status := 'paid';
   given.is_recurring := is_recurring;

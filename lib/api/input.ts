@@ -1,6 +1,6 @@
 import { zValidator } from '@hono/zod-validator'
 import type { Context, Env, MiddlewareHandler } from 'hono'
-import type * as z from 'zod/mini'
+import * as z from 'zod/mini'
 import { ApiError, type ErrorDetail } from '../errors.ts'
 
 const maxBodyDepth = 8
@@ -89,7 +89,10 @@ function unreadable(target: Target): ApiError {
 function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, target: Target): z.output<Schema> {
   const parsed = schema.safeParse(target === 'form' ? textsOf(value) : value, { error: ruleOf })
   const others = target === 'form' ? [] : unstorable(value)
-  if (parsed.success && others.length === 0) return parsed.data
+  if (parsed.success && others.length === 0) {
+    if (target === 'json') keepIgnored(schema, value, parsed.data)
+    return parsed.data
+  }
   const named = (parsed.error?.issues ?? []).flatMap((issue) =>
     issue.code === 'unrecognized_keys'
       ? issue.keys.map((key) => ({ field: [...issue.path, key.slice(0, 100)].join('.'), message: 'is not known here' }))
@@ -98,6 +101,23 @@ function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, tar
   const details = [...others, ...named].slice(0, maxDetails)
   const fields = details.map(({ field, message }) => `${field || 'the body'} ${message}`).join('; ')
   throw new ApiError('invalid_request', `The request was not accepted: ${fields}.`, { details })
+}
+
+/** The unknown fields of accepted bodies. */
+const ignored = new WeakMap<object, string[]>()
+
+/** Keeps the names of the fields that the schema does not know, for `ignoredFields`. */
+function keepIgnored(schema: z.ZodMiniType, sent: unknown, accepted: unknown): void {
+  if (!(schema instanceof z.ZodMiniObject) || typeof accepted !== 'object' || accepted === null) return
+  const { shape } = schema
+  const names = Object.keys(sent ?? {}).filter((name) => !Object.hasOwn(shape, name))
+  if (names.length > 0) ignored.set(accepted, names)
+}
+
+/** Returns the field `ignored_fields` of an answer: the unknown fields of an accepted body, if there are any. */
+export function ignoredFields(accepted: object): { ignored_fields?: string[] } {
+  const names = ignored.get(accepted)
+  return names ? { ignored_fields: names.slice(0, maxDetails).map((name) => name.slice(0, 100).toWellFormed()) } : {}
 }
 
 const typeNames: Record<string, string> = {

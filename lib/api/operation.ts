@@ -79,6 +79,11 @@ export const refused = (
   response: { success: false, error },
 })
 
+/** Describes the field `ignored` of the tracking calls' answers. */
+export const ignoredText = {
+  ignored_fields: 'Unknown fields of the body, which had no effect. Absent if there were none.',
+}
+
 export const exampleClickId = 'cust_1767225600000_123456789012345678901'
 
 export const additionalDataText =

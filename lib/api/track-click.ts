@@ -1,7 +1,15 @@
 import * as z from 'zod/mini'
-import { additionalDataText, answered, body, exampleClickId, type Operation, refused } from './operation.ts'
+import {
+  additionalDataText,
+  answered,
+  body,
+  exampleClickId,
+  ignoredText,
+  type Operation,
+  refused,
+} from './operation.ts'
 import { publicAdditionalData, text, url } from './request-fields.ts'
-import { clickId, id, success } from '../response-fields.ts'
+import { clickId, id, ignored, success } from '../response-fields.ts'
 
 /** Body of POST /api/v1/track/click. */
 export const clickRequest = z.object({
@@ -22,7 +30,13 @@ export const clickRequest = z.object({
 export type ClickRequest = z.output<typeof clickRequest>
 
 const clickResponse = () =>
-  z.object({ success: success(), click_id: clickId(), partner_code: z.string(), cookie_window_days: z.number() })
+  z.object({
+    success: success(),
+    click_id: clickId(),
+    partner_code: z.string(),
+    cookie_window_days: z.number(),
+    ignored_fields: ignored(),
+  })
 
 const testClickResponse = () =>
   z.object({
@@ -32,6 +46,7 @@ const testClickResponse = () =>
     click_id: z.optional(clickId()),
     partner_code: z.optional(z.string()),
     cookie_window_days: z.optional(z.number()),
+    ignored_fields: ignored(),
   })
 
 export const trackClick = (): Operation => ({
@@ -62,6 +77,7 @@ export const trackClick = (): Operation => ({
     schemas: [clickResponse(), testClickResponse()],
     description:
       'The click is recorded. The click id stays valid for `cookie_window_days` after the latest click. A test click has the second form. Through a program’s test link (`?aff=svc-test-<program id>`) it also gets a click id, whose lead and sale are tests too.',
+    fields: ignoredText,
   },
   errors: ['invalid_url', 'missing_partner_code', 'unknown_partner_code', 'invalid_link', 'link_disabled'],
   examples: [

@@ -1,7 +1,15 @@
 import * as z from 'zod/mini'
-import { additionalDataText, answered, body, exampleClickId, type Operation, refused } from './operation.ts'
+import {
+  additionalDataText,
+  answered,
+  body,
+  exampleClickId,
+  ignoredText,
+  type Operation,
+  refused,
+} from './operation.ts'
 import { key, programId, publicAdditionalData, text, url } from './request-fields.ts'
-import { clickId, id, success } from '../response-fields.ts'
+import { clickId, id, ignored, success } from '../response-fields.ts'
 
 /** Body of POST /api/v1/track/lead. */
 export const leadRequest = z.object({
@@ -28,6 +36,7 @@ const leadResponse = () =>
     provisional: z.optional(z.literal(true)),
     duplicate: z.optional(z.literal(true)),
     test_mode: z.optional(z.literal(true)),
+    ignored_fields: ignored(),
   })
 
 const secondClickId = 'cust_1767225600000_098765432109876543211'
@@ -54,6 +63,7 @@ export const trackLead = (): Operation => ({
     schemas: [leadResponse()],
     description:
       'Without `provisional: true` the lead is settled. `duplicate: true` means that it was settled before and nothing changed.',
+    fields: ignoredText,
   },
   errors: ['no_attribution', 'already_settled'],
   examples: [

@@ -1,16 +1,24 @@
 import * as z from 'zod/mini'
 import { amountOrZero } from './amount-fields.ts'
-import { answered, body, type Operation, refused } from './operation.ts'
+import { answered, body, ignoredText, type Operation, refused } from './operation.ts'
 import { key, text } from './request-fields.ts'
-import { cents, currency, id, success } from '../response-fields.ts'
+import { cents, currency, id, ignored, success } from '../response-fields.ts'
 
-/** Body of POST /api/v1/track/refund. */
-export const refundRequest = z.object({
+const knownFields = {
   transaction_id: key(),
   refund_amount_cents: z.nullish(amountOrZero()),
   refund_id: z.nullish(z.string().check(z.minLength(1), z.maxLength(255))),
   refund_reason: text(1000),
   reason: z.nullish(z.enum(['refund', 'chargeback'])),
+}
+
+/** Body of POST /api/v1/track/refund. */
+export const refundRequest = z.looseObject(knownFields).check(({ value, issues }) => {
+  // An amount in an unknown field would refund the whole sale by mistake.
+  const unknown = Object.keys(value).find((name) => /amount|cents/i.test(name) && !Object.hasOwn(knownFields, name))
+  if (unknown === undefined) return
+  const message = `must be sent instead of ${unknown.slice(0, 100)}`
+  issues.push({ code: 'custom', path: ['refund_amount_cents'], message, input: unknown })
 })
 
 const refundResponse = () =>
@@ -22,14 +30,21 @@ const refundResponse = () =>
       deduction_cents: cents(),
       currency: currency(),
       commission_id: id(),
+      ignored_fields: ignored(),
     }),
     z.object({
       success: success(),
       status: z.literal('skipped'),
       reason: z.enum(['already_reversed', 'refund_already_applied']),
       commission_id: id(),
+      ignored_fields: ignored(),
     }),
-    z.object({ success: success(), status: z.literal('no_commission'), message: z.string() }),
+    z.object({
+      success: success(),
+      status: z.literal('no_commission'),
+      message: z.string(),
+      ignored_fields: ignored(),
+    }),
   ])
 
 export const trackRefund = (): Operation => ({
@@ -38,7 +53,7 @@ export const trackRefund = (): Operation => ({
   path: '/api/v1/track/refund',
   summary: 'Record a refund or chargeback',
   description:
-    'Reverses the commission of a sale in proportion to the refund. Send one call for each refund. Without `refund_id`, a second call with the same amount counts as a retry and is ignored. A refund of the same amount from the connected payment processor counts as the same refund.',
+    'Reverses the commission of a sale in proportion to the refund. Send one call for each refund. Without `refund_id`, a second call with the same amount counts as a retry and is ignored. A refund of the same amount from the connected payment processor counts as the same refund. An unknown field with an amount, such as `amount`, is refused.',
   auth: 'key',
   body: body(refundRequest, {
     transaction_id: 'The `transaction_id` of the sale.',
@@ -51,6 +66,7 @@ export const trackRefund = (): Operation => ({
     schemas: [refundResponse()],
     description:
       '`refunded` while a part of the sale remains, `reversed` when all is refunded, `skipped` if there is nothing to do, `no_commission` if the sale has none. `deductionAmount` is the commission that this call reversed, in the major unit of its currency.',
+    fields: ignoredText,
   },
   errors: ['not_found'],
   examples: [
@@ -92,6 +108,16 @@ export const trackRefund = (): Operation => ({
         message: 'The sale earned no commission, so none was reversed.',
       },
       { transaction_id: 'order-1003' },
+    ),
+    refused(
+      'unknown_amount',
+      'An amount under another name',
+      {
+        code: 'invalid_request',
+        message: 'The request was not accepted: refund_amount_cents must be sent instead of amount_cents.',
+        details: [{ field: 'refund_amount_cents', message: 'must be sent instead of amount_cents' }],
+      },
+      { transaction_id: 'order-1001', amount_cents: 100 },
     ),
     refused(
       'not_found',

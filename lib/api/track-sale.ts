@@ -1,9 +1,17 @@
 import * as z from 'zod/mini'
 import { isCurrency } from '../money.ts'
 import { amount, amountOrZero } from './amount-fields.ts'
-import { additionalDataText, answered, body, type Operation, refused } from './operation.ts'
+import { additionalDataText, answered, body, ignoredText, type Operation, refused } from './operation.ts'
 import { additionalData, key, text } from './request-fields.ts'
-import { cents, currency, id, success } from '../response-fields.ts'
+import { cents, currency, id, ignored, success } from '../response-fields.ts'
+
+interface Taxes {
+  tax_cents?: number | null | undefined
+  tax?: number | null | undefined
+}
+
+/** Returns the tax of a sale, which has two names. */
+export const taxOf = ({ tax_cents, tax }: Taxes): number => tax_cents ?? tax ?? 0
 
 /** Body of POST /api/v1/track/sale. */
 export const saleRequest = z
@@ -12,6 +20,7 @@ export const saleRequest = z
     customer_key: key(),
     amount_cents: amount(),
     tax_cents: z.nullish(amountOrZero()),
+    tax: z.nullish(amountOrZero()),
     currency: z.nullish(z.string().check(z.toLowerCase(), z.refine(isCurrency, 'must be an ISO 4217 currency code'))),
     click_id: text(255),
     clickId: text(255),
@@ -25,7 +34,7 @@ export const saleRequest = z
     additional_data: additionalData(),
   })
   .check(
-    z.refine(({ amount_cents: whole, tax_cents: tax }) => !tax || tax <= whole, {
+    z.refine(({ amount_cents: whole, ...taxes }) => !taxOf(taxes) || taxOf(taxes) <= whole, {
       error: 'must not be more than amount_cents, of which it is a part',
       path: ['tax_cents'],
     }),
@@ -41,6 +50,7 @@ const saleResponse = () =>
     commission_cents: cents(),
     currency: currency(),
     warning: z.optional(z.string()),
+    ignored_fields: ignored(),
     test_mode: z.optional(z.literal(true)),
   })
 
@@ -67,7 +77,8 @@ export const trackSale = (): Operation => ({
     customer_key: 'Your id of the user, as in the lead.',
     amount_cents: 'The paid amount in the minor unit of the currency.',
     tax_cents: 'The tax in the amount, which earns no commission. Default 0.',
-    currency: 'ISO 4217 code. Default `usd`. Send the program’s own.',
+    tax: 'The same as `tax_cents`.',
+    currency: 'ISO 4217 code. Default: the program’s currency.',
     click_id: 'The visitor’s click id, for a customer who was never a lead.',
     clickId: 'The same as `click_id`.',
     coupon:
@@ -84,6 +95,7 @@ export const trackSale = (): Operation => ({
     schemas: [saleResponse()],
     description:
       'The sale is recorded. `attributed: false` means that it has no partner and no commission. `warning` is present if the sale is in another currency than the program’s.',
+    fields: ignoredText,
   },
   errors: ['duplicate_transaction'],
   examples: [

@@ -15,8 +15,8 @@ export interface Sale {
   amount_cents: number
   /** The tax within the amount, which earns no commission. */
   tax_cents: number
-  /** Lower-case ISO 4217. */
-  currency: string
+  /** Lower-case ISO 4217. Null means the program's currency. */
+  currency: string | null
   sale_type: string
   is_recurring: boolean
   subscription_id: string | null
@@ -90,18 +90,18 @@ export async function recordSale(
       },
     )
   }
+  const programCurrency = row.program_currency ?? ''
+  const currency = sale.currency ?? programCurrency
   return {
     sale_id: row.sale_id,
     transaction_id: sale.transaction_id,
     attributed: row.is_attributed ?? false,
     commission_id: row.commission_id,
     commission_cents: row.commission_cents ?? 0,
-    currency: sale.currency,
+    currency,
     outbox: messagesAbout(row),
     ...(row.is_tested && { test_mode: true }),
-    ...(row.program_currency !== sale.currency && {
-      warning: otherCurrencyWarning(sale.currency, row.program_currency ?? ''),
-    }),
+    ...(programCurrency !== currency && { warning: otherCurrencyWarning(currency, programCurrency) }),
   }
 }
 

@@ -1,4 +1,4 @@
--- Records a sale of the API for `recordSale` in lib/money/sales.ts. `click_id_prefix` begins the click id of a new customer.
+-- Records a sale of the API for `recordSale` in lib/money/sales.ts. A null `currency` means the program's. `click_id_prefix` begins the click id of a new customer.
 create or replace function track_sale(
   hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, click_id_prefix text, is_test boolean,
   amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
@@ -29,7 +29,7 @@ begin
   given.is_test := is_test;
   given.amount_cents := amount_cents;
   given.commission_base_cents := amount_cents - tax_cents;
-  given.currency := currency;
+  given.currency := coalesce(currency, program_currency);
   given.sale_type := sale_type;
   given.payment_status := 'paid';
   given.is_recurring := is_recurring;
