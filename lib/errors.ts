@@ -8,6 +8,7 @@ export const errorCodes = {
   invalid_url: { status: 400, title: '`affiliate_url` cannot be parsed as a URL' },
   missing_partner_code: { status: 400, title: '`affiliate_url` has no `aff` parameter' },
   unknown_partner_code: { status: 400, title: 'No referral link matches the `aff` value' },
+  ambiguous_partner_code: { status: 400, title: 'Several programs have a link with the `aff` value' },
   invalid_link: { status: 400, title: 'The referral link has no partner or no program' },
   no_attribution: { status: 400, title: 'Neither a known customer key nor a valid click id' },
   invalid_signature: {

@@ -17,6 +17,8 @@ create table programs (
   workspace_id text not null references workspaces (id),
   name name_text not null,
   domain text not null check (length(domain) between 1 and 253),
+  -- When the program's tag was first seen on the domain (track_click). Null: not yet.
+  domain_verified_at timestamptz,
   currency currency_code not null default 'usd',
   commission_bp integer not null default 2000 check (commission_bp between 0 and 10000),
   -- Paid once per settled lead, in the program's currency.
@@ -58,6 +60,7 @@ create table programs (
   constraint programs_workspace_key unique (id, workspace_id)
 );
 create index programs_workspace_idx on programs (workspace_id);
+create index programs_verified_domain_idx on programs (split_part(domain, ':', 1)) where domain_verified_at is not null;
 create index programs_processor_account_idx on programs (processor_account_id) where processor_account_id is not null;
 -- Payments of the deployment's own account name no account, so only one program can have them.
 create unique index programs_own_account_key on programs (processor_account_id) where processor_account_id = 'platform';
@@ -277,8 +280,8 @@ create table referral_links (
   foreign key (program_id, partner_id) references partners (program_id, id),
   unique (program_id, id, partner_id)
 );
--- Codes are unique in the whole service, whatever their case.
-create unique index referral_links_code_key on referral_links (lower(code));
+-- Codes are unique in their program, whatever their case.
+create unique index referral_links_code_key on referral_links (lower(code), program_id) nulls not distinct;
 create index referral_links_partner_idx on referral_links (partner_id, program_id, id);
 
 -- Up to 64 characters without spaces, with the other rules of names.

@@ -1056,6 +1056,7 @@ create table programs (
   workspace_id text not null,
   name name_text not null,
   domain text not null,
+  domain_verified_at timestamp with time zone,
   currency currency_code not null default 'usd'::text,
   commission_bp integer not null default 2000,
   lead_commission_cents amount_cents not null default 0,
@@ -1093,6 +1094,7 @@ create table programs (
 CREATE UNIQUE INDEX programs_own_account_key ON public.programs USING btree (processor_account_id) WHERE (processor_account_id = 'platform'::text);
 CREATE INDEX programs_processor_account_idx ON public.programs USING btree (processor_account_id) WHERE (processor_account_id IS NOT NULL);
 CREATE INDEX programs_processor_former_account_idx ON public.programs USING btree (processor_former_account_id) WHERE (processor_former_account_id IS NOT NULL);
+CREATE INDEX programs_verified_domain_idx ON public.programs USING btree (split_part(domain, ':'::text, 1)) WHERE (domain_verified_at IS NOT NULL);
 CREATE INDEX programs_workspace_idx ON public.programs USING btree (workspace_id);
 CREATE TRIGGER programs_audit AFTER INSERT OR UPDATE ON public.programs FOR EACH ROW EXECUTE FUNCTION audit_program();
 
@@ -1124,7 +1126,7 @@ create table referral_links (
   constraint referral_links_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint referral_links_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
-CREATE UNIQUE INDEX referral_links_code_key ON public.referral_links USING btree (lower(code));
+CREATE UNIQUE INDEX referral_links_code_key ON public.referral_links USING btree (lower(code), program_id) NULLS NOT DISTINCT;
 CREATE INDEX referral_links_partner_idx ON public.referral_links USING btree (partner_id, program_id, id);
 CREATE TRIGGER referral_links_added_audit AFTER INSERT ON public.referral_links FOR EACH ROW WHEN ((acting_key() IS NOT NULL)) EXECUTE FUNCTION audit_link();
 CREATE TRIGGER referral_links_changed_audit AFTER UPDATE ON public.referral_links FOR EACH ROW WHEN (((acting_key() IS NOT NULL) AND (old.* IS DISTINCT FROM new.*))) EXECUTE FUNCTION audit_link();
@@ -2771,7 +2773,7 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version');
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at');
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;
@@ -4477,6 +4479,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.domains_of(host text)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ARRAY(SELECT array_to_string((string_to_array(domains_of.host, '.'::text))[n.n:], '.'::text) AS array_to_string FROM generate_subscripts(string_to_array(domains_of.host, '.'::text), 1) n(n))
+;
+
 CREATE OR REPLACE FUNCTION public.drop_click_month(months_kept integer)
  RETURNS text
  LANGUAGE plpgsql
@@ -5050,6 +5059,36 @@ begin
     -- If another call gave the key to a customer meanwhile, the next round finds that customer.
     perform add_second_customer(of_program_id, of_key, of_click_id, click_id_prefix, valid_after);
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.find_link(aff text, named_program_id bigint, host text, OUT link_id bigint, OUT is_ambiguous boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  ids bigint[];
+begin
+  if named_program_id is not null then
+    select l.id into link_id from referral_links l where lower(l.code) = lower(aff) and l.program_id = named_program_id;
+    return;
+  end if;
+  ids := array(
+    select l.id from referral_links l left join programs p on p.id = l.program_id
+    where lower(l.code) = lower(aff) and p.deleted_at is null limit 2
+  );
+  if cardinality(ids) > 1 then
+    ids := array(
+      select l.id from programs p join referral_links l on l.program_id = p.id and lower(l.code) = lower(aff)
+      where split_part(p.domain, ':', 1) = any (domains_of(host)) and p.domain_verified_at is not null and p.deleted_at is null
+      order by length(split_part(p.domain, ':', 1)) desc fetch first row with ties
+    );
+    is_ambiguous := cardinality(ids) <> 1;
+  end if;
+  if is_ambiguous is not true then
+    link_id := ids[1];
+  end if;
 end $function$
 ;
 
@@ -7890,6 +7929,7 @@ begin
     from referral_links l
     join programs p on p.id = l.program_id
     join affiliate_click_events e on e.program_id = l.program_id and not e.is_test and e.click_timestamp = at and e.id = event_id
+      and e.link_id = l.id
     join customers c on c.program_id = e.program_id and c.id = e.customer_id
     where lower(l.code) = lower(aff)
   );
@@ -9108,29 +9148,36 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_click(aff text, named_program_id bigint, existing_click_id text, click_id_prefix text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb, visitor bigint)
+CREATE OR REPLACE FUNCTION public.track_click(aff text, named_program_id bigint, host text, existing_click_id text, click_id_prefix text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb, visitor bigint)
  RETURNS json
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
+  found_link record;
   link record;
   customer bigint;
   customer_click_id text;
   refusal text;
 begin
+  found_link := find_link(aff, named_program_id, host);
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model,
-    p.deleted_at is not null as is_deleted into link
+    p.deleted_at is not null as is_deleted, split_part(p.domain, ':', 1) as domain,
+    p.domain_verified_at is not null as is_domain_verified into link
   from referral_links l left join programs p on p.id = l.program_id
-  where lower(l.code) = lower(aff);
-  if link.is_active is not true or link.program_id is null or link.partner_id is null or link.program_id <> named_program_id then
+  where l.id = found_link.link_id;
+  if link.is_active is not true or link.program_id is null or link.partner_id is null then
     refusal := case
-      when link.id is null or link.is_deleted or link.program_id <> named_program_id then 'unknown_partner_code'
+      when found_link.is_ambiguous then 'ambiguous_partner_code'
+      when link.id is null or link.is_deleted then 'unknown_partner_code'
       when link.program_id is null or link.partner_id is null then 'invalid_link'
       else 'link_disabled'
     end;
     perform note_refusal(coalesce(named_program_id, link.program_id), 'click', refusal, aff);
     return json_build_object('refused', refusal);
+  end if;
+  if named_program_id is not null and not link.is_domain_verified and link.domain = any (domains_of(host)) then
+    perform verify_domain(named_program_id);
   end if;
 
   if existing_click_id is not null then
@@ -9305,15 +9352,20 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_test_click(given_program_id bigint, aff text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb, OUT of_program_id bigint, OUT is_kept boolean)
+CREATE OR REPLACE FUNCTION public.track_test_click(given_program_id bigint, aff text, host text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb, OUT of_program_id bigint, OUT is_ambiguous boolean, OUT is_kept boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
+declare
+  found_link record;
 begin
-  select p.id into of_program_id from programs p
-  where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)))
-    and p.deleted_at is null;
+  if given_program_id is null then
+    found_link := find_link(aff, null, host);
+    is_ambiguous := found_link.is_ambiguous;
+    select l.program_id into given_program_id from referral_links l where l.id = found_link.link_id;
+  end if;
+  select p.id into of_program_id from programs p where p.id = given_program_id and p.deleted_at is null;
   is_kept := of_program_id is not null and count_public_test_event(of_program_id);
   if is_kept then
     insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
@@ -9472,6 +9524,18 @@ CREATE OR REPLACE FUNCTION public.values_of_click(click affiliate_click_events)
  LANGUAGE sql
  IMMUTABLE
 RETURN (jsonb_strip_nulls(jsonb_build_object('country', "left"(NULLIF((click).geo_country, ''::text), 200), 'device', (click).device_type, 'browser', "left"(NULLIF((click).browser_name, ''::text), 200), 'referrer', host_of_referrer((click).referrer_url), 'page', page_of_click((click).page_url, (click).affiliate_url))) || COALESCE((click).campaign, '{}'::jsonb))
+;
+
+CREATE OR REPLACE FUNCTION public.verify_domain(of_program_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from programs p where p.id = of_program_id and p.domain_verified_at is null for no key update skip locked;
+  if found then
+    update programs p set domain_verified_at = now() where p.id = of_program_id;
+  end if;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.wait_or_leave_out(event processor_events, ids text[], program programs, is_known boolean, by_code boolean)

@@ -221,6 +221,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
       campaign: null,
       visitor: null,
       named_program_id: null,
+      host: null,
       existing_click_id: null,
     }
     const click_id_prefix = known.slice(0, -String(programId).length)

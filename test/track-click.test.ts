@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import trackClick from '../functions/track-click.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { addPartner } from '../lib/programs/partners.ts'
+import { programDefaults, updateProgram } from '../lib/programs/programs.ts'
 import { countClicks } from '../lib/tracking/clicks.ts'
 import { readPerformance } from '../lib/tracking/performance.ts'
 import { visitorDevice } from '../lib/tracking/visitor.ts'
@@ -470,6 +471,72 @@ describe('click errors', async () => {
         expect(await customerOf(existing)).toEqual(before)
         expect(await eventsOf(existing)).toHaveLength(1)
       }
+    })
+  })
+
+  describe('a code that several programs have', () => {
+    const code = `ann-${program.programId}`
+    const addAnn = async (domain: string) => {
+      const made = await api.program()
+      await stack.sql.query('update programs set domain = $2 where id = $1', [made.programId, domain])
+      await stack.sql.query('update referral_links set code = $2 where program_id = $1', [made.programId, code])
+      return made.programId
+    }
+    const clickOn = async (host: string, program_id?: number, test_mode?: true) => {
+      const affiliate_url = `https://${host}/?aff=${code.toUpperCase()}`
+      const { status, body } = await api.call(clickPath, { affiliate_url, additional_data: { program_id, test_mode } })
+      if (status !== 200) return body.error
+      if (test_mode) return body.data.programId
+      return Number((await customerOf(body.click_id))?.['program_id'])
+    }
+
+    test('belongs to the named program, else to the one whose tag was seen on the domain', async () => {
+      const first = await addAnn('first.example')
+      expect(await clickOn('anywhere.example')).toBe(first)
+      const second = await addAnn('second.example:8080')
+      const ambiguous = {
+        code: 'ambiguous_partner_code',
+        message: expect.stringContaining('additional_data.program_id'),
+      }
+      expect(await clickOn('first.example')).toEqual(ambiguous)
+      expect(await clickOn('first.example', undefined, true)).toEqual(ambiguous)
+      // Seen elsewhere, the tag verifies no domain.
+      expect(await clickOn('elsewhere.example', first)).toBe(first)
+      expect(await clickOn('first.example')).toEqual(ambiguous)
+      expect(await clickOn('first.example', first)).toBe(first)
+      expect(await clickOn('first.example')).toBe(first)
+      expect(await clickOn('www.first.example')).toBe(first)
+      expect(await clickOn('www.first.example', undefined, true)).toBe(first)
+      expect(await clickOn('notfirst.example')).toEqual(ambiguous)
+      expect(await clickOn('app.second.example', second)).toBe(second)
+      expect(await clickOn('second.example')).toBe(second)
+      expect(await clickOn('first.example', second)).toBe(second)
+      expect(await clickOn('first.example', program.programId)).toMatchObject({ code: 'unknown_partner_code' })
+    })
+
+    test('goes to the closest verified domain, and to nobody if two programs verified it', async () => {
+      const above = await addAnn('site.example')
+      const below = await addAnn('shop.site.example')
+      await clickOn('site.example', above)
+      expect(await clickOn('shop.site.example')).toBe(above)
+      await clickOn('shop.site.example', below)
+      expect(await clickOn('shop.site.example')).toBe(below)
+      expect(await clickOn('site.example')).toBe(above)
+      const other = await addAnn('site.example')
+      expect(await clickOn('site.example')).toBe(above)
+      await clickOn('site.example', other)
+      expect(await clickOn('site.example')).toMatchObject({ code: 'ambiguous_partner_code' })
+    })
+
+    test('needs a new verification after the domain changed', async () => {
+      const moved = await addAnn('moved.example')
+      await clickOn('moved.example', moved)
+      expect(await clickOn('moved.example')).toBe(moved)
+      await updateProgram(stack.db, moved, { ...programDefaults, name: 'Moved', domain: 'new.example' })
+      expect(await clickOn('new.example')).toMatchObject({ code: 'ambiguous_partner_code' })
+      await clickOn('new.example', moved)
+      await updateProgram(stack.db, moved, { ...programDefaults, name: 'Moved', domain: 'new.example' })
+      expect(await clickOn('new.example')).toBe(moved)
     })
   })
 

@@ -242,11 +242,13 @@ test.each([
   expect(await rolesOn(programId, invited.token)).toEqual(holds ? [role] : [])
 })
 
-test('a code is taken over the whole service, in any case', async () => {
+test('a link code is unique in its program, in any case', async () => {
   const sandbox = await createSandbox(db, env)
   const { programId } = await workspaceWith()
   const partner = { programId, name: 'Grace', email: null, code: sandbox.partnerCode.toUpperCase() }
-  await expect(addPartner(db, partner)).rejects.toMatchObject({ code: 'conflict' })
+  await addPartner(db, partner)
+  const again = { ...partner, name: 'Ada', code: sandbox.partnerCode.toLowerCase() }
+  await expect(addPartner(db, again)).rejects.toMatchObject({ code: 'conflict' })
 })
 
 test('a processor account connected in one workspace is refused to another', async () => {

@@ -114,7 +114,7 @@ export const linkOperations = (): Operation[] => [
     idempotent: true,
     body: body(newLink, {
       partner_id: 'The partner.',
-      code: 'The `aff` value of the link: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Generated if absent.',
+      code: 'The `aff` value of the link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent.',
       page_url: pageText,
       external_id: externalIdText,
       metadata: metadataText,

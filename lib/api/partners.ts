@@ -150,7 +150,7 @@ export const partnerOperations = (): Operation[] => [
     body: body(newPartner, {
       name: 'The program’s name for the partner, 1 to 80 characters.',
       email: 'The address for an invitation, and for payouts unless they set another one.',
-      code: 'The `aff` value of their link: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Generated if absent.',
+      code: 'The `aff` value of their link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent.',
       external_id: externalIdText,
       group_id: groupText,
       metadata: metadataText,

@@ -71,7 +71,7 @@ export const trackClick = (): Operation => ({
     language: "The browser's language code.",
     timezone: 'IANA time zone.',
     existing_click_id: 'The visitor’s click id. It is reused if it belongs to the same program, else ignored.',
-    additional_data: additionalDataText,
+    additional_data: `${additionalDataText} \`program_id\` says which program the link is of. The tag always sends it. Without it, a code that several programs have needs an \`affiliate_url\` on a domain where one program's tag was seen.`,
   }),
   success: {
     schemas: [clickResponse(), testClickResponse()],
@@ -79,7 +79,14 @@ export const trackClick = (): Operation => ({
       'The click is recorded. The click id stays valid for `cookie_window_days` after the latest click. A test click has the second form. Through a program’s test link (`?aff=svc-test-<program id>`) it also gets a click id, whose lead and sale are tests too.',
     fields: ignoredText,
   },
-  errors: ['invalid_url', 'missing_partner_code', 'unknown_partner_code', 'invalid_link', 'link_disabled'],
+  errors: [
+    'invalid_url',
+    'missing_partner_code',
+    'unknown_partner_code',
+    'ambiguous_partner_code',
+    'invalid_link',
+    'link_disabled',
+  ],
   examples: [
     answered(
       'click',

@@ -122,7 +122,16 @@ export async function startProgram(
 
 /** Changes a program's settings. Existing commissions keep their rate and hold period. */
 export async function updateProgram(db: Database, programId: number, settings: ProgramSettings): Promise<void> {
-  await db.query(kysely.updateTable('programs').set(settings).where('id', '=', programId))
+  await db.query(
+    kysely
+      .updateTable('programs')
+      .set({
+        ...settings,
+        domain_verified_at: (eb) =>
+          eb.case().when('domain', '=', settings.domain).then(eb.ref('domain_verified_at')).end(),
+      })
+      .where('id', '=', programId),
+  )
 }
 
 const settingNames = z.keyof(programSettings).options

@@ -69,10 +69,17 @@ function eventArguments(click: Click) {
   const { partner_code, additional_data, campaign, visitor: _, ...event } = click
   return {
     aff: partner_code,
+    host: hostOf(event.affiliate_url),
     ...event,
     additional_data: additional_data && JSON.stringify(additional_data),
     campaign: campaign && JSON.stringify(campaign),
   }
+}
+
+/** Returns the host of an address, or null if it has none or one that is longer than domains can be. */
+function hostOf(address: string): string | null {
+  const { hostname } = URL.parse(address) ?? {}
+  return hostname && hostname.length <= 253 ? hostname : null
 }
 
 /** Splits off the program that the tag names. It is checked and not stored, because the click's row has its program. */
@@ -86,17 +93,21 @@ function splitProgram({ additional_data, ...click }: Click): { click: Click; nam
 
 const refusals = {
   unknown_partner_code: 'No referral link has this code. Check the value of `aff` in the link.',
+  ambiguous_partner_code:
+    'Several programs have a link with this code. Send additional_data.program_id to say which program the click is for.',
   invalid_link: 'This referral link has no partner or no program. Ask the advertiser to correct it.',
   link_disabled: 'This referral link is disabled, so no click was recorded. Ask the advertiser to enable it.',
 }
 
-export const unknownPartnerCode = () => new ApiError('unknown_partner_code', refusals.unknown_partner_code)
+export const unknownPartnerCode = () => refusalOf('unknown_partner_code')
+
+const refusalOf = (code: keyof typeof refusals) => new ApiError(code, refusals[code])
 
 /**
- * Records a click on the link of `click.partner_code`: its customer, the click event, and a row for `countClicks`. The customer is new
- * unless `existingClickId` belongs to the link's program. A statement that is sent twice is recorded once and answered as the first time.
- * Refuses with `unknown_partner_code`, `invalid_link` or `link_disabled` after writing nothing. A link of another program than
- * `additional_data.program_id` is unknown.
+ * Records a click on the link of `click.partner_code`: its customer, the click event, and a row for `countClicks`. The link is that of the
+ * program in `additional_data.program_id`. Without it, the link is the only one with the code, or that of the program that verified the
+ * page's domain. The customer is new unless `existingClickId` belongs to the link's program. A statement that is sent twice is recorded
+ * once and answered as the first time. Refuses with a code of `refusals` after writing nothing.
  */
 export async function recordClick(
   db: Database,
@@ -130,6 +141,8 @@ function isRecorded(error: unknown): boolean {
   return /^(customers_click_id_key|affiliate_click_events_\w+_pkey)$/.test(violatedConstraint(error) ?? '')
 }
 
+const isRefusal = (code: unknown): code is keyof typeof refusals => typeof code === 'string' && code in refusals
+
 /** Reads the answer of a click from the database's JSON; columns would cost a click a seventh more. */
 function readAnswer(answer: JsonValue | undefined): RecordedClick {
   if (answer !== null && typeof answer === 'object' && !Array.isArray(answer)) {
@@ -137,9 +150,7 @@ function readAnswer(answer: JsonValue | undefined): RecordedClick {
     if (typeof click_id === 'string' && typeof partner_code === 'string' && typeof cookie_window_days === 'number') {
       return { click_id, partner_code, cookie_window_days }
     }
-    if (refused === 'unknown_partner_code' || refused === 'invalid_link' || refused === 'link_disabled') {
-      throw new ApiError(refused, refusals[refused])
-    }
+    if (isRefusal(refused)) throw refusalOf(refused)
   }
   throw new Error('The database has no answer for a click.')
 }
@@ -162,8 +173,8 @@ export async function countFigures(db: Database, limit: number): Promise<number>
 
 /**
  * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or else the link's. Refuses with
- * `unknown_partner_code` or `invalid_request` if there is no such program, and with `rate_limited` if the program received its thousand of
- * the day.
+ * `unknown_partner_code`, `ambiguous_partner_code` or `invalid_request` if there is no such program, and with `rate_limited` if the program
+ * received its thousand of the day.
  */
 export async function recordTestClick(
   db: Database,
@@ -176,7 +187,7 @@ export async function recordTestClick(
   const [row] = await retryOnce(() => db.query(statement))
   const program_id = row?.of_program_id ?? null
   if (program_id === null) {
-    if (programId === null) throw unknownPartnerCode()
+    if (programId === null) throw refusalOf(row?.is_ambiguous ? 'ambiguous_partner_code' : 'unknown_partner_code')
     throw new ApiError(
       'invalid_request',
       'A test click needs a program: send the id of one that exists, or none and the code of a link.',

@@ -10,7 +10,7 @@ export interface ApiOperations {
       name: string
       /** The address for an invitation, and for payouts unless they set another one. */
       email?: string | null | undefined
-      /** The `aff` value of their link: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Generated if absent. */
+      /** The `aff` value of their link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent. */
       code?: string | undefined
       /** Your own id, unique in the program. */
       external_id?: string | null | undefined
@@ -726,7 +726,7 @@ export interface ApiOperations {
     body: {
       /** The partner. */
       partner_id: number
-      /** The `aff` value of the link: 1 to 64 letters, digits and `. _ @ -`, unique over all programs. Generated if absent. */
+      /** The `aff` value of the link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent. */
       code?: string | undefined
       /** The page that the link opens, on the program’s domain; null for the start page. */
       page_url?: string | null | undefined

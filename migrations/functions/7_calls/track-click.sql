@@ -1,32 +1,82 @@
+-- Returns a host and the domains above it: `shop.example.com`, `example.com`, `com`.
+create or replace function domains_of(host text) returns text[] language sql immutable
+return array(
+  select array_to_string((string_to_array(host, '.'))[n:], '.') from generate_subscripts(string_to_array(host, '.'), 1) n
+);
+
+-- Finds the link of a click by its code: of the named program, else of the only program that has the code, else of the program that verified
+-- the closest domain of the page's host. `is_ambiguous` says that several programs have the code and the host does not decide.
+create or replace function find_link(aff text, named_program_id bigint, host text, out link_id bigint, out is_ambiguous boolean)
+language plpgsql stable as $$
+declare
+  ids bigint[];
+begin
+  if named_program_id is not null then
+    select l.id into link_id from referral_links l where lower(l.code) = lower(aff) and l.program_id = named_program_id;
+    return;
+  end if;
+  ids := array(
+    select l.id from referral_links l left join programs p on p.id = l.program_id
+    where lower(l.code) = lower(aff) and p.deleted_at is null limit 2
+  );
+  if cardinality(ids) > 1 then
+    ids := array(
+      select l.id from programs p join referral_links l on l.program_id = p.id and lower(l.code) = lower(aff)
+      where split_part(p.domain, ':', 1) = any (domains_of(host)) and p.domain_verified_at is not null and p.deleted_at is null
+      order by length(split_part(p.domain, ':', 1)) desc fetch first row with ties
+    );
+    is_ambiguous := cardinality(ids) <> 1;
+  end if;
+  if is_ambiguous is not true then
+    link_id := ids[1];
+  end if;
+end $$;
+
+-- Verifies a program's domain after the program's tag was seen there. It does not wait for the program's row: a later click tries again.
+create or replace function verify_domain(of_program_id bigint) returns void language plpgsql as $$
+begin
+  perform from programs p where p.id = of_program_id and p.domain_verified_at is null for no key update skip locked;
+  if found then
+    update programs p set domain_verified_at = now() where p.id = of_program_id;
+  end if;
+end $$;
+
 -- Records a click for `recordClick` in lib/tracking/clicks.ts. It is a function because Neon's proxy sends every statement unnamed, so
 -- Postgres plans it in each call. It plans the statements of a function once per connection. Returns `{click_id, partner_code,
 -- cookie_window_days}`, or `{refused}` with the error code after writing nothing. If the statement is sent again, the unique key of the
 -- customer or of the event refuses it.
 create or replace function track_click(
-  aff text, named_program_id bigint, existing_click_id text, click_id_prefix text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
+  aff text, named_program_id bigint, host text, existing_click_id text, click_id_prefix text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
   page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,
   language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
   browser_name text, additional_data jsonb, campaign jsonb, visitor bigint
 ) returns json language plpgsql as $$
 #variable_conflict use_column
 declare
+  found_link record;
   link record;
   customer bigint;
   customer_click_id text;
   refusal text;
 begin
+  found_link := find_link(aff, named_program_id, host);
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model,
-    p.deleted_at is not null as is_deleted into link
+    p.deleted_at is not null as is_deleted, split_part(p.domain, ':', 1) as domain,
+    p.domain_verified_at is not null as is_domain_verified into link
   from referral_links l left join programs p on p.id = l.program_id
-  where lower(l.code) = lower(aff);
-  if link.is_active is not true or link.program_id is null or link.partner_id is null or link.program_id <> named_program_id then
+  where l.id = found_link.link_id;
+  if link.is_active is not true or link.program_id is null or link.partner_id is null then
     refusal := case
-      when link.id is null or link.is_deleted or link.program_id <> named_program_id then 'unknown_partner_code'
+      when found_link.is_ambiguous then 'ambiguous_partner_code'
+      when link.id is null or link.is_deleted then 'unknown_partner_code'
       when link.program_id is null or link.partner_id is null then 'invalid_link'
       else 'link_disabled'
     end;
     perform note_refusal(coalesce(named_program_id, link.program_id), 'click', refusal, aff);
     return json_build_object('refused', refusal);
+  end if;
+  if named_program_id is not null and not link.is_domain_verified and link.domain = any (domains_of(host)) then
+    perform verify_domain(named_program_id);
   end if;
 
   if existing_click_id is not null then
@@ -67,25 +117,32 @@ begin
     from referral_links l
     join programs p on p.id = l.program_id
     join affiliate_click_events e on e.program_id = l.program_id and not e.is_test and e.click_timestamp = at and e.id = event_id
+      and e.link_id = l.id
     join customers c on c.program_id = e.program_id and c.id = e.customer_id
     where lower(l.code) = lower(aff)
   );
 end $$;
 
--- Records a test click once: an event with is_test, without a customer and without a count. Returns its program, either the given one or the
--- link's, or null if there is none. Anybody can send test clicks, so a program keeps a limited number a day: `is_kept` says whether it kept this one.
+-- Records a test click once: an event with is_test, without a customer and without a count. Its program is the given one, or else the
+-- link's; null if there is none. Anybody can send test clicks, so a program keeps a limited number a day: `is_kept` says whether it kept
+-- this one.
 create or replace function track_test_click(
-  given_program_id bigint, aff text, at timestamptz, event_id bigint,
+  given_program_id bigint, aff text, host text, at timestamptz, event_id bigint,
   session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text,
   viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
   browser_name text, additional_data jsonb, campaign jsonb,
-  out of_program_id bigint, out is_kept boolean
+  out of_program_id bigint, out is_ambiguous boolean, out is_kept boolean
 ) language plpgsql as $$
 #variable_conflict use_column
+declare
+  found_link record;
 begin
-  select p.id into of_program_id from programs p
-  where p.id = coalesce(given_program_id, (select l.program_id from referral_links l where lower(l.code) = lower(aff)))
-    and p.deleted_at is null;
+  if given_program_id is null then
+    found_link := find_link(aff, null, host);
+    is_ambiguous := found_link.is_ambiguous;
+    select l.program_id into given_program_id from referral_links l where l.id = found_link.link_id;
+  end if;
+  select p.id into of_program_id from programs p where p.id = given_program_id and p.deleted_at is null;
   is_kept := of_program_id is not null and count_public_test_event(of_program_id);
   if is_kept then
     insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
