@@ -128,8 +128,7 @@ pages.use(async (c, next) => {
 pages.use(limitBody)
 // Postgres stores no NUL in text, and ids and cursors in addresses go to Postgres.
 pages.use(async (c, next) => {
-  if (c.req.url.includes('%00'))
-    throw new ApiError('invalid_request', 'The address has a character that it cannot have.')
+  if (c.req.url.includes('%00')) throw new ApiError('invalid_request', 'The address contains an invalid character.')
   await next()
 })
 pages.use(async (c, next) => {

@@ -87,10 +87,10 @@ test(
     await page.getByLabel('Company').fill('Analytical')
     await page.getByLabel('Program name').fill('Engine')
     await page.getByLabel('Domain of your site').fill('https://engine.example.com/start')
-    await page.getByLabel('Commission on each sale, %').fill('12.345')
+    await page.getByLabel('Commission per sale (%)').fill('12.345')
     await page.getByRole('button', { name: 'Create program' }).click()
     await page.getByText('Enter a percentage with two decimals at most.').waitFor()
-    await page.getByLabel('Commission on each sale, %').fill('12,5')
+    await page.getByLabel('Commission per sale (%)').fill('12,5')
     await page.getByRole('button', { name: 'Create program' }).click()
 
     await page.getByRole('heading', { name: 'Engine is ready' }).waitFor()
@@ -127,13 +127,13 @@ test(
     await page.getByRole('link', { name: 'Add a partner and invite them' }).click()
     await page.getByLabel('Name').fill('Grace')
     await page.getByLabel('E-mail').fill(partnerEmail)
-    await page.getByRole('button', { name: 'Add the partner' }).click()
+    await page.getByRole('button', { name: 'Add partner' }).click()
     await page.getByText('An invitation is on its way.').waitFor()
     await page.getByRole('button', { name: 'Copy link with the code' }).click()
     const link = await page.evaluate(() => navigator.clipboard.readText())
     expect(link).toMatch(/^https:\/\/engine\.example\.com\/\?aff=grace\d{4}$/)
     await goTo(page, 'Set up')
-    await page.getByText('All of it has come: money can flow.').waitFor()
+    await page.getByText('Everything works: money can flow.').waitFor()
 
     const { click_id: clickId } = await call('click', { affiliate_url: link, page_url: 'https://engine.example.com/' })
     await call('lead', { customer_key: 'u1', click_id: clickId }, apiKey)
@@ -327,11 +327,11 @@ test(
     const url = receiver.urlOf('walk', 'ok')
     await page.getByLabel('Address', { exact: true }).fill('http://hooks.example.com/')
     await page.getByLabel('lead.created').uncheck()
-    await page.getByRole('button', { name: 'Add the endpoint' }).click()
+    await page.getByRole('button', { name: 'Add endpoint' }).click()
     await page.getByText('The address must begin with https://.').waitFor()
     expect(await page.getByLabel('lead.created').isChecked()).toBe(false)
     await page.getByLabel('Address', { exact: true }).fill(url)
-    await page.getByRole('button', { name: 'Add the endpoint' }).click()
+    await page.getByRole('button', { name: 'Add endpoint' }).click()
     receiver.expect('walk', (await page.getByLabel('Webhook secret', { exact: true }).innerText()).trim())
 
     /** Runs the consumer, as its schedule does, until the receiver got this many requests. */
@@ -464,13 +464,13 @@ test(
 
 /** Forms with a field and an invalid value for it. */
 const refusedForms: [path: string, field: string, typed: string, button: string][] = [
-  ['/programs/1/settings', 'Commission on each signup', '1.234', 'Save'],
+  ['/programs/1/settings', 'Commission per signup', '1.234', 'Save'],
   ['/programs/1/settings', 'Program name', 'x'.repeat(81), 'Save'],
   ['/programs/1/settings', 'Customer key or click id', 'nobody', 'Erase'],
   ['/programs/1/settings', 'Stripe account id', 'cus_1', 'Connect Stripe'],
   ['/programs/1/settings', 'Domain of your site', '99999999999999999999', 'Save'],
   ['/programs/new', 'Program name', 'x'.repeat(81), 'Create program'],
-  ['/programs/1/partners', 'Name', 'x'.repeat(81), 'Add the partner'],
+  ['/programs/1/partners', 'Name', 'x'.repeat(81), 'Add partner'],
   ['/programs/1/payout-runs', 'Minimum', '1.234', 'Save'],
   ['/workspaces/1/members', 'E-mail', 'nobody', 'Send the invitation'],
   ['/account', 'New address', 'nobody', 'Change the address'],

@@ -341,7 +341,7 @@ test('payout runs and who is due are found by the name of a partner', async () =
   expect(await runs('?sort=oldest')).toEqual([first, second])
   expect(await runs('?sort=payments')).toEqual([first, second])
   expect(await runs('?q=zo')).toEqual([first])
-  expect(await get(`${base}/payout-runs?q=nobody`)).toContain('Nobody of that name is due.')
+  expect(await get(`${base}/payout-runs?q=nobody`)).toContain('Nobody with that name is due.')
 })
 
 const eventsPage = `/programs/${listing.programId}/events`
@@ -406,7 +406,7 @@ test("a run's payments and whom it left out turn in pages and are searched, and 
   expect(payeesOn(await get(`${run}?part=left-out&q=ee+107`))).toEqual(['Payee 107'])
   for (const page of [run, `${run}?q=nobody`, `${run}?part=left-out&before=x`]) {
     const html = await get(page)
-    for (const text of ['Mark $70.00 as paid', 'Payments (70)', 'Left out (60)', 'PayPal file, USD']) {
+    for (const text of ['Mark $70.00 as paid', 'Payments (70)', 'Excluded (60)', 'PayPal file, USD']) {
       expect(html).toContain(text)
     }
   }

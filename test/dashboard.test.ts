@@ -308,7 +308,7 @@ test.each([
 ])('%s takes no transfer of %s', async (path, day, fields) => {
   const transfer = { ...fields, amount_cents: '1', reference: 'transfer-1', paid_on: day }
   const { headers } = await post(`/programs/${yen.programId}/${path}`, transfer, yen.dashboardToken)
-  expect(refusalIn(headers)).toContain('Enter the day on which the money left, with four digits of the year: today or')
+  expect(refusalIn(headers)).toContain('Enter the day on which the money left, today or earlier, with a four-digit')
 })
 
 test('a payout of no amount is of all that is available, and then nothing is', async () => {

@@ -159,7 +159,7 @@ const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = 
     /Code: <bdi>No code<\/bdi>[\s\S]*<dt>Sales<\/dt><dd class="value">4</,
   ],
   ['no codes of clicks', '?metric=clicks', /<h2[^>]*>Links/, /<h2[^>]*>Codes/],
-  ['nothing at all', '?country=ZZ&metric=leads', /No leads in this time/, /\$0\.02/],
+  ['nothing at all', '?country=ZZ&metric=leads', /No leads in this period/, /\$0\.02/],
   ['hours of a day', `?interval=hour&${today()}`, /aria-label="Revenue by hour/],
   ['days where hours are too many', '?interval=hour&period=30d', /aria-label="Revenue by day/],
   ['months', '?interval=month&period=90d', /aria-label="Revenue by month/],
@@ -169,7 +169,7 @@ const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = 
     /Revenue by day/,
   ],
   ['a range that is none', '?dateFrom=2026-02-02&dateTo=2026-02-01', /This range cannot be shown/],
-  ['the first years', '?dateFrom=0001-01-01&dateTo=0001-01-03', /No clicks in this time/],
+  ['the first years', '?dateFrom=0001-01-01&dateTo=0001-01-03', /No clicks in this period/],
   ['the last years', '?dateFrom=9999-12-30&dateTo=9999-12-31', /aria-label="(Revenue|Clicks) by/],
 ]
 
@@ -391,7 +391,7 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
     false,
   ],
   [
-    'Stripe, where it is disconnected',
+    'Stripe, if it is disconnected',
     'update programs set processor_former_account_id = processor_account_id, processor_account_id = null where id = $1',
     'update programs set processor_account_id = processor_former_account_id, processor_former_account_id = null where id = $1',
     /href="[^"]+\/settings">Stripe is disconnected/,
@@ -437,14 +437,14 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
 ]
 
 test.each(needs)('what needs somebody is %s, and goes with its cause', async (_what, change, undo, line, ofBilling) => {
-  expect(await get(address)).not.toContain('Needs you')
+  expect(await get(address)).not.toContain('Needs attention')
   await sql.query('set session_replication_role = replica')
   await sql.query(change, [shop.programId])
   expect(await get(address)).toMatch(line)
   expect(line.test(await get(address, { dashboardToken: shop.billingToken }))).toBe(ofBilling)
   await sql.query(undo, [shop.programId])
   await sql.query('set session_replication_role = origin')
-  expect(await get(address)).not.toContain('Needs you')
+  expect(await get(address)).not.toContain('Needs attention')
 })
 
 test('by mouse, by keyboard and without scripts a value filters the page, and its chip takes the filter away', async () => {
@@ -531,7 +531,7 @@ test('amounts of any size and currency stay whole on a phone, and an empty progr
     }
     await page.goto(`/programs/${yen.programId}?metric=revenue`)
     await page
-      .getByText(isEmpty ? 'No revenue in this time' : '¥19,999,999,999,998')
+      .getByText(isEmpty ? 'No revenue in this period' : '¥19,999,999,999,998')
       .first()
       .waitFor()
     expect(await page.content()).not.toMatch(/[$¥]0\.\d/)

@@ -122,9 +122,9 @@ describe('with a database of its own', async () => {
     await page.getByLabel('Company').fill('Acme')
     await page.getByLabel('Program name').fill('Shop')
     await page.getByLabel('Domain of your site').fill('shop.example.com')
-    await page.getByLabel('Commission on each sale, %').fill('20')
+    await page.getByLabel('Commission per sale (%)').fill('20')
     await page.getByText('Attribution, holds and leads').click()
-    await page.getByLabel('Hold, days').fill('0')
+    await page.getByLabel('Hold period (days)').fill('0')
     await page.getByRole('button', { name: 'Create program' }).click()
     await page.getByRole('heading', { name: 'Shop is ready' }).waitFor()
     const [key = ''] = /svc_live_\w+/.exec(await page.content()) ?? []
@@ -136,7 +136,7 @@ describe('with a database of its own', async () => {
     await page.getByLabel('Name').fill('Bob')
     await page.getByLabel('E-mail').fill('bob@example.com')
     await page.getByLabel('Code').fill('bob')
-    await page.getByRole('button', { name: 'Add the partner' }).click()
+    await page.getByRole('button', { name: 'Add partner' }).click()
     await page.getByText('An invitation is on its way.').waitFor()
     const endpoint = await withDatabase((_, db) =>
       makeEndpoint(db, { ...environment, WEBHOOK_SECRET: secrets().WEBHOOK_SECRET ?? '' }, programId, {

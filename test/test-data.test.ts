@@ -483,7 +483,7 @@ describe('the check', () => {
     await track(sandbox, 'lead', { customer_key: 'u', click_id }, false)
     await track(sandbox, 'sale', { customer_key: 'u', transaction_id: 't', amount_cents: 1 }, false)
     const done = (await open(sandbox, '/check')).html
-    expect(done).toContain('All of it has come: money can flow.')
+    expect(done).toContain('Everything works: money can flow.')
     expect(done).not.toMatch(/data-poll|http-equiv="refresh"/)
     const anew = (await open(sandbox, `/check?since=${Date.now() + 1000}`)).html
     expect(anew).toContain('data-poll="')

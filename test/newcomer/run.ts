@@ -183,7 +183,7 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
     await advertiser.goto(`${baseUrl}/programs/${/svc-test-(\d+)$/.exec(testLink)?.[1]}/partners`)
     await advertiser.getByLabel('Name').fill('Grace')
     await advertiser.getByLabel('E-mail').fill('grace@example.com')
-    await advertiser.getByRole('button', { name: 'Add the partner' }).click()
+    await advertiser.getByRole('button', { name: 'Add partner' }).click()
     const copy = advertiser.getByRole('button', { name: /^Copy link with the code/ })
     const link = (await copy.getAttribute('data-copy')) ?? ''
     await step(`a visitor by ${link} signs up and pays`, async () => {

@@ -140,7 +140,7 @@ function Kind({ name, children }: PropsWithChildren<{ name: string }>) {
 function Blocks() {
   return (
     <>
-      <Heading title="Every part, in every state" lead="What the pages of the dashboard are made of.">
+      <Heading title="Every part, in every state" lead="The components of the dashboard's pages.">
         <PostButton action={here}>A button of the page</PostButton>
         <ExportLink href={here} />
       </Heading>
@@ -148,7 +148,7 @@ function Blocks() {
         <FlashMessage flash={{ kind: 'good', text: 'Your name is saved.' }} />
         <FlashMessage flash={{ kind: 'bad', text: 'Stripe was not connected.' }} />
         <p class="message warn">
-          <strong>Test data.</strong> Nothing here counts in a figure.
+          <strong>Test data.</strong> It counts in no figure.
         </p>
       </Kind>
       <Kind name="Cards and figures">

@@ -143,7 +143,7 @@ export function Chart({ title, points, interval, format, formatShort = format, b
               </label>
             ))}
           </div>
-          {isEmpty && <p class="nothing muted">No {title.toLowerCase()} in this time</p>}
+          {isEmpty && <p class="nothing muted">No {title.toLowerCase()} in this period</p>}
         </div>
         <svg class="axis" aria-hidden="true">
           {labelled(points, interval).map(({ index, text }, at) => (
@@ -163,7 +163,7 @@ export function Chart({ title, points, interval, format, formatShort = format, b
         </figcaption>
       )}
       <details class="more small">
-        <summary>As a table</summary>
+        <summary>Show as a table</summary>
         <div class="scroll-y" tabindex={0} role="region" aria-label={`${title} by ${interval}`}>
           <table>
             <thead>

@@ -1,16 +1,16 @@
 /** Definitions of the figures. The overview, the breakdowns, the list of partners and the partner page share them. */
 const definitions = {
-  Clicks: 'Visits by a link of a partner. Bots are left out.',
+  Clicks: "Visits through a partner's link, without bots.",
   Leads: 'Customers who signed up after such a visit.',
-  Customers: 'Leads and others who bought for the first time.',
+  Customers: 'Leads and others who made their first purchase.',
   Sales:
-    'Paid sales with a partner, renewals included, in any currency. One that earned no commission counts, and so does one that was refunded since.',
-  Revenue: 'What these sales brought in the currency shown, before refunds. Nothing is converted.',
-  Refunds: 'How much of this revenue was refunded or charged back until now.',
-  Commission: 'Commissions created in this period, in the currency shown, less what was reversed since.',
-  Conversion: 'First purchases of a hundred clicks. There is none where no link was clicked, as with codes alone.',
-  'Average order': 'Revenue divided by customers. Renewals are revenue too, and refunds are not taken off.',
-  'New partners': 'Partners of the program who were added in this period.',
+    'Paid sales with a partner, including renewals, in any currency. Sales without a commission and refunded sales count too.',
+  Revenue: 'Revenue from these sales in the selected currency, before refunds. Nothing is converted.',
+  Refunds: 'The part of this revenue that was refunded or charged back so far.',
+  Commission: 'Commissions created in this period, in the selected currency, minus later reversals.',
+  Conversion: 'First purchases per hundred clicks. Empty if nobody clicked a link, for example with codes only.',
+  'Average order': 'Revenue divided by customers. It includes renewals, and refunds are not deducted.',
+  'New partners': 'Partners who were added in this period.',
 } as const
 
 /** Help text that defines the figures on a page. `names` are the figures to define. */
@@ -18,7 +18,7 @@ export function CountingHelp({ names, note }: { names?: (keyof typeof definition
   const shown = Object.entries(definitions).filter(([name]) => !names || names.some((one) => one === name))
   return (
     <details class="more small">
-      <summary>What the figures count</summary>
+      <summary>How figures are counted</summary>
       <dl class="terms">
         {shown.map(([name, text]) => (
           <>

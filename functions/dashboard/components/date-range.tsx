@@ -32,8 +32,8 @@ export function DateRange({ action, from, to, refused, aside, keep = {} }: DateR
       </form>
       {refused && (
         <p class="small bad" role="alert">
-          This range cannot be shown. Choose a last day that is not before the first one, and at most {maxRangeDays}{' '}
-          days in all.
+          This range can't be shown. Choose a last day on or after the first day, and at most {maxRangeDays} days in
+          all.
         </p>
       )}
     </div>

@@ -90,7 +90,7 @@ function Who({ explanation: { customer, click } }: { explanation: Explanation })
     <p class="muted small">
       Customer {customer.customer_key === null ? 'without a key' : <code>{customer.customer_key}</code>}, click id{' '}
       <code>{customer.click_id}</code>
-      {click?.event?.page_url && <>, came to {click.event.page_url}</>}
+      {click?.event?.page_url && <>, landed on {click.event.page_url}</>}
       {click?.event?.referrer_url && <> from {click.event.referrer_url}</>}.
     </p>
   )
@@ -109,7 +109,7 @@ function ClickText({ explanation: { click } }: { explanation: Explanation }) {
           First click <Time at={click.first_at} />, latest <Time at={click.latest_at} />.
         </>
       )}{' '}
-      Set out to buy <Time at={click.decided_at} />. {click.text}
+      Started to buy <Time at={click.decided_at} />. {click.text}
     </p>
   )
 }

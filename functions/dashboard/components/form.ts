@@ -44,7 +44,7 @@ export interface RefusedVariables {
 }
 
 /**
- * Redirects to `page`, where the form once shows the typed values (without passwords) and the errors. If they don't fit into a cookie, it
+ * Redirects to `page`, whose form once shows the typed values (without passwords) and the errors. If they don't fit into a cookie, it
  * answers with that page itself, so nobody has to type them again.
  */
 export async function refuseForm(c: Context, page: string, refusal: Partial<Omit<FormState, 'values'>>) {
@@ -82,7 +82,7 @@ export function shownForm(c: Context): FormState {
   }
 }
 
-/** A text that a form may leave out, which is then empty. */
+/** An optional text of a form. A missing one is empty. */
 export const optionalText = z.prefault(z.string(), '')
 
 /** A required reason. `missing` is the error message. */

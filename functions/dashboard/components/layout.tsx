@@ -122,7 +122,7 @@ function Unverified({ email, canSend }: { email: string; canSend: boolean }) {
         ) : (
           mailIsMissing
         )}{' '}
-        Until then you cannot invite anybody.
+        Until then, you can't invite anybody.
       </p>
       {canSend && (
         <PostButton action="/account/verification" class="compact">
@@ -191,7 +191,7 @@ export function renderProgramOf(c: Context, viewer: Viewer, program: ViewerProgr
 function TestNotice() {
   return (
     <p class="message warn">
-      <strong>Test data.</strong> Nothing here counts in a figure, and none of it is ever paid.
+      <strong>Test data.</strong> It counts in no figure and is never paid.
     </p>
   )
 }
@@ -205,7 +205,7 @@ function ClosedPrograms({ programs }: { programs: NonNullable<Viewer['partner']>
           <strong>
             <bdi>{name}</bdi> has {hasEnded ? 'ended your partnership' : 'deactivated you as a partner'}.
           </strong>{' '}
-          Clicks on your links there are refused. What you earned stays yours.
+          Clicks on your links there are refused. You keep your earnings.
         </p>
       ))}
     </>

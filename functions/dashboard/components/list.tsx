@@ -181,7 +181,7 @@ interface FindProps {
   address: string
   /** The current query. This form sets `q` and `sort`. */
   query: Query
-  /** What the search finds, as its placeholder. Without it, the form only filters. */
+  /** The placeholder of the search, which names its targets. Without it, the form only filters. */
   what?: string | undefined
   sorts?: Record<string, string> | undefined
   sortLabel?: string

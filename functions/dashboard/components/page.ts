@@ -70,7 +70,7 @@ export function requireProgram(action: Action) {
     if (viewer.locked.some(({ programIds }) => programIds.map(String).includes(c.req.param('programId') ?? '')))
       return leadToTwoFactor(c)
     const program = viewer.programs.find(({ id }) => String(id) === c.req.param('programId'))
-    if (!program) throw new ApiError('not_found', 'There is no such program among yours.')
+    if (!program) throw new ApiError('not_found', "This program doesn't exist, or you have no access to it.")
     if (!may(program.roles, action)) throw closedPage()
     c.set('program', program)
     return await next()
@@ -84,7 +84,7 @@ export function requireWorkspace(action?: Action) {
     if (!viewer) return c.redirect(signInPath(c), 303)
     if (viewer.locked.some(({ id }) => id === c.req.param('workspaceId'))) return leadToTwoFactor(c)
     const workspace = viewer.workspaces.find(({ id }) => id === c.req.param('workspaceId'))
-    if (!workspace) throw new ApiError('not_found', 'There is no such workspace among yours.')
+    if (!workspace) throw new ApiError('not_found', "This workspace doesn't exist, or you have no access to it.")
     if (action !== undefined && !may([workspace.role], action)) throw closedPage()
     c.set('workspace', workspace)
     return await next()
@@ -96,7 +96,7 @@ export const requirePartner = createMiddleware<EnvOf<PartnerContext>>(async (c, 
   const viewer: Viewer | undefined = c.get('viewer')
   if (!viewer) return c.redirect(signInPath(c), 303)
   if (!viewer.partner)
-    throw new ApiError('not_found', 'You are no partner yet. Open the link in your invitation first.')
+    throw new ApiError('not_found', "You aren't a partner yet. Open the link in your invitation first.")
   c.set('partner', viewer.partner)
   return await next()
 })
@@ -107,7 +107,7 @@ export const requireVerified = createMiddleware<EnvOf<ViewerContext>>(async (c, 
   if (!c.get('viewer').user.emailVerified)
     throw new ApiError(
       'forbidden',
-      'Confirm your e-mail address first, by the link that was mailed to you. A new one can be sent from the top of each page.',
+      'Confirm your e-mail address first: open the link that we mailed to you. You can request a new one at the top of each page.',
     )
   await next()
 })
@@ -118,10 +118,7 @@ export function leadToTwoFactor(c: Context): Response {
 }
 
 function closedPage(): ApiError {
-  return new ApiError(
-    'forbidden',
-    'Your role in this workspace does not open this page. Ask an owner for another role.',
-  )
+  return new ApiError('forbidden', "Your role in this workspace can't open this page. Ask an owner for another role.")
 }
 
 function signInPath(c: Context): string {

@@ -10,7 +10,7 @@ export const payoutStates: States<PayoutStatus> = {
   requested: { name: 'Open', tone: 'warn' },
   paid: { name: 'Paid', tone: 'good' },
   refused: { name: 'Refused', tone: 'bad' },
-  cancelled: { name: 'Cancelled', tone: 'plain' },
+  cancelled: { name: 'Canceled', tone: 'plain' },
 }
 
 export const payoutColumns = {

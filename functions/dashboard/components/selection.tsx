@@ -49,7 +49,7 @@ export function SelectionButtons({ verb, count, confirm }: { verb: string; count
 
 /** All ids of the page in one text. Each selected row adds a field `row-<id>`. */
 export const shownField = optionalText.check(
-  z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Load the page again and select there.'),
+  z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Reload the page and select again.'),
 )
 
 /** Returns the selected ids, or all ids of the page. */

@@ -3,14 +3,14 @@ import { transferDay } from '../../../lib/money/payouts.ts'
 import { Field, MenuForm } from './fields.tsx'
 import { type FormState, shortText } from './form.ts'
 
-const stale = 'Load the page again, then mark it as paid.'
+const stale = 'Reload the page, then mark it as paid.'
 const needsReference = 'Enter the reference of the transfer at your bank, PayPal or Wise.'
-const needsDay = 'Enter the day on which the money left, with four digits of the year: today or before.'
+const needsDay = 'Enter the day on which the money left, today or earlier, with a four-digit year.'
 
 /** The amount in minor units that the page showed, so the reader pays exactly that amount. */
 export const shownCents = z.pipe(z.string(stale).check(z.regex(/^(0|[1-9]\d{0,14})$/, stale)), z.transform(Number))
 
-/** The fields of `TransferFields`, as a `Transfer` of lib/money/payouts.ts. */
+/** The fields of `TransferFields`, as `Transfer` of lib/money/payouts.ts. */
 export const transferFields = {
   reference: z.string(needsReference).check(shortText(200), z.minLength(1, needsReference)),
   paid_on: z.pipe(z.string(needsDay), z.pipe(z.transform(transferDay), z.date(needsDay))),

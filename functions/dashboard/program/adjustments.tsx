@@ -45,7 +45,7 @@ adjustmentPages.get('/programs/:programId/adjustments', requireProgram('commissi
     children: (
       <ListPage
         title="Manual commissions and deductions"
-        lead="What you added to balances or deducted from them by hand. Add one on the page of the partner."
+        lead="Amounts that you added to balances or deducted by hand. Add one on the partner's page."
         address={address}
         query={query}
         rows="manual commissions"
@@ -118,13 +118,13 @@ export function AdjustForm({
         <Field
           name="transaction_id"
           label="Transaction id"
-          hint="Of the sale that it is about, if it is about one."
+          hint="The related sale, if there is one."
           maxlength={255}
           form={shown}
         />
       </div>
       <p class="muted small">
-        It is in the balance at once and cannot be changed; add another one to correct it. A deduction may leave the
+        It changes the balance at once and can't be edited. To correct it, add another one. A deduction can leave the
         balance below zero.
       </p>
       <Submit>Change the balance</Submit>
@@ -132,10 +132,10 @@ export function AdjustForm({
   )
 }
 
-const missing = 'There is no such partner in this program.'
+const missing = 'This program has no such partner.'
 const needsNote = 'Enter a note. The partner sees it.'
 const adjustForm = z.object({
-  request_id: z.uuid('Load the page again, then send the form.'),
+  request_id: z.uuid('Reload the page, then send the form again.'),
   kind: z.enum(['commission', 'deduction'], 'Choose what to do.'),
   amount: z.string('Enter an amount.'),
   currency: z

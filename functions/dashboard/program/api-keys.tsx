@@ -24,8 +24,8 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey, form: shown }: Ap
   return (
     <Card title="API keys">
       <p class="muted">
-        Your server sends leads, sales and refunds with one of these, or reads and changes the program. A key is for
-        this program alone. The <a href="/docs">documentation</a> has the code.
+        Your server uses a key to send leads, sales and refunds, or to read and change the program. A key belongs to
+        this program only. The <a href="/docs">documentation</a> has the code.
       </p>
       {made !== undefined && <SetUp baseUrl={baseUrl} apiKey={made} page={page} />}
       {keys.length > 0 && (
@@ -44,14 +44,15 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey, form: shown }: Ap
         />
       )}
       <form method="post" action={address} class="row end">
-        <Field name="key_name" label="Name of a new key" value="server" form={shown} />
+        <Field name="key_name" label="Name of the new key" value="server" form={shown} />
         <Field name="key_scope" label="Permissions" options={scopeOptions} form={shown} />
         <Field name="key_days" label="Expires" options={expiryOptions} form={shown} />
-        <button type="submit">Create a key</button>
+        <button type="submit">Create key</button>
       </form>
       <p class="muted">
-        The tracker under <a href="/docs/own-domain">your own domain</a> takes another one, <code>SVC_PROXY_KEY</code>:
-        with it each visitor is counted on their own. It can do nothing else, and <code>svc init</code> saves it.
+        The tracker under <a href="/docs/own-domain">your own domain</a> needs a separate key,{' '}
+        <code>SVC_PROXY_KEY</code>: with it, each visitor is counted separately. The key can do nothing else, and{' '}
+        <code>svc init</code> saves it.
       </p>
       <Copy text={proxyKey} label="Proxy key" />
     </Card>
@@ -69,10 +70,10 @@ export function scopesOf(use: (typeof keyUses)[number]): readonly KeyScope[] {
 }
 
 const scopeOptions = [
-  ['track', 'Leads, sales and refunds'],
-  ['read', 'Reading the program: partners, sales, money'],
-  ['manage', 'Reading and changing the program'],
-  ['all', 'All of these'],
+  ['track', 'Send leads, sales and refunds'],
+  ['read', 'Read the program: partners, sales, money'],
+  ['manage', 'Read and change the program'],
+  ['all', 'All of the above'],
 ] as const satisfies readonly (readonly [(typeof keyUses)[number], string])[]
 
 const expiryOptions = [
@@ -98,8 +99,8 @@ function Retire({ address, apiKey }: { address: string; apiKey: StoredApiKey }) 
     <PostButton
       action={`${address}/${apiKey.id}/retire`}
       class="compact danger"
-      label={`Revoke the key ${apiKey.name}`}
-      confirm="Revoke this key? Calls that use it fail at once, permanently."
+      label={`Revoke key ${apiKey.name}`}
+      confirm="Revoke this key? Calls that use it fail at once and permanently."
     >
       Revoke
     </PostButton>

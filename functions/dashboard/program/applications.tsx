@@ -117,7 +117,7 @@ applicationPages.get('/programs/:programId/applications', requireProgram('partne
         ]}
         empty={{
           title: 'No applications yet',
-          text: 'Set up and open your join page, and put a link to it on your site.',
+          text: 'Set up and open your join page, then link to it from your site.',
         }}
       >
         {waiting.length > 0 && <ApproveSome address={address} applications={waiting} form={shownForm(c)} />}
@@ -229,7 +229,7 @@ function Sent({
   ]
   return (
     <>
-      <Card title="What was sent">
+      <Card title="Application">
         <dl class="stack">
           {facts.map(
             ([label, value]) =>
@@ -250,7 +250,7 @@ function Sent({
             {states[application.status].name} <Time at={decidedAt} />
             {application.decided_by === null ? '' : ` by ${application.decided_by}`}.{' '}
             {application.partner_id !== null && (
-              <a href={partnerAddress(program.id, application.partner_id)}>To the partner</a>
+              <a href={partnerAddress(program.id, application.partner_id)}>Open partner</a>
             )}
           </p>
         )}
@@ -258,7 +258,7 @@ function Sent({
       {terms !== null && (
         <Card title={`Terms, version ${version}`}>
           <details class="more">
-            <summary>The text that they accepted</summary>
+            <summary>Accepted terms</summary>
             <PlainText text={terms} />
           </details>
         </Card>
@@ -271,9 +271,7 @@ function Review({ address, groups }: { address: string; groups: (readonly [strin
   return (
     <Card title="Approve or reject">
       <form method="post" action={`${address}/approve`} class="row end">
-        {groups.length > 0 && (
-          <Field name="group" label="Into the group" options={[['', 'None'], ...groups]} form={emptyForm} />
-        )}
+        {groups.length > 0 && <Field name="group" label="Group" options={[['', 'None'], ...groups]} form={emptyForm} />}
         <button type="submit" class="primary">
           Approve
         </button>
@@ -281,19 +279,13 @@ function Review({ address, groups }: { address: string; groups: (readonly [strin
       <details class="more">
         <summary>Reject</summary>
         <form method="post" action={`${address}/reject`} class="stack">
-          <Field
-            name="note"
-            label="Note"
-            hint="For your workspace alone; the applicant does not see it."
-            maxlength={1000}
-            form={emptyForm}
-          />
+          <Field name="note" label="Note" hint="Only your workspace sees it." maxlength={1000} form={emptyForm} />
           <label class="row">
             <input type="checkbox" name="notify" value="yes" />
-            <span>Tell them by mail that it was not taken</span>
+            <span>Notify the applicant by mail</span>
           </label>
-          <p class="muted small">They can apply again after thirty days.</p>
-          <Submit>Reject the application</Submit>
+          <p class="muted small">They can apply again after 30 days.</p>
+          <Submit>Reject application</Submit>
         </form>
       </details>
     </Card>

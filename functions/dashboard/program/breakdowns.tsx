@@ -42,7 +42,7 @@ export function Breakdowns({ names, overview, format, isFilter, addressWith, all
               aside={name === 'partner' && <a href={allPartners}>All partners</a>}
             >
               {rows.length === 0 ? (
-                <p class="muted small">None in this time.</p>
+                <p class="muted small">None in this period.</p>
               ) : (
                 <ol class="breakdown">
                   {rows.map((row) => (

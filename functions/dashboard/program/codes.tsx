@@ -40,7 +40,7 @@ codePages.get('/programs/:programId/codes', requireProgram('partner:list'), asyn
     children: (
       <ListPage
         title="Codes"
-        lead="A sale that names one of these is its partner's, with or without a click. Add codes on a partner's page."
+        lead="A sale with one of these codes belongs to the code's partner, with or without a click. Add codes on a partner's page."
         address={address}
         query={asQuery(asked)}
         rows="codes"
@@ -58,7 +58,7 @@ codePages.get('/programs/:programId/codes', requireProgram('partner:list'), asyn
         ]}
         empty={{
           title: 'No codes yet',
-          text: 'Open a partner and give them a code, here alone or at Stripe as well.',
+          text: 'Open a partner and add a code, only here or in Stripe too.',
         }}
       />
     ),
@@ -88,7 +88,7 @@ function Revoke({ code, address }: { code: CodeWithFigures; address: string }) {
     <PostButton
       action={`${address}/${code.id}/revoke`}
       class="compact danger"
-      label={`Revoke the code ${code.code}`}
+      label={`Revoke code ${code.code}`}
       confirm={`Revoke ${code.code}? Sales that name it from now on are not its partner's${code.promotion_code_id === null ? '' : ', and Stripe no longer takes it'}.`}
     >
       Revoke
@@ -110,7 +110,9 @@ export function PartnerCodes({ program, partner, form: shown }: PartnerCodesProp
   return (
     <Card title="Codes">
       {partner.codes.length === 0 ? (
-        <p class="muted">None yet. A sale that names a partner's code is theirs, with or without a click.</p>
+        <p class="muted">
+          No codes yet. A sale with a partner's code belongs to that partner, with or without a click.
+        </p>
       ) : (
         <>
           <Table
@@ -131,7 +133,7 @@ export function PartnerCodes({ program, partner, form: shown }: PartnerCodesProp
           />
           <CountingHelp
             names={['Sales', 'Commission']}
-            note={`Of all time, counted within a minute. Commission is in ${program.currency.toUpperCase()}.`}
+            note={`All-time figures, updated within a minute. Commission is in ${program.currency.toUpperCase()}.`}
           />
         </>
       )}
@@ -141,9 +143,9 @@ export function PartnerCodes({ program, partner, form: shown }: PartnerCodesProp
 }
 
 const ways = [
-  ['own', 'Your own checkout, which sends it as coupon'],
-  ['discount', 'Stripe: a new coupon'],
-  ['promotion', 'Stripe: a promotion code that exists'],
+  ['own', 'In your own checkout, which sends it as coupon'],
+  ['discount', 'In Stripe, with a new coupon'],
+  ['promotion', 'In Stripe, with an existing promotion code'],
 ] as const
 
 function AddCode({ address, form: shown }: { address: string; form: FormState }) {
@@ -157,32 +159,32 @@ function AddCode({ address, form: shown }: { address: string; form: FormState })
           <Field
             name="new_code"
             label="Code"
-            hint="64 characters at most, without spaces; capitals make no difference. Leave it empty for a promotion code that exists."
+            hint="At most 64 characters, without spaces. Case doesn't matter. Leave it empty for an existing promotion code."
             form={shown}
           />
-          <Field name="way" label="Where buyers enter it" options={ways} form={shown} />
+          <Field name="way" label="Buyers enter it" options={ways} form={shown} />
           <Field
             name="percent_off"
             label="Percent off"
             inputmode="decimal"
-            hint="Of a new coupon of Stripe."
+            hint="For a new Stripe coupon."
             form={shown}
           />
           <Field
             name="duration"
-            label="Of a subscription"
+            label="Discounted payments"
             options={[
-              ['once', 'The first payment'],
+              ['once', 'First payment of a subscription'],
               ['forever', 'All payments'],
             ]}
-            hint="Of a new coupon of Stripe."
+            hint="For a new Stripe coupon."
             form={shown}
           />
           <Field
             name="promotion_code_id"
             label="Promotion code id"
             placeholder="promo_…"
-            hint="Of a promotion code that exists at Stripe."
+            hint="An existing promotion code in Stripe."
             form={shown}
           />
         </div>
@@ -206,15 +208,16 @@ function promotionOf(typed: z.output<typeof codeForm>): { promotion?: Promotion 
     const id = typed.promotion_code_id.trim()
     if (!/^promo_\w{1,250}$/.test(id))
       return { errors: { promotion_code_id: 'Enter the id of a promotion code, promo_….' } }
-    if (typed.new_code !== '') return { errors: { new_code: 'Leave this empty: the promotion code has its own.' } }
+    if (typed.new_code !== '') return { errors: { new_code: 'Leave this empty. The promotion code has its own code.' } }
     return { promotion: { promotion_code_id: id } }
   }
   if (typed.new_code === '') return { errors: { new_code: 'Enter a code.' } }
   if (typed.way === 'own') return {}
   if (!/^[A-Za-z0-9-]+$/.test(typed.new_code))
-    return { errors: { new_code: 'Stripe takes letters, digits and - only.' } }
+    return { errors: { new_code: 'Stripe accepts only letters, digits and -.' } }
   const percent = Number(typed.percent_off.replace(',', '.').replace('%', ''))
-  if (!(percent > 0 && percent <= 100)) return { errors: { percent_off: 'Enter a percentage above 0, 100 at most.' } }
+  if (!(percent > 0 && percent <= 100))
+    return { errors: { percent_off: 'Enter a percentage above 0 and at most 100.' } }
   return { promotion: { percent_off: percent, duration: typed.duration } }
 }
 
@@ -228,7 +231,7 @@ codePages.post(
     if ('errors' in asked) return await refuseForm(c, partnerPageOf(c), asked)
     try {
       const code = await makePartnerCode(c.get('db'), c.env, c.get('program').id, {
-        partner_id: idInPath(c, 'partnerId', 'There is no such partner in this program.'),
+        partner_id: idInPath(c, 'partnerId', 'This program has no such partner.'),
         code: typed.new_code || undefined,
         stripe: asked.promotion,
       })

@@ -123,7 +123,7 @@ function Commissions({ program, asked, page, form: shown }: CommissionsProps) {
   return (
     <ListPage
       title="Commissions"
-      lead="Credited to the partner when their hold ends, or when you approve them."
+      lead="Commissions are credited to partners when the hold period ends or when you approve them."
       address={address}
       query={filtersOf(asked)}
       rows="commissions"
@@ -252,7 +252,7 @@ function StateToReview({ commission }: { commission: ListedCommission }) {
       )}
       {commission.review_reason && (
         <span class="small">
-          <Badge tone="warn">Review</Badge> Only a browser named this customer, which can be forged.
+          <Badge tone="warn">Review</Badge> Only a browser identified this customer, which can be forged.
         </span>
       )}
     </div>

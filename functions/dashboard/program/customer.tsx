@@ -40,7 +40,7 @@ function CustomerPage({
         title={customer.customer_key ?? 'Customer without a key'}
         lead={
           <>
-            Brought by{' '}
+            Referred by{' '}
             {customer.partner_name === null ? (
               'nobody'
             ) : (
@@ -67,8 +67,8 @@ function CustomerPage({
             { label: 'Commission', right: true, cell: (moment) => changeOf(moment) ?? '–' },
           ]}
         />
-        {moments.length === 0 && <p class="muted">Nothing is stored about this customer any more.</p>}
-        {isCut && <p class="muted small">The newest {timelineRows} clicks, leads and sales; there are older ones.</p>}
+        {moments.length === 0 && <p class="muted">Nothing is stored about this customer anymore.</p>}
+        {isCut && <p class="muted small">The newest {timelineRows} clicks, leads and sales. Older ones exist.</p>}
       </Card>
     </>
   )

@@ -93,7 +93,7 @@ function Amount({ event, currency: own }: { event: ListedEvent; currency: string
         <div class="muted small">{refunded === amount ? 'fully' : formatMoney(refunded, currency)} refunded</div>
       )}
       {currency !== own && (
-        <div class="muted small words-wrap">in another currency than the program's: not in its figures</div>
+        <div class="muted small words-wrap">not in the program's currency, so not in its figures</div>
       )}
     </div>
   )

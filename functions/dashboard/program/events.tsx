@@ -36,12 +36,12 @@ export const eventPages = createPages()
 const modes = {
   live: {
     part: '/events',
-    lead: 'Clicks, signups and sales as they were recorded. Times are UTC, test events are left out.',
+    lead: 'Recorded clicks, signups and sales, without test events. Times are in UTC.',
     what: 'Customer key, click id or transaction id',
   },
   test: {
     part: '/test/events',
-    lead: 'Test clicks, leads and sales as they were recorded. Times are UTC.',
+    lead: 'Recorded test clicks, leads and sales. Times are in UTC.',
     what: 'Customer key or transaction id',
   },
 } as const
@@ -152,8 +152,8 @@ const noneYet: Record<Mode, (programId: number) => { title: string; text: Child 
     title: 'No events yet',
     text: (
       <>
-        The first one appears when somebody opens your site through a partner's link.{' '}
-        <a href={`/programs/${programId}/check`}>Set up</a> shows what is still missing.
+        The first event appears when somebody opens your site through a partner's link.{' '}
+        <a href={`/programs/${programId}/check`}>Set up</a> shows the missing steps.
       </>
     ),
   }),

@@ -62,7 +62,7 @@ groupPages.get('/programs/:programId/groups', requireProgram('partner:list'), as
               <form method="post" action={address} class="stack">
                 <Problem form={shown} />
                 <Field name="name" label="Name" placeholder="Gold" form={shown} required />
-                <Submit>Create the group</Submit>
+                <Submit>Create group</Submit>
               </form>
             </details>
           </Card>
@@ -86,7 +86,7 @@ groupPages.get('/programs/:programId/groups', requireProgram('partner:list'), as
             },
             { label: 'Rules', cell: ({ rules }) => <RuleList rules={rules} currency={program.currency} /> },
           ]}
-          empty={{ title: 'No groups yet', text: 'Every partner earns by the terms of the program.' }}
+          empty={{ title: 'No groups yet', text: "Every partner earns by the program's terms." }}
         />
         <Card title="Everybody" aside={<a href={`${address}/everybody`}>Rules by product</a>}>
           {settings && (
@@ -98,8 +98,8 @@ groupPages.get('/programs/:programId/groups', requireProgram('partner:list'), as
           {everybodys.length > 0 && <RuleList rules={everybodys} currency={program.currency} />}
         </Card>
         <p class="muted">
-          The first that is there counts: a partner’s own rule for the product, their own for every sale, their group’s
-          for the product, their group’s for every sale, everybody’s for the product, the settings.
+          The first existing rule applies. The order is: custom rule for the product, custom rule for every sale, group
+          rule for the product, group rule for every sale, rule by product, settings.
         </p>
       </>
     ),
@@ -111,7 +111,7 @@ const membersOf = (programId: number, groupId: number) =>
 
 /** Describes rules in words. */
 function RuleList({ rules, currency }: { rules: Rule[]; currency: string }) {
-  if (rules.length === 0) return <span class="muted">None: the terms of the program</span>
+  if (rules.length === 0) return <span class="muted">None. The program's terms apply.</span>
   return (
     <div class="stack tight">
       {rules.map((rule) => (
@@ -151,10 +151,7 @@ groupPages.get(everybodysPath, requireProgram('partner:list'), async (c) => {
     current: '/groups',
     children: (
       <>
-        <Heading
-          title="Rules by product"
-          lead="For every partner, unless a rule of their own or of their group says otherwise."
-        />
+        <Heading title="Rules by product" lead="For every partner, unless a custom rule or a group rule applies." />
         <Card title="Rules">
           <RulesTable
             of={of}
@@ -207,9 +204,9 @@ groupPages.get(groupPath, requireProgram('partner:list'), async (c) => {
             <PostButton
               action={`${address}/remove`}
               class="danger"
-              confirm={`Remove the group ${group.name}? Its rules end, and its partners earn by the terms of the program from now on.`}
+              confirm={`Remove group ${group.name}? Its rules end, and its partners earn by the program's terms from now on.`}
             >
-              Remove the group
+              Remove group
             </PostButton>
           )}
         </Heading>
@@ -218,13 +215,13 @@ groupPages.get(groupPath, requireProgram('partner:list'), async (c) => {
             of={of}
             currency={program.currency}
             changes={manages}
-            none="None yet: its partners earn by the terms of the program."
+            none="None yet. Its partners earn by the program's terms."
           />
         </Card>
         {manages && <RuleCard c={c} of={of} form={'name' in shown.errors ? emptyForm : shown} />}
         <Card title="Partners" aside={<a href={membersOf(program.id, group.id)}>All partners of the group</a>}>
           {members.length === 0 ? (
-            <p class="muted">None yet. Select partners in the list of partners and move them here.</p>
+            <p class="muted">None yet. Select partners in the list of partners, then move them here.</p>
           ) : (
             <Table
               caption="The newest partners of the group"
@@ -240,7 +237,7 @@ groupPages.get(groupPath, requireProgram('partner:list'), async (c) => {
                   ),
                 },
                 {
-                  label: 'Own rules',
+                  label: 'Custom rules',
                   cell: ({ rules }) =>
                     rules.length === 0 ? 'none' : <RuleList rules={rules} currency={program.currency} />,
                 },
@@ -280,7 +277,7 @@ groupPages.post(`${groupPath}/remove`, requireProgram(manage), async (c) => {
   return redirectWith(
     c,
     groupsPage(c),
-    members === 0 ? 'The group is removed.' : `The group is removed. ${whose} by the terms of the program from now on.`,
+    members === 0 ? 'The group is removed.' : `The group is removed. ${whose} by the program's terms from now on.`,
   )
 })
 
@@ -313,10 +310,11 @@ groupPages.get(partnerRulesPath, requireProgram('partner:list'), async (c) => {
     children: (
       <>
         <Heading
-          title={`Own rules of ${of.name}`}
+          title={`Custom rules of ${of.name}`}
           lead={
             <>
-              They come before those of the group. <a href={of.address.replace(/\/rules$/, '')}>Back to the partner</a>
+              They take precedence over the group's rules.{' '}
+              <a href={of.address.replace(/\/rules$/, '')}>Back to the partner</a>
             </>
           }
         />

@@ -43,7 +43,7 @@ joinPageSettings.get('/programs/:programId/join-page', requireProgram('program:u
           {page.slug !== null && page.is_open ? (
             <Copy text={`${c.env.BASE_URL}/join/${page.slug}`} label="address of the join page" />
           ) : (
-            <p class="muted">The page is closed: nobody sees it before you open it below.</p>
+            <p class="muted">The page is closed. Nobody sees it until you open it below.</p>
           )}
         </Card>
         <Settings action={pathIn(c)} page={page} form={shownForm(c)} />
@@ -71,26 +71,26 @@ function Settings({ action, page, form: shown }: { action: string; page: JoinPag
           />
           <Field
             name="approves_at_once"
-            label="Who applies"
+            label="New applicants"
             options={[
-              ['no', 'Waits for your approval'],
-              ['yes', 'Is a partner once their address is confirmed'],
+              ['no', 'Need your approval'],
+              ['yes', 'Become partners once they confirm their address'],
             ]}
             value={page.approves_at_once ? 'yes' : 'no'}
-            hint="Whom you rejected or ended before waits all the same."
+            hint="People whom you rejected or ended before always need approval."
             form={shown}
           />
           <Field
             name="slug"
             label="Address, after /join/"
             value={page.slug ?? ''}
-            hint="Lower-case letters, digits and hyphens. Former ones lead to the present one; five in all. Empty: made of the program’s name."
+            hint="Lowercase letters, digits and hyphens. Earlier addresses redirect to the current one, five addresses in all. Leave empty to use the program's name."
             maxlength={60}
             form={shown}
           />
           <Field
             name="logo_url"
-            label="Address of your logo"
+            label="Logo address"
             type="url"
             inputmode="url"
             placeholder="https://…"
@@ -114,7 +114,7 @@ function Settings({ action, page, form: shown }: { action: string; page: JoinPag
           {Array.from({ length: rows }, (_, index) => (
             <QuestionFields index={index} question={page.questions[index]} form={shown} />
           ))}
-          <p class="hint">Ten at most. Save to get more rows; empty a question to take it away.</p>
+          <p class="hint">At most ten. Save to add rows. Clear a question to remove it.</p>
         </fieldset>
         <Field
           name="terms"
@@ -122,7 +122,7 @@ function Settings({ action, page, form: shown }: { action: string; page: JoinPag
           rows={12}
           maxlength={30_000}
           value={page.terms ?? ''}
-          hint="What applicants accept. Another text is a new version; every application keeps the one that was accepted."
+          hint="Applicants accept these terms. A new text is a new version. Each application keeps the accepted version."
           form={shown}
         />
         {page.terms_since && (
@@ -215,7 +215,7 @@ joinPageSettings.post(
     }
     try {
       const { is_open: isOpen } = await changeJoinPage(c.get('db'), programId, parsed.data)
-      const text = isOpen ? 'Saved. The page is open.' : 'Saved. The page is closed: nobody sees it.'
+      const text = isOpen ? 'Saved. The page is open.' : 'Saved. The page is closed. Nobody sees it.'
       return redirectWith(c, pathIn(c), text)
     } catch (error) {
       return await refuseConflict(c, pathIn(c), 'slug', error)

@@ -73,7 +73,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       `${counted(of(needs.events_ignored), 'payment', 'payments')} of your partners’ customers could not be recorded`,
       '/notices',
     ],
-    [needs.has_no_sale, 'program:read', 'No sale has come yet: check your set-up', '/check'],
+    [needs.has_no_sale, 'program:read', 'No sales yet: check your set-up', '/check'],
   ]
   return lines
     .filter(([isThere, action]) => isThere && may(roles, action))
@@ -85,7 +85,7 @@ export function NeedsYou({ needs, program }: { needs: Needs; program: ViewerProg
   const lines = linesOf(needs, program)
   if (lines.length === 0) return null
   return (
-    <Card title="Needs you">
+    <Card title="Needs attention">
       <ul class="bullets">
         {lines.map(({ text, href }) => (
           <li>

@@ -30,7 +30,7 @@ function renderNew(c: ViewerContext, shown: FormState) {
       <>
         <Heading
           title={workspaces.length === 0 ? 'Welcome. Create your first program' : 'New program'}
-          lead="A program is one site whose sales partners bring you. Everything here can be changed later."
+          lead="A program tracks the sales that partners refer to one site. You can change everything here later."
         />
         <form method="post" action="/programs/new" class="stack loose">
           <Problem form={shown} />

@@ -24,7 +24,7 @@ notificationPages.get('/programs/:programId/notices', requireProgram('notice:lis
     children: (
       <ListPage
         title="Notifications"
-        lead="What happened without you and needs your review."
+        lead="Events that need your review."
         filter={<NotificationViews program={c.get('program')} current="review" />}
         address={address}
         rows="notifications"

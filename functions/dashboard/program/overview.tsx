@@ -59,7 +59,7 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
         <Tiles {...page} />
         <ChartCard {...page} />
         <BreakdownCards {...page} />
-        <CountingHelp note="Days and hours are in UTC. The range is compared with the previous period of the same length, and a period that is not over with the same part of the previous one, to the quarter of an hour." />
+        <CountingHelp note="Days and hours are in UTC. The range is compared with the previous period of the same length. An unfinished period is compared with the same part of the previous one, to the quarter hour." />
       </>
     ),
   })

@@ -23,7 +23,7 @@ ownAccountPages.get(route, requireProgram('own-account:connect'), async (c) => {
       <>
         <Heading
           title="The deployment's Stripe account"
-          lead="The account whose key and endpoint this service has. Its events name no account, so one program alone can be connected to it."
+          lead="The account whose key and webhook this service uses. Its events don't name an account, so only one program can connect to it."
         />
         <Steps state={state} baseUrl={c.env.BASE_URL} address={ownAccountAddress(programId)} />
         <p>
@@ -53,7 +53,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
     return (
       <div data-part aria-live="polite">
         <Card title="It is connected">
-          <p>Stripe sent your code. Its payments, refunds and disputes arrive by themselves.</p>
+          <p>Stripe sent your code. Its payments, refunds and disputes arrive automatically.</p>
         </Card>
       </div>
     )
@@ -61,10 +61,10 @@ function Steps({ state, baseUrl, address }: StepsProps) {
   if (!code || !until) {
     return (
       <div data-part>
-        <Card title="Show that the account is yours">
-          <p>You get a code, and write it into that account at Stripe. Stripe then sends it to this service.</p>
+        <Card title="Prove that the account is yours">
+          <p>Get code and enter it in that account at Stripe. Stripe then sends it to this service.</p>
           <PostButton action={address} class="primary">
-            Get a code
+            Get code
           </PostButton>
         </Card>
       </div>
@@ -72,7 +72,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
   }
   return (
     <div data-part data-poll={address} aria-live="polite">
-      <Card title="Show that the account is yours">
+      <Card title="Prove that the account is yours">
         <ol class="steps">
           <li class="now">
             <div class="stack tight">
@@ -100,7 +100,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
             <div class="stack tight">
               <h3>Wait for Stripe</h3>
               <p class="waiting">
-                Waiting. This changes by itself. The code works until <Time at={until} /> (UTC).
+                Waiting. This page updates by itself. The code works until <Time at={until} /> (UTC).
               </p>
               {refusal && <p class="bad">Stripe sent a code, but nothing was connected: {refusal}</p>}
             </div>

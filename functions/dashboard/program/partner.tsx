@@ -33,7 +33,7 @@ import { PartnerActions, partnerAddress, partnerPageOf, PartnerState } from './p
 /** The page of one partner: their figures, the program's note, and the history. */
 export const partnerPage = createPages()
 
-const missing = 'There is no such partner in this program.'
+const missing = 'This program has no such partner.'
 
 const maxNote = 2000
 
@@ -88,7 +88,7 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
       {sees('commission:list') && (
         <Newest
           title="Manual commissions and deductions"
-          caption="What was added to their balance by hand, or deducted"
+          caption="Amounts added to their balance or deducted by hand"
           rows={partner.adjustments}
           columns={[
             adjustmentColumns.made,
@@ -232,7 +232,10 @@ function Earns({
 }) {
   const { groups, group_id: groupId, group_name: groupName, earns, rules } = partner
   return (
-    <Card title="Earns" aside={(manages || rules.length > 0) && <a href={`${address}/rules`}>Own rules</a>}>
+    <Card
+      title="Commission rules"
+      aside={(manages || rules.length > 0) && <a href={`${address}/rules`}>Custom rules</a>}
+    >
       <div class="stack tight">
         {earns.map((terms) => (
           <span>{terms}</span>
@@ -250,7 +253,7 @@ function Earns({
           <button type="submit">Change group</button>
         </form>
       ) : (
-        <p class="muted">{groupName === null ? 'In no group.' : `Group ${groupName}.`}</p>
+        <p class="muted">{groupName === null ? 'Not in a group.' : `Group ${groupName}.`}</p>
       )}
     </Card>
   )
@@ -261,7 +264,7 @@ function Edit({ partner, address, form: shown }: { partner: PartnerDetails; addr
   return (
     <Card title="Details">
       {isTheirs ? (
-        <p class="muted">They sign in, so their name, e-mail and payout address are theirs to change.</p>
+        <p class="muted">They have an account, so only they can change their name, e-mail and payout address.</p>
       ) : (
         <form method="post" action={address} class="stack">
           <Problem form={shown} />
@@ -280,7 +283,7 @@ function Edit({ partner, address, form: shown }: { partner: PartnerDetails; addr
               label="Payout address"
               type="email"
               value={partner.payout_email ?? ''}
-              hint="Where they are paid. Empty: their e-mail address."
+              hint="The address for their payouts. Leave empty to use their e-mail address."
               form={shown}
             />
           </div>
@@ -314,7 +317,7 @@ function Note({
             rows={4}
             maxlength={maxNote}
             value={note ?? ''}
-            hint="Only your workspace reads it. The partner never does."
+            hint="Only your workspace sees it. The partner never does."
             form={shown}
           />
           <div class="row">
@@ -376,7 +379,7 @@ partnerPage.post(
     } catch (error) {
       return await refuseConflict(c, partnerPageOf(c), 'group_id', error)
     }
-    return redirectWith(c, partnerPageOf(c), 'Saved. Sales from now on earn by the rules of the group.')
+    return redirectWith(c, partnerPageOf(c), "Saved. New sales earn by the group's rules.")
   },
 )
 

@@ -113,7 +113,7 @@ async function renderPartners(c: ProgramContext, shown: FormState) {
         ]}
         empty={{
           title: 'No partners yet',
-          text: 'Add the first one above: they get a link to your site, and every sale it brings is counted as theirs.',
+          text: 'Add the first one above. They get a link to your site, and every sale from it counts as theirs.',
         }}
       >
         {manages && (
@@ -158,7 +158,7 @@ function MoveSome({
     <SelectionForm action={`${address}/move`} ids={partners.map(({ id }) => id)} form={shown}>
       <Field
         name="to"
-        label="Move to the group"
+        label="Move to group"
         options={[...groupOptions(groups), ['', 'None']]}
         value={String(groups[0]?.id)}
         form={shown}
@@ -203,17 +203,17 @@ function AddPartner({ address, form: shown, open }: { address: string; form: For
               name="email"
               label="E-mail"
               type="email"
-              hint="They get an invitation to see their earnings. Without one you only create a link."
+              hint="They get an invitation to see their earnings. Without an address, you only create a link."
               form={shown}
             />
             <Field
               name="code"
               label="Code"
-              hint="Part of their link, as aff=code. Empty: one is generated."
+              hint="Part of their link, as aff=code. Leave empty to generate one."
               form={shown}
             />
           </div>
-          <Submit>Add the partner</Submit>
+          <Submit>Add partner</Submit>
         </form>
       </details>
     </Card>
@@ -241,7 +241,7 @@ const addForm = z.object({
   ),
   code: optionalText.check(
     z.trim(),
-    z.regex(/^[A-Za-z0-9._@-]{0,64}$/, 'Use letters, digits and . _ @ - only, 64 at most.'),
+    z.regex(/^[A-Za-z0-9._@-]{0,64}$/, 'Use only letters, digits and . _ @ -, at most 64 characters.'),
   ),
 })
 
@@ -257,7 +257,7 @@ partnerPages.post(
       const added = await addPartner(c.get('db'), partner)
       const text = `${name} is a partner with the code ${added.code}.`
       if (email === '') return redirectWith(c, addressIn(programId), text)
-      // Add the partner even if the mail fails. The list offers to send it again.
+      // Add partner even if the mail fails. The list offers to send it again.
       const invited = await invite(c, { id: added.partnerId, email }).catch((error: unknown) => {
         if (!(error instanceof ApiError)) throw error
         return `No invitation was sent: ${error.message}`
@@ -276,7 +276,7 @@ async function invite(c: ProgramContext, { id, email }: { id: number; email: str
   const [db, sender] = [c.get('db'), { workspaceId, user }]
   if (email !== null) await countInvitationMail(db, sender, email)
   const invitation = await invitePartner(db, { programId, partnerId: id, invitedBy: user.id })
-  if (!invitation) throw new ApiError('conflict', 'This partner has no e-mail address, or an account already.')
+  if (!invitation) throw new ApiError('conflict', 'This partner has no e-mail address, or already has an account.')
   const link = `${c.env.BASE_URL}/partner-invitation?token=${invitation.token}`
   await mailInvitation(db, c.env, sender, { to: invitation.email, what: 'program', name, link, days: 14 })
   return 'An invitation is on its way.'
@@ -290,7 +290,7 @@ function backToPage(c: ProgramContext, partner: { id: number }): string {
 
 /** Loads the partner in the path. Refuses partners of other programs. */
 async function partnerOf(c: ProgramContext): Promise<PartnerOfProgram> {
-  const missing = 'There is no such partner in this program.'
+  const missing = 'This program has no such partner.'
   return await readPartner(c.get('db'), c.get('program').id, idInPath(c, 'partnerId', missing))
 }
 

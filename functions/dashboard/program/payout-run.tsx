@@ -36,7 +36,7 @@ export const payoutsOf = (programId: number) => `/programs/${programId}/payout-r
 export const leftOutTexts: Record<Excluded, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',
-  payout_address_changed: 'New payout address, which waits a day',
+  payout_address_changed: 'New payout address, waits 24 hours',
 }
 
 /** Sums by currency: `$30.00 and €5.00`. */
@@ -155,7 +155,7 @@ function Run({ run, address, query, pays, form: shown, children }: PropsWithChil
               },
               {
                 href: addressOf(address, { part: leftOutPart }),
-                text: `Left out (${formatNumber(run.excludedCount)})`,
+                text: `Excluded (${formatNumber(run.excludedCount)})`,
                 current: query.part !== undefined,
               },
             ]}
@@ -204,9 +204,9 @@ interface LeftOutProps {
 function LeftOutPartners({ page, address, payouts }: LeftOutProps) {
   return (
     <List
-      title="Left out"
+      title="Excluded"
       page={page}
-      caption="Partners left out of this run"
+      caption="Partners excluded from this run"
       columns={[
         { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
         { label: 'Reason', cell: ({ reason }) => leftOutTexts[reason] },
@@ -216,11 +216,10 @@ function LeftOutPartners({ page, address, payouts }: LeftOutProps) {
           cell: ({ payable_cents: cents, currency }) => formatMoney(cents, currency),
         },
       ]}
-      empty={noneFits(addressOf(address, { part: leftOutPart }), 'partners left out')}
+      empty={noneFits(addressOf(address, { part: leftOutPart }), 'excluded partners')}
       position={
         <>
-          What is payable to them now stands under <a href={payouts}>Payout runs</a>, where a manual payment can be
-          recorded.
+          Their current balances are on <a href={payouts}>Payout runs</a>. You can record a manual payment there.
         </>
       }
     />
@@ -239,7 +238,7 @@ function PayRun({ address, open, form: shown }: PayRunProps) {
     <Card title={open.length === 0 ? 'Close this run' : `Mark ${totals(open)} as paid`}>
       <p class="muted">
         {open.length === 0
-          ? 'Reversals or the partners themselves cancelled all of its payments.'
+          ? 'Reversals or the partners canceled all of its payments.'
           : 'Pay with the file first. Marking the run as paid posts every payment and notifies the partners.'}
       </p>
       <form method="post" action={`${address}/pay`} class="row end">

@@ -101,7 +101,7 @@ function Due({ program, due, sums, search, form: shown }: DueProps) {
   if (due.length === 0 && search) {
     return (
       <Card title="Due now">
-        <p class="muted">Nobody of that name is due.</p>
+        <p class="muted">Nobody with that name is due.</p>
       </Card>
     )
   }
@@ -109,7 +109,7 @@ function Due({ program, due, sums, search, form: shown }: DueProps) {
     return (
       <Card title="Due now">
         <Empty title="Nobody is due">
-          <p>Commissions are due when their hold has ended. Amounts in open payouts are not due a second time.</p>
+          <p>Commissions are due when their hold period has ended. Amounts in open payouts are not due again.</p>
         </Empty>
       </Card>
     )
@@ -202,7 +202,7 @@ function Runs({ programId, page, query }: RunsProps) {
       empty={
         query['q']
           ? noneFits(payoutsOf(programId), 'payout runs')
-          : { title: 'No payout runs yet', text: 'The first one is created from what is due.' }
+          : { title: 'No payout runs yet', text: 'The first run pays everybody who is due.' }
       }
     />
   )
@@ -265,7 +265,7 @@ payoutRunPages.post(
   },
 )
 
-const stale = 'Load the page again, then create the run.'
+const stale = 'Reload the page, then create the run.'
 const makeForm = z.object({ request_id: z.uuid(stale) })
 
 payoutRunPages.post('/programs/:programId/payout-runs', requireProgram('payout:pay'), form(makeForm), async (c) => {

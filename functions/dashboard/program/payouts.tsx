@@ -76,7 +76,7 @@ function Payouts({ program, asked, page, counts, form: shown }: PayoutsProps) {
   return (
     <ListPage
       title="Payouts"
-      lead="What partners requested and payout runs include. Transfer the money, then mark it as paid."
+      lead="Payouts that partners requested or that payout runs created. Transfer the money, then mark them as paid."
       address={address}
       query={filtersOf(asked)}
       rows="payouts"
@@ -182,7 +182,7 @@ payoutPages.post(
 
 /** The message for the second person who records a transfer for the same payout. */
 const paidBefore = ({ reference }: { reference: string | null }) =>
-  `This was paid before, by the transfer ${reference}. Yours is not recorded: look whether the money went twice.`
+  `This was already paid, by the transfer ${reference}. Yours is not recorded: look whether the money went twice.`
 
 const refuseForm = z.object({ reason: reasonField('Enter a reason. The partner sees it.') })
 

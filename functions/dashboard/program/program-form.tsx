@@ -30,7 +30,7 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
         />
         <Field
           name="commission_bp"
-          label="Commission on each sale, %"
+          label="Commission per sale (%)"
           value={String(settings.commission_bp / 100)}
           inputmode="decimal"
           form={form}
@@ -43,36 +43,36 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
         <div class="fields">
           <Field
             name="cookie_window_days"
-            label="Attribution window, days"
+            label="Attribution window (days)"
             value={String(settings.cookie_window_days)}
             inputmode="numeric"
-            hint="How long after a click a visitor still counts as the partner's."
+            hint="How long a visitor counts as the partner's after a click."
             form={form}
           />
           <Field
             name="attribution_model"
-            label="Which click counts"
+            label="Attributed click"
             value={settings.attribution_model}
             options={[
-              ['last_click', 'The last one before the signup'],
-              ['first_click', 'The first one'],
+              ['last_click', 'The last click before the signup'],
+              ['first_click', 'The first click'],
             ]}
             form={form}
           />
           <Field
             name="attribution_priority"
-            label="Code or click"
+            label="If a code and a click disagree"
             value={settings.attribution_priority}
             options={[
-              ['code', 'A code that the buyer names'],
-              ['click', 'The click, where one counts'],
+              ['code', 'The code decides'],
+              ['click', 'The click decides'],
             ]}
-            hint="Decides where they are of two partners."
+            hint="Applies if they belong to different partners."
             form={form}
           />
           <Field
             name="hold_days"
-            label="Hold, days"
+            label="Hold period (days)"
             value={String(settings.hold_days)}
             inputmode="numeric"
             hint="A commission is credited after this, unless the sale was refunded."
@@ -80,25 +80,25 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
           />
           <Field
             name="commission_duration_months"
-            label="Commission on renewals, months"
+            label="Commission on renewals (months)"
             value={settings.commission_duration_months === null ? '' : String(settings.commission_duration_months)}
             inputmode="numeric"
-            hint="Counted from a customer's first purchase. Empty: no limit."
+            hint="Counted from a customer's first purchase. Leave empty for no limit."
             form={form}
           />
           <Field
             name="lead_commission_cents"
-            label="Commission on each signup"
+            label="Commission per signup"
             value={String(majorUnits(settings.lead_commission_cents, settings.currency))}
             inputmode="decimal"
-            hint="In the program's currency. 0: none."
+            hint="In the program's currency. Enter 0 for none."
             form={form}
           />
           <Field
             name="lead_auth_policy"
             label="Signups count when"
             value={settings.lead_auth_policy}
-            hint="What a browser reports can be made up: whoever guesses a customer's id or e-mail address can claim that customer until your server names them with a click id. First commissions so earned are marked for review."
+            hint="A browser's report can be forged. Anybody who guesses a customer's id or e-mail address can claim that customer until your server reports them with a click id. First commissions earned this way are flagged for review."
             options={[
               ['server_verified', 'your server confirms them'],
               ['browser_allowed', 'the browser reports them'],
@@ -109,9 +109,9 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             name="attribute_known_customers"
             label="Stripe payments without metadata"
             value={settings.attribute_known_customers ? 'yes' : ''}
-            hint="Of a customer or subscription whose earlier payment a partner brought. Metadata decides where there is some."
+            hint="Applies if a partner referred an earlier payment of the customer or subscription. Metadata takes precedence."
             options={[
-              ['', 'do not count'],
+              ['', "don't count"],
               ['yes', 'count for the partner of the earlier payment'],
             ]}
             form={form}
@@ -123,7 +123,7 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
         <input type="hidden" name="review_shown" value="yes" />
         <fieldset class="stack tight">
           <legend class="muted small">
-            A commission is held until you decide where one of these is found, also where the hold is 0 days.
+            If one of these is found, the commission is held until you decide, even if the hold period is 0 days.
           </legend>
           {reviewRules.map((rule) => (
             <label class="row">
@@ -138,7 +138,7 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
 }
 
 const ruleNames: Record<ReviewRule, string> = {
-  self_referral: 'The buyer has an e-mail address of the partner',
+  self_referral: "The buyer uses the partner's e-mail address",
   one_address: 'Five or more signups of a partner from one address within a day',
   no_page_view: 'A click that names no page, where your pages have the tag',
   bot: 'A click of a bot',

@@ -59,7 +59,7 @@ function Reviews({ program, state, page, form: shown }: ReviewsProps) {
     <>
       <Heading
         title="Reviews"
-        lead="Commissions that look as if they were not earned. They are held with what was found, until you release or reject them."
+        lead="Suspicious commissions. Each is held with its findings until you release or reject it."
       >
         <Segments
           label="State"
@@ -110,11 +110,11 @@ function Reviews({ program, state, page, form: shown }: ReviewsProps) {
               </div>
             ),
           },
-          { label: 'What was found', cell: (review) => <Found review={review} sees={sees} /> },
+          { label: 'Findings', cell: (review) => <Found review={review} sees={sees} /> },
           state === 'decided' && { label: 'Decision', cell: (review) => <Decision review={review} /> },
         ]}
         empty={{
-          title: state === 'waiting' ? 'Nothing waits for you' : 'Nothing was reviewed yet',
+          title: state === 'waiting' ? 'Nothing to review' : 'Nothing reviewed yet',
           text: 'Commissions are held here by the rules in the settings.',
         }}
       />
@@ -141,7 +141,7 @@ function evidenceText(rule: string, evidence: Record<string, string | number>): 
   const of = (name: string) => textOf(evidence[name] ?? null)
   switch (rule) {
     case 'self_referral':
-      return 'Its mailbox is that of their account, of their payouts or of the address you entered.'
+      return 'The mailbox matches their account, their payout address, or the address that you entered.'
     case 'one_address':
       return `${of('signups')} signups from ${of('first_at')} to ${of('last_at')}.`
     case 'no_page_view':
@@ -200,7 +200,7 @@ function Decide({ address, reviews, form: shown }: DecideProps) {
 }
 
 const decideForm = z.looseObject({
-  decision: z.enum(['released', 'rejected'], 'Choose what becomes of them.'),
+  decision: z.enum(['released', 'rejected'], 'Choose whether to release or reject them.'),
   note: z.pipe(optionalText, z.string().check(shortText(1000))),
   shown: shownField,
 })

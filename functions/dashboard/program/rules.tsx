@@ -108,15 +108,15 @@ function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPrev
       <div class="fields">
         <Field
           name="commission_bp"
-          label="Percentage of each sale"
+          label="Percentage per sale"
           value={rule && String(rule.commission_bp / 100)}
           inputmode="decimal"
-          hint="Without tax. Empty: none."
+          hint="Of the amount without tax. Leave empty for none."
           form={shown}
         />
         <Field
           name="commission_fixed_cents"
-          label="Fixed amount for each sale"
+          label="Fixed amount per sale"
           value={amount(rule?.commission_fixed_cents)}
           inputmode="decimal"
           hint={`${inCurrency} Added to the percentage.`}
@@ -127,15 +127,15 @@ function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPrev
           label="Months"
           value={rule?.commission_duration_months ? String(rule.commission_duration_months) : ''}
           inputmode="numeric"
-          hint="After a customer’s first purchase. Empty: no limit."
+          hint="After a customer's first purchase. Leave empty for no limit."
           form={shown}
         />
         <Field
           name="lifetime_cap_cents"
-          label="Most for one customer"
+          label="Cap per customer"
           value={rule?.lifetime_cap_cents === null ? '' : amount(rule?.lifetime_cap_cents)}
           inputmode="decimal"
-          hint={`${inCurrency} All their sales together. Empty: no limit.`}
+          hint={`${inCurrency} For all their sales together. Leave empty for no limit.`}
           form={shown}
         />
         <Field
@@ -143,7 +143,7 @@ function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPrev
           label="Only for the product or price"
           value={rule?.product_id ?? ''}
           placeholder="prod_… or price_…"
-          hint="An id of Stripe’s. Empty: every product."
+          hint="A Stripe id. Leave empty for every product."
           form={shown}
         />
         <Field
@@ -151,13 +151,13 @@ function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPrev
           label="Only for sales of the type"
           value={rule?.sale_type ?? ''}
           placeholder="subscription"
-          hint="The sale_type your server sends. Empty: every type."
+          hint="The sale_type that your server sends. Leave empty for every type."
           form={shown}
         />
         {holder !== 'everybody' && (
           <Field
             name="lead_commission_cents"
-            label="Amount for each signup"
+            label="Amount per signup"
             value={rule?.lead_commission_cents === null ? '' : amount(rule?.lead_commission_cents)}
             inputmode="decimal"
             hint={`${inCurrency} Empty: as it is without this rule.`}
@@ -175,7 +175,7 @@ function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPrev
           {isPreviewed ? 'Preview again' : 'Preview'}
         </button>
         <button name={formToken} type="submit" class={isPreviewed ? 'primary' : undefined}>
-          {isPreviewed ? 'Save the rule' : 'Save without a preview'}
+          {isPreviewed ? 'Save rule' : 'Save without a preview'}
         </button>
       </div>
     </form>
@@ -217,7 +217,7 @@ function ruleIn(
 
 function emptyProblem(text: (name: string) => string, holder: RuleHolder): Record<string, string> | undefined {
   if (holder === 'everybody' && text('product_id') === '' && text('sale_type') === '')
-    return { product_id: 'Enter a product or a type. What everybody earns for all others is in the settings.' }
+    return { product_id: 'Enter a product or a type. The settings have the terms for all others.' }
   const terms = ['commission_bp', 'commission_fixed_cents', 'lead_commission_cents']
   return terms.some((name) => text(name) !== '') ? undefined : { commission_bp: 'Enter what is paid; 0 for nothing.' }
 }
@@ -270,10 +270,10 @@ export function createRulePages({ path, action, current, read }: RulesPage) {
           {ends ? (
             <Card title="End this rule">
               <p>{ruleText(ends, program.currency)}</p>
-              <p class="muted">Sales until now keep what they earned by it.</p>
+              <p class="muted">Earlier sales keep their commissions.</p>
               <div class="row">
                 <PostButton action={`${of.address}/end`} class="danger" fields={{ ends: String(ends.id) }}>
-                  End the rule
+                  End rule
                 </PostButton>
               </div>
             </Card>
@@ -297,13 +297,13 @@ export function createRulePages({ path, action, current, read }: RulesPage) {
       c,
       of,
       { ends: positiveInteger(replaces), begins: entered.rule },
-      'Saved. Sales from now on earn by it.',
+      'Saved. New sales earn by this rule.',
     )
   })
 
   pages.post(`${path}/end`, requireProgram(action), form(z.object({ ends: z.string() })), async (c) => {
     const ends = positiveInteger(c.req.valid('form').ends)
-    return await changed(c, await read(c), { ends }, 'The rule ended. Sales until now keep what they earned.')
+    return await changed(c, await read(c), { ends }, 'The rule has ended. Earlier sales keep their commissions.')
   })
 
   return pages
@@ -358,19 +358,20 @@ function Preview({ programId, preview, rule, isEnd, currency, addressAt }: Previ
     >
       {rule && !isEnd && <p>{ruleText({ ...emptyRule, ...rule }, currency)}</p>}
       <dl class="cards">
-        <Metric label="By the rules of today" value={money(own?.now_cents)} />
+        <Metric label="By today's rules" value={money(own?.now_cents)} />
         <Metric label={isEnd ? 'Without this rule' : 'With this rule'} value={money(own?.then_cents)} />
-        <Metric label="What they were" value={money(own?.brought_cents)} />
+        <Metric label="Actual commissions" value={money(own?.brought_cents)} />
       </dl>
       {others.map((other) => (
         <p class="muted small">
-          In {other.currency.toUpperCase()}: {money(other.now_cents, other.currency)} by the rules of today,{' '}
+          In {other.currency.toUpperCase()}: {money(other.now_cents, other.currency)} by today's rules,{' '}
           {money(other.then_cents, other.currency)} with the change, {money(other.brought_cents, other.currency)} as it
           was.
         </p>
       ))}
       <p class="muted small">
-        Sales and signups of the month before refunds, with partners in their groups of today. The past does not change.
+        Sales and signups of the month before refunds, with partners in their current groups. Past commissions don't
+        change.
       </p>
       {preview.partners.length === 0 ? (
         <p>No partner would have earned more or less.</p>
@@ -413,8 +414,8 @@ export function RuleCard({ c, of, form: shown }: { c: ProgramContext; of: RulesO
       <details class="more" open={isOpen}>
         <summary>{asked ? 'Change the rule' : 'Add a rule'}</summary>
         <p class="muted">
-          Sales from now on earn by it; those before keep what they earned. It takes the place of a rule for the same
-          product or type.
+          New sales earn by it, and earlier sales keep their commissions. It replaces a rule for the same product or
+          type.
         </p>
         <Problem form={shown} />
         <RuleForm of={of} currency={c.get('program').currency} form={shown} rule={asked} />

@@ -70,8 +70,8 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
           title={createdKey ? `${program.name} is ready` : `Set up ${program.name}`}
           lead={
             since
-              ? 'What has come since you began again.'
-              : 'Each step is ticked off by itself when it has come, as a test or live. At the end money can flow.'
+              ? 'Events since you started again.'
+              : 'Each step is checked off when its event arrives, as a test or live.'
           }
         >
           <a class="button" href={`${checkOf(program.id)}?since=${Date.now()}`}>
@@ -163,10 +163,10 @@ function Check({ program, integration, since }: CheckProps) {
 }
 
 const titles: Record<Step, string> = {
-  click: 'The tag is seen: a click from your site',
+  click: 'The tag works: a click from your site',
   key: 'The API key is used',
   lead: 'A lead from your server',
-  money: 'Sales have a way here: Stripe, or calls of your server',
+  money: 'Sales arrive from Stripe or from your server',
   sale: 'A sale',
   partner: 'A partner is invited',
 }
@@ -195,15 +195,15 @@ function Steps({ program, integration, since }: CheckProps) {
       </ol>
       {next === undefined && (
         <p role="status">
-          <strong>All of it has come: money can flow.</strong> <a href={`/programs/${program.id}`}>The overview</a> has
-          the figures from the first click by a partner's link on.
+          <strong>Everything works: money can flow.</strong> <a href={`/programs/${program.id}`}>The overview</a> shows
+          figures from the first click on a partner's link.
         </p>
       )}
     </>
   )
 }
 
-/** One of the three events: when it arrived, or what is missing and what was refused. */
+/** One of the three events: its arrival, or the missing steps and the refusals. */
 function Kept({ kind, isNext, program, integration, since }: CheckProps & { kind: Kind; isNext: boolean }) {
   const at = cameAt(integration, kind, since)
   if (at) return <Came program={program} integration={integration} kind={kind} at={at} />
@@ -232,7 +232,7 @@ function State({ step, isDone, program, integration }: StateProps) {
           <p class="muted small">
             {isDone
               ? 'Not needed here: browsers report leads, and Stripe reports sales.'
-              : 'No call with a key of this program has come yet. A call with a wrong key cannot be shown here, because it says no program: your server is answered 401 and unauthorized.'}
+              : "No call with a key of this program has arrived yet. A call with a wrong key can't be shown here, because it names no program. Your server gets 401 unauthorized."}
           </p>
         ) : (
           <p class="muted small">
@@ -248,15 +248,15 @@ function State({ step, isDone, program, integration }: StateProps) {
     if (isDone) return <p class="muted small">Your server sends its sales.</p>
     return (
       <p class="muted small">
-        <a href={settings}>Connect Stripe</a>, or <a href="/docs/html">have your server send each sale</a>: the first of
-        them ticks this off.
+        <a href={settings}>Connect Stripe</a>, or <a href="/docs/html">have your server send each sale</a>: the first
+        sale completes this step.
       </p>
     )
   }
   if (isDone) return null
   return (
     <p class="muted small">
-      Each partner has a link of their own, and is told what they earn once they are invited.{' '}
+      Each partner gets a link, and sees their earnings once you invite them.{' '}
       {may(program.roles, 'partner:manage') && (
         <a href={`/programs/${program.id}/partners`}>Add a partner and invite them</a>
       )}
@@ -265,7 +265,7 @@ function State({ step, isDone, program, integration }: StateProps) {
 }
 
 function waitingFor(kind: Kind, { processor, has_provisional_leads: isProvisional }: Integration): string {
-  if (kind === 'click') return 'Waiting. Open your site by the test link.'
+  if (kind === 'click') return 'Waiting. Open your site with the test link.'
   if (kind === 'lead') {
     return isProvisional
       ? 'A browser reported a signup, which does not count as a lead in this program. Waiting for your server to send it.'
@@ -283,7 +283,7 @@ function Came({ program, integration, kind, at }: CheckProps & { kind: Kind; at:
   return (
     <>
       <p>
-        It came at <Time at={at} /> UTC{isTest && ', as a test'}
+        Received at <Time at={at} /> UTC{isTest && ', as a test'}
         {page && may(program.roles, 'tracking:list') && (
           <>
             , on <code>{page}</code>
@@ -293,8 +293,8 @@ function Came({ program, integration, kind, at }: CheckProps & { kind: Kind; at:
       </p>
       {page && !isPageOf(page, program.domain) && (
         <p>
-          <Badge tone="warn">Not on {shownHost(program.domain)}</Badge> The page is of another host than the program's.
-          Where that is no mistake, <a href={`/programs/${program.id}/settings`}>change the domain</a>.
+          <Badge tone="warn">Not on {shownHost(program.domain)}</Badge> The page has another host than the program. If
+          that is intended, <a href={`/programs/${program.id}/settings`}>change the domain</a>.
         </p>
       )}
       {isForNobody && (

@@ -37,7 +37,7 @@ async function renderSettings(c: ProgramContext, shown: FormState, createdKey?: 
     db.batch([programStatement(program.id), apiKeysStatement(program.id)]),
     may(program.roles, 'processor:manage') ? readConnectionState(db, program.id) : undefined,
   ])
-  if (!settings) throw new ApiError('not_found', 'There is no such program among yours.')
+  if (!settings) throw new ApiError('not_found', "This program doesn't exist, or you have no access to it.")
   return renderProgram(c, {
     title: 'Settings',
     current: '/settings',
@@ -77,7 +77,7 @@ async function renderSettings(c: ProgramContext, shown: FormState, createdKey?: 
         {may(program.roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} form={shown} />}
         {may(program.roles, 'member:manage') && (
           <Card title="Members">
-            <p class="muted">Who may see and change this program is set for the whole workspace.</p>
+            <p class="muted">Roles apply to the whole workspace.</p>
             <div class="row">
               <a class="button" href={`/workspaces/${program.workspaceId}/members`}>
                 Members and roles
@@ -106,12 +106,12 @@ function EraseCustomer({ address, form: shown }: { address: string; form: FormSt
   return (
     <Card title="Erase a customer">
       <p class="muted">
-        Removes what identifies one of your customers: their id, e-mail hash, addresses, device and place. Amounts, days
-        and commissions stay. It cannot be undone.
+        Removes everything that identifies a customer: id, e-mail hash, addresses, device and place. Amounts, days and
+        commissions stay. This can't be undone.
       </p>
       <form method="post" action={address} class="row end">
         <Field name="forgotten" label="Customer key or click id" placeholder="user-1 or cust_…" form={shown} required />
-        <button type="submit" class="danger" data-confirm="Erase this customer? It cannot be undone.">
+        <button type="submit" class="danger" data-confirm="Erase this customer? This can't be undone.">
           Erase
         </button>
       </form>
@@ -126,7 +126,7 @@ settingsPages.post(
   async (c) => {
     const { id: programId } = c.get('program')
     await updateProgram(c.get('db'), programId, c.req.valid('form'))
-    return redirectWith(c, addressIn(programId), 'Saved. What is earned from now on follows the new terms.')
+    return redirectWith(c, addressIn(programId), 'Saved. New commissions follow the new terms.')
   },
 )
 
@@ -174,6 +174,6 @@ settingsPages.post(
 
 settingsPages.post('/programs/:programId/settings/keys/:keyId/retire', requireProgram('api-key:manage'), async (c) => {
   const { id: programId } = c.get('program')
-  await retireApiKey(c.get('db'), programId, idInPath(c, 'keyId', 'There is no such API key.'))
+  await retireApiKey(c.get('db'), programId, idInPath(c, 'keyId', 'This program has no such API key.'))
   return redirectWith(c, addressIn(programId), 'The key is revoked.')
 })

@@ -83,8 +83,8 @@ export function StripeConnection(props: StripeConnectionProps) {
       )}
       {!accountId && mayOwn && (
         <p class="small">
-          Is it the account of this deployment itself, whose key and endpoint the service has?{' '}
-          <a href={ownAccountAddress(programId)}>Connect that one</a>
+          Is it this deployment's own account, whose key and webhook the service uses?{' '}
+          <a href={ownAccountAddress(programId)}>Connect that account</a>
         </p>
       )}
       {accountId && <TryStripe baseUrl={env.BASE_URL} programId={programId} isOwn={accountId === ownAccount} />}
@@ -108,7 +108,7 @@ function Connected({ accountId, address }: { accountId: string; address: string 
             Stripe account <code>{accountId}</code>.
           </>
         )}{' '}
-        Its payments, refunds and disputes arrive by themselves.
+        Its payments, refunds and disputes arrive automatically.
       </p>
       <PostButton
         action={`${address}/disconnect`}
@@ -190,13 +190,13 @@ export function Excluded({ programId, payments, isOn }: { programId: number; pay
     <div class="stack">
       <p>
         <strong>
-          {formatNumber(payments)} {one ? 'payment is' : 'payments are'} left out
+          {formatNumber(payments)} {one ? 'payment is' : 'payments are'} excluded
         </strong>
         : Stripe sent no metadata with {one ? 'it' : 'them'}, but an earlier payment of the same customer or
         subscription was a partner's.
       </p>
       <PostButton action={`${settingsOf(programId)}/processor/known-customers`}>
-        {isOn ? 'Attribute them' : 'Attribute them, and all that come'}
+        {isOn ? 'Attribute them' : 'Attribute them and all future ones'}
       </PostButton>
     </div>
   )
@@ -298,8 +298,7 @@ function NotConnected({ env, address, form: shown }: { env: DashboardEnv; addres
   if (way === undefined) {
     return (
       <p class="muted">
-        Only the operator's own Stripe account can be connected here: its operator has to give the service
-        STRIPE_CLIENT_ID.
+        Only the operator's own Stripe account can be connected here, because the deployment has no STRIPE_CLIENT_ID.
       </p>
     )
   }
@@ -314,7 +313,7 @@ function NotConnected({ env, address, form: shown }: { env: DashboardEnv; addres
             name="account_id"
             label="Stripe account id"
             placeholder="acct_…"
-            hint="There is no Stripe on this machine, so any id works: acct_test."
+            hint="This machine has no connection to Stripe, so any id works, for example acct_test."
             form={shown}
             required
           />
@@ -323,7 +322,8 @@ function NotConnected({ env, address, form: shown }: { env: DashboardEnv; addres
           <label class="choice">
             <input type="checkbox" name="write" />
             <span>
-              Let codes of partners be created there <span class="muted small">otherwise the access is read-only</span>
+              Allow the service to create partner codes there{' '}
+              <span class="muted small">otherwise the access is read-only</span>
             </span>
           </label>
         )}
@@ -429,7 +429,7 @@ stripeConnectionPages.post(
     return redirectWith(
       c,
       settingsOf(programId),
-      'Payments of known customers count from now on. Those that were left out are attributed within half an hour.',
+      'Payments of known customers count from now on. The excluded ones are attributed within half an hour.',
     )
   },
 )

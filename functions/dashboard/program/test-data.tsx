@@ -23,7 +23,7 @@ testDataPages.get('/programs/:programId/test', requireProgram('performance:read'
     current: '/test',
     children: (
       <>
-        <Heading title={program.name} lead="What was tried since the test data was last cleared.">
+        <Heading title={program.name} lead="Tests since the test data was last cleared.">
           {!isEmpty && may(program.roles, 'program:update') && (
             <PostButton
               action={`${testDataOf(program.id)}/clear`}
@@ -45,7 +45,7 @@ function NothingYet() {
     <Card>
       <Empty title="No test data">
         <p>
-          Events that you send as tests and what Stripe tells in test mode come here.{' '}
+          Test events from your server and from Stripe's test mode appear here.{' '}
           <a href="/docs/test-data">How to send some</a>
         </p>
       </Empty>
@@ -75,7 +75,7 @@ function Figures({ figures, currency }: { figures: TestFigures; currency: string
         </Metric>
       </dl>
       <p class="muted small">
-        The commission is what a partner would have earned who had brought all of these customers. No partner sees it.
+        The commission assumes that one partner referred all of these customers. No partner sees it.
         {webhookAt && (
           <>
             {' '}

@@ -75,7 +75,7 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
           title: livemode ? 'No events from Stripe yet' : 'No events from Stripe in test mode',
           text: (
             <>
-              Events arrive by themselves once Stripe is connected in the{' '}
+              Events arrive automatically once Stripe is connected in the{' '}
               <a href={`/programs/${program.id}/settings`}>settings</a>.
               {livemode && (
                 <>
@@ -101,7 +101,7 @@ function leadOf(programId: number, livemode: boolean, excluded: number) {
       <a href={`/programs/${programId}/settings`}>
         {formatNumber(excluded)} {excluded === 1 ? 'payment' : 'payments'} of known customers without metadata
       </a>{' '}
-      {excluded === 1 ? 'is' : 'are'} left out.
+      {excluded === 1 ? 'is' : 'are'} excluded.
     </>
   )
 }

@@ -77,7 +77,7 @@ webhookPages.get('/programs/:programId/webhooks', requireProgram('webhook:list')
           <Card>
             <details class="more" open={shown !== emptyForm || endpoints.length === 0}>
               <summary>Add an endpoint</summary>
-              <EndpointForm action={webhooksOf(program.id)} form={shown} submit="Add the endpoint" />
+              <EndpointForm action={webhooksOf(program.id)} form={shown} submit="Add endpoint" />
             </details>
           </Card>
         )}
@@ -166,7 +166,7 @@ function EndpointForm({ action, form: shown, endpoint, submit }: EndpointFormPro
           type="url"
           placeholder="https://example.com/webhooks"
           value={endpoint?.url ?? ''}
-          hint="Begins with https:// and leads to a public host."
+          hint="Must start with https:// and reach a public host."
           form={shown}
           required
         />
@@ -174,7 +174,7 @@ function EndpointForm({ action, form: shown, endpoint, submit }: EndpointFormPro
           name="description"
           label="Description"
           value={endpoint?.description ?? ''}
-          hint="For you and those you work with."
+          hint="Only your workspace sees it."
           form={shown}
         />
       </div>
@@ -212,7 +212,7 @@ function settingsIn({ url, description, ...chosen }: z.infer<typeof endpointForm
   return { url, description, types: webhookTypes.filter((type) => Object.hasOwn(chosen, type)) }
 }
 
-const noTypes = { errors: { types: 'Choose one event at least.' } }
+const noTypes = { errors: { types: 'Choose at least one event.' } }
 
 /** Shows the refusal of an endpoint on the form. */
 async function refuseEndpoint(c: ProgramContext, page: string, error: unknown): Promise<Response> {
@@ -418,7 +418,7 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
             action={`${address}/rotate`}
             confirm={
               isRotating
-                ? 'Rotate the secret? The older of the two current secrets stops signing at once.'
+                ? 'Rotate the secret? The older of the two current secrets stops working at once.'
                 : `Rotate the secret? The current one signs for ${rotationHours} more hours.`
             }
           >
@@ -430,7 +430,7 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
           class="danger"
           confirm="Delete this endpoint? Nothing more is sent to it, and its deliveries are removed."
         >
-          Delete the endpoint
+          Delete endpoint
         </PostButton>
       </div>
     </Card>
@@ -531,7 +531,7 @@ webhookPages.post(
 )
 
 function repliesOf(replayed: number): string {
-  if (replayed === 0) return 'There are no such deliveries in that time, so nothing is sent again.'
+  if (replayed === 0) return 'There are no such deliveries in this period, so nothing is sent again.'
   if (replayed === maxReplayed)
     return `The oldest ${formatNumber(replayed)} are sent again. Choose a later start for those after them.`
   return replayed === 1 ? 'One delivery is sent again.' : `${formatNumber(replayed)} deliveries are sent again.`
