@@ -3984,6 +3984,29 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.counted_partner_figures(of_program_id bigint, of_partner_id bigint, of_link_id bigint, from_time timestamp with time zone, until timestamp with time zone, of_currency text)
+ RETURNS TABLE(name text, value text, clicks bigint, leads bigint, sales bigint, commission_cents bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with amount as materialized (
+    select a.value, a.metric, a.amount
+    from amounts_of_values(of_program_id, '{link}', array(
+        select k.id::text from referral_links k
+        where k.program_id = of_program_id and k.partner_id = of_partner_id and (of_link_id is null or k.id = of_link_id)
+      ), '{clicks,leads,sales,commission}', of_currency, true, array[from_time], until) a
+  )
+  select l.name, l.value, total(l.amount) filter (where l.metric = 'clicks'), total(l.amount) filter (where l.metric = 'leads'),
+    total(l.amount) filter (where l.metric = 'sales'), total(l.amount) filter (where l.metric = 'commission')
+  from (
+    select 'link' as name, a.value, a.metric, a.amount from amount a
+    union all
+    select 'all', null, a.metric, a.amount from amount a
+  ) l
+  group by 1, 2
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.counter_slot(at timestamp with time zone)
  RETURNS smallint
  LANGUAGE sql
@@ -7567,6 +7590,7 @@ AS $function$
 declare
   of_theirs constant jsonb := filters || jsonb_build_object('partner', of_partner_id::text);
   part constant record := rows_read(of_program_id, of_theirs, from_time, until, true, true);
+  is_counted constant boolean := filters - 'link' = '{}';
 begin
   return query
   with amount as materialized (
@@ -7578,14 +7602,17 @@ begin
     select case a.name when 'partner' then 'all' else a.name end as name, a.value,
       total(a.amount) filter (where a.metric = 'clicks') as clicks, total(a.amount) filter (where a.metric = 'leads') as leads,
       total(a.amount) filter (where a.metric = 'sales') as sales, total(a.amount) filter (where a.metric = 'commission') as commission_cents
-    from amount a group by 1, 2
+    from amount a where not is_counted or a.name not in ('partner', 'link') group by 1, 2
+    union all
+    select c.* from counted_partner_figures(of_program_id, of_partner_id, (filters->>'link')::bigint, from_time, until, of_currency) c
+    where is_counted
   ),
   ranked as (
     select l.*, row_number() over (partition by l.name order by l.commission_cents desc, l.clicks desc, l.value) as place,
       count(*) over (partition by l.name) as "values"
     from listed l
     -- Skips parameters that no click has.
-    where exists (select from listed named where named.name = l.name and named.value is not null)
+    where l.name = 'all' or exists (select from listed named where named.name = l.name and named.value is not null)
   )
   select 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint,
     0::bigint

@@ -102,7 +102,7 @@ test('sales in another currency than the program’s stand apart, and say so', a
   const range = '?dateFrom=2026-10-30&dateTo=2026-11-02'
   expect(await get(base + range)).toMatch(/figures above are in USD only[^<]+In other currencies: €[\d.,]+ revenue/)
   const shown = await get(`${base}/events${range}&eventType=conversion`)
-  const notes = shown.match(/in another currency than the program/g) ?? []
+  const notes = shown.match(/not in the program&#39;s currency/g) ?? []
   expect(notes).toHaveLength(Array.from(shown.matchAll(/<strong>€/g)).length)
   expect(notes).not.toEqual([])
 })

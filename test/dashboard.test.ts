@@ -332,7 +332,7 @@ test('a payout of no amount is of all that is available, and then nothing is', a
     said.push(decodeURIComponent(paid.headers.get('set-cookie') ?? ''))
   }
   const good = expect.stringContaining('Marked as paid.')
-  expect(said).toEqual([good, expect.stringContaining('paid before, by the transfer transfer-1.'), good])
+  expect(said).toEqual([good, expect.stringContaining('already paid, by the transfer transfer-1.'), good])
 })
 
 test('a partner who is deactivated reads so on each of their pages', async () => {

@@ -168,7 +168,7 @@ const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = 
     '?metric=x&interval=y&currency=zz&partner=a&link=-1&period=7d',
     /Revenue by day/,
   ],
-  ['a range that is none', '?dateFrom=2026-02-02&dateTo=2026-02-01', /This range cannot be shown/],
+  ['a range that is none', '?dateFrom=2026-02-02&dateTo=2026-02-01', /This range can&#39;t be shown/],
   ['the first years', '?dateFrom=0001-01-01&dateTo=0001-01-03', /No clicks in this period/],
   ['the last years', '?dateFrom=9999-12-30&dateTo=9999-12-31', /aria-label="(Revenue|Clicks) by/],
 ]
@@ -343,26 +343,49 @@ test('of more than can be read at once a filter leaves the latest, its chart has
   const page = async (query: string) => get(`/programs/${busy.programId}?metric=clicks&${query}`, busy)
   const clicksOf = (html: string) => Number(tileIn(html, 'Clicks')?.replace(',', ''))
   const all = await page('period=7d')
-  expect([clicksOf(all), /came since/.test(all)]).toEqual([24_000, false])
+  expect([clicksOf(all), / begin at /.test(all)]).toEqual([24_000, false])
   const ofOne = await page('period=7d&country=DE')
   expect(clicksOf(ofOne)).toBe(24_000)
-  expect(ofOne).toMatch(/The lists below have what came since .+ UTC/)
+  expect(ofOne).toMatch(/The lists below begin at .+ UTC/)
   expect(Number(rowIn(ofOne, 'Mobile')?.replace(',', ''))).toBeLessThanOrEqual(20_000)
   expect(Number(rowIn(ofOne, 'Mobile')?.replace(',', ''))).toBeGreaterThan(19_000)
   const ofTwo = await page('period=7d&country=DE&device=mobile')
-  expect(ofTwo).toMatch(/The figures, chart and lists below have what came since/)
+  expect(ofTwo).toMatch(/The figures, chart and lists below begin at/)
   expect(clicksOf(ofTwo)).toBeGreaterThan(9000)
   expect(clicksOf(ofTwo)).toBeLessThanOrEqual(10_000)
   expect(rowIn(ofTwo, busy.partnerCode)).toBe(tileIn(ofTwo, 'Clicks'))
   const ofNone = await page('period=7d&country=FR')
-  expect([clicksOf(ofNone), /came since/.test(ofNone)]).toEqual([0, false])
+  expect([clicksOf(ofNone), / begin at /.test(ofNone)]).toEqual([0, false])
 
   await sql.query("insert into clicks_kept (since) values (now() - interval '1 day')")
   expect(await page('period=7d')).not.toContain('no longer kept')
   expect(await page('period=7d&country=FR')).toMatch(
-    /Clicks before .+ are no longer kept, so the lists below leave them out/,
+    /Clicks before .+ are no longer kept, so the lists below exclude them/,
   )
   await sql.query('delete from clicks_kept')
+})
+
+test('the campaigns page has exact totals of any number of clicks, and campaign figures say when they begin', async () => {
+  const busy = await createSandbox(db, env, { currency: 'usd' })
+  await sql.query(
+    `with clicked as (
+      insert into affiliate_click_events (program_id, click_timestamp, id, link_id, affiliate_url, device_type, campaign)
+      select $1, date_trunc('milliseconds', now() - n * interval '20 seconds'), n, l.id, 'https://shop.example.com/', 'mobile', '{"sub1": "mail"}'
+      from generate_series(1, 30000) n, referral_links l where l.program_id = $1 and l.code = $2 returning *
+    )
+    insert into uncounted_clicks (program_id, link_id, clicked_at, event_id) select program_id, link_id, click_timestamp, id from clicked`,
+    [busy.programId, busy.partnerCode],
+  )
+  while ((await countClicks(db, 20_000)) > 0);
+  const page = (query: string) => get(`/partner/campaigns?days=30${query}`, { dashboardToken: busy.partnerToken })
+  const all = await page('')
+  expect([tileIn(all, 'Clicks'), rowOf(all, busy.partnerCode)[0]]).toEqual(['30,000', '30,000'])
+  expect(all).not.toContain('These figures begin at')
+  expect(all).toMatch(/<h3>Sub-id 1<\/h3><p class="muted small">Since .+? UTC only/)
+  expect(all).not.toMatch(/<h3>Links<\/h3><p/)
+  expect(await page('&sub1=mail')).toMatch(/These figures begin at .+ UTC/)
+  const partner = await get(`/programs/${busy.programId}/partners/${busy.partnerId}`, busy)
+  expect(partner).toMatch(/<h3>Sub-id 1<\/h3><p class="muted small">Since .+? UTC only/)
 })
 
 /** `ofBilling`: whether `billing` can act on it, and so reads it. */

@@ -478,7 +478,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     const tracking = await createApiKey(stack.db, sandbox.programId, 'tracking')
     expect(await svc(['partners', 'list'], { ...connection, SVC_API_KEY: tracking })).toMatchObject({
       exitCode: 1,
-      stderr: expect.stringContaining('Create key for reading and changing the program'),
+      stderr: expect.stringContaining('Create a key for reading and changing the program'),
     })
     expect((await svc(['partners', 'create'])).exitCode).toBe(2)
   })

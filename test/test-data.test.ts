@@ -193,7 +193,7 @@ describe('test data', () => {
     const base = `/programs/${sandbox.programId}`
     expect(requests).toBeLessThanOrEqual(3)
     expect(html).toMatch(/<title>Test data: /)
-    expect(html).toContain('<strong>Test data.</strong> Nothing here counts')
+    expect(html).toContain('<strong>Test data.</strong> It counts in no figure')
     expect(html).toMatch(new RegExp(`<a href="${base}${part}" aria-current="page">${current}`))
     expect(html).toContain(`<a href="${base}${part.slice('/test'.length)}">Live data</a>`)
     const live = await open(sandbox, part.slice('/test'.length))

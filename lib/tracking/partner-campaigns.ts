@@ -24,14 +24,16 @@ interface CampaignFigures {
 
 export interface PartnerCampaigns {
   total: CampaignFigures
-  /** If there are too many events: since when they were read. */
-  readFrom: Date | undefined
+  /** The start of the total, if it does not cover the whole period: with a filter by campaign and too many clicks to read. */
+  totalFrom: Date | undefined
   /**
    * The first values by commission and their number, for breakdowns with any value. A null value stands for clicks
    * without one.
    */
   breakdowns: {
     name: PartnerBreakdown
+    /** The start of these figures, if they don't cover the whole period. Links without a filter by campaign always do. */
+    from: Date | undefined
     count: number
     rows: (CampaignFigures & { value: string | null; label: string | null })[]
   }[]
@@ -66,7 +68,11 @@ export function partnerCampaignsStatement(query: CampaignsQuery, now: number) {
 
 type Row = DatabaseFunctions['read_partner_campaigns']['row']
 
-export function asPartnerCampaigns(rows: Row[], { days }: { days: CampaignDays }, now: number): PartnerCampaigns {
+export function asPartnerCampaigns(
+  rows: Row[],
+  { days, filters }: Pick<CampaignsQuery, 'days' | 'filters'>,
+  now: number,
+): PartnerCampaigns {
   const figuresOf = (row: Row | undefined): CampaignFigures => ({
     clicks: row?.clicks ?? 0,
     leads: row?.leads ?? 0,
@@ -75,14 +81,16 @@ export function asPartnerCampaigns(rows: Row[], { days }: { days: CampaignDays }
   })
   const of = (name: string) => rows.filter(({ breakdown }) => breakdown === name)
   const read = Date.parse(of('read_from')[0]?.value ?? '')
+  const readFrom = read > firstDay(days, now) ? new Date(read) : undefined
+  const totalFrom = campaignNames.some((name) => filters[name] !== undefined) ? readFrom : undefined
   return {
     total: figuresOf(of('all')[0]),
-    readFrom: read > firstDay(days, now) ? new Date(read) : undefined,
+    totalFrom,
     breakdowns: partnerBreakdowns.flatMap((name) => {
       const found = of(name)
       if (found.length === 0) return []
       const values = found.map((row) => ({ value: row.value, label: row.label, ...figuresOf(row) }))
-      return [{ name, count: found[0]?.values ?? 0, rows: values }]
+      return [{ name, from: name === 'link' ? totalFrom : readFrom, count: found[0]?.values ?? 0, rows: values }]
     }),
     linkLabel: of('label')[0]?.label ?? undefined,
   }

@@ -173,11 +173,12 @@ export const notifications: ListedNotification[] = Object.keys(kinds).map((kind,
 
 export const campaigns: PartnerCampaigns = {
   total: { clicks: 18, leads: 3, sales: 2, commission_cents: 2500 },
-  readFrom: at,
+  totalFrom: undefined,
   linkLabel: undefined,
   breakdowns: [
     {
       name: 'sub1',
+      from: at,
       count: 40,
       rows: [
         { value: 'footer', label: null, clicks: 12, leads: 3, sales: 2, commission_cents: 2500 },

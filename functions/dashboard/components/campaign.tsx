@@ -42,9 +42,14 @@ export function CampaignTables({ campaigns, names, currency, addressWith }: Camp
   const shown = campaigns.breakdowns.filter(({ name }) => names.includes(name))
   return (
     <>
-      {shown.map(({ name, rows, count }) => (
+      {shown.map(({ name, from, rows, count }) => (
         <section class="stack tight">
           <h3>{breakdownTexts[name].title}</h3>
+          {from && (
+            <p class="muted small">
+              Since {formatTime(from)} only: the period has too many clicks to read. Choose fewer days to see all.
+            </p>
+          )}
           <Table
             caption={`Figures by ${breakdownTexts[name].one}`}
             rows={rows}
@@ -66,11 +71,6 @@ export function CampaignTables({ campaigns, names, currency, addressWith }: Camp
           {count > rows.length && <p class="muted small">and {formatNumber(count - rows.length)} more</p>}
         </section>
       ))}
-      {campaigns.readFrom && (
-        <p class="muted small">
-          What came since {formatTime(campaigns.readFrom)}. These days have more than can be read at once.
-        </p>
-      )}
     </>
   )
 }

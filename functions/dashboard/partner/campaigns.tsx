@@ -14,7 +14,7 @@ import { CampaignTables, partnerFiltersIn } from '../components/campaign.tsx'
 import { CountingHelp } from '../components/counting.tsx'
 import { Field } from '../components/fields.tsx'
 import { emptyForm } from '../components/form.ts'
-import { formatNumber } from '../components/format.tsx'
+import { formatNumber, formatTime } from '../components/format.tsx'
 import { renderPartner } from '../components/layout.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 
@@ -93,12 +93,18 @@ interface FiguresProps {
 }
 
 function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
-  const { total, breakdowns } = campaigns
+  const { total, totalFrom, breakdowns } = campaigns
   const names = partnerBreakdowns.filter((name) => filters[name] === undefined)
   const isNamed = breakdowns.some(({ name }) => name !== 'link')
   return (
     <>
       <Filters campaigns={campaigns} filters={filters} kept={kept} />
+      {totalFrom && (
+        <p class="message warn">
+          These figures begin at {formatTime(totalFrom)}, because the period has too many clicks to filter. Choose fewer
+          days to see all.
+        </p>
+      )}
       <dl class="cards">
         <Metric label="Clicks" value={formatNumber(total.clicks)} />
         <Metric label="Leads" value={formatNumber(total.leads)} />

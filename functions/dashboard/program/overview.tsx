@@ -164,19 +164,19 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
 /** Filtered figures are read click by click. They exclude deleted clicks and, if there are too many, older ones. This says so. */
 function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
   const isCrossed = Object.keys(asked.query.filters).length > 1
-  const what = isCrossed ? 'The figures, chart and lists below have' : 'The lists below have'
+  const what = isCrossed ? 'The figures, chart and lists below begin' : 'The lists below begin'
   return (
     <>
       {readFrom && (
         <p class="muted small">
-          {what} what came since {formatTime(readFrom)}. The time that you chose has more than can be read at once with{' '}
-          {isCrossed ? 'these filters' : 'a filter'}: choose fewer days to see earlier ones.
+          {what} at {formatTime(readFrom)}, because the period has too many clicks to filter. Choose fewer days to see
+          earlier ones.
         </p>
       )}
       {clicksSince && (
         <p class="muted small">
           Clicks before {formatDate(clicksSince)} are no longer kept, so{' '}
-          {isCrossed ? 'filters leave them' : 'the lists below leave them'} out.
+          {isCrossed ? 'filtered figures' : 'the lists below'} exclude them.
         </p>
       )}
     </>
