@@ -9,7 +9,9 @@ const definitions = {
   Refunds: 'The part of this revenue that was refunded or charged back so far.',
   Commission: 'Commissions created in this period, in the selected currency, minus later reversals.',
   Conversion: 'First purchases per hundred clicks. Empty if nobody clicked a link, for example with codes only.',
-  'Average order': 'Revenue divided by customers. It includes renewals, and refunds are not deducted.',
+  'Revenue per customer': 'Revenue divided by customers. It includes renewals, and refunds are not deducted.',
+  'Average order':
+    'Revenue divided by paid sales in the selected currency. Refunds are not deducted. Filtered figures have none if sales have several currencies.',
   'New partners': 'Partners who were added in this period.',
 } as const
 

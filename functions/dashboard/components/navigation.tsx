@@ -137,7 +137,7 @@ export function Navigation({ items, current }: { items: NavItem[]; current: stri
               {label}
               {count > 0 && (
                 <span class="badge warn">
-                  {count}
+                  {count > 99 ? '99+' : count}
                   <span class="hidden"> unread</span>
                 </span>
               )}

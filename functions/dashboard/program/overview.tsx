@@ -183,7 +183,7 @@ function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
   )
 }
 
-type Tile = [label: string, value: string, beside?: { trend: Trend; isNew: boolean } | string | undefined]
+type Tile = [label: string, value: string, beside?: { trend: Trend; hasBaseline: boolean } | string | undefined]
 
 /** The figures, of the filtered sales or of the whole program. */
 function Tiles(props: PageProps) {
@@ -216,11 +216,20 @@ function Tiles(props: PageProps) {
   )
 }
 
-const beside = (trend: Trend, was: number) => ({ trend, isNew: was === 0 && trend.trendDirection === 'up' })
+const beside = (trend: Trend, was: number) => ({ trend, hasBaseline: was !== 0 || trend.trendDirection !== 'up' })
 
 function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: PageProps): Tile[] {
   const { total, before, isCompared } = overview
   const { currency } = asked.query
+  const others = Object.values(metrics.otherCurrencies)
+  // Filtered figures don't count sales by currency, so they have an average only if all sales have one currency.
+  const salesInCurrency = isFiltered(asked)
+    ? others.length === 0
+      ? total.sales
+      : 0
+    : metrics.totalSales - others.reduce((sum, { totalSales }) => sum + totalSales, 0)
+  const average = (count: number) =>
+    count === 0 ? '—' : formatAmount(averageOf(total.revenue_cents, count, currency), currency)
   const trend = (name: keyof Figures) =>
     isCompared ? beside(trendOf(total[name], before[name]), before[name]) : undefined
   return [
@@ -232,12 +241,8 @@ function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: 
     ['Refunds', formatMoney(total.refunded_cents, currency), 'of this revenue'],
     ['Commission', formatMoney(total.commission_cents, currency), trend('commission_cents')],
     ['Conversion', total.clicks === 0 ? '–' : `${formatNumber(ratio(total.conversions * 100, total.clicks, 2))} %`],
-    [
-      'Average order',
-      total.conversions === 0
-        ? '–'
-        : formatAmount(averageOf(total.revenue_cents, total.conversions, currency), currency),
-    ],
+    ['Revenue per customer', average(total.conversions)],
+    ['Average order', average(salesInCurrency)],
     ...(isFiltered(asked)
       ? []
       : [
@@ -250,17 +255,24 @@ function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: 
   ]
 }
 
-function TrendOf({ trend: { trend, trendDirection: direction }, isNew }: { trend: Trend; isNew: boolean }) {
+/** A change in percent, or as a factor if it is above 999%. */
+const changeOf = (percent: number) =>
+  percent > 999 ? `×${formatNumber(Math.round(1 + percent / 100))}` : `${formatNumber(percent)}%`
+
+function TrendOf({ trend: { trend, trendDirection: direction }, hasBaseline }: { trend: Trend; hasBaseline: boolean }) {
   return (
     <dd class="trend">
-      {isNew ? (
-        <span class="good">New</span>
+      {!hasBaseline ? (
+        <span>
+          <span aria-hidden="true">—</span>
+          <span class="hidden">Nothing to compare with</span>
+        </span>
       ) : direction === 'stable' ? (
         'No change'
       ) : (
         <span class={direction === 'up' ? 'good' : 'bad'}>
           <span class={`arrow ${direction}`} aria-hidden="true"></span>
-          <span class="hidden">{direction}</span> {formatNumber(trend)} %
+          <span class="hidden">{direction}</span> {changeOf(trend)}
         </span>
       )}
     </dd>
