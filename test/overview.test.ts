@@ -133,7 +133,7 @@ const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = 
     'no conversion of a code, since clicks have none',
     `?code=${codeId}`,
     /<dt>Conversion<\/dt><dd class="value">–</,
-    /<dt>Average order<\/dt><dd class="value">–/,
+    /<dt>Revenue per customer<\/dt><dd class="value">—/,
   ],
   [
     'what a link named, and no parameter that none has',
