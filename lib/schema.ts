@@ -136,12 +136,6 @@ export interface ApiKeys {
   scopes: Generated<string[]>;
 }
 
-export interface ApplicationMails {
-  counted: string;
-  day: Timestamp;
-  mails: number;
-}
-
 export interface Applications {
   answers: Generated<Json>;
   applied_at: Generated<Timestamp>;
@@ -361,13 +355,6 @@ export interface IdempotencyKeys {
   token: string;
 }
 
-export interface InvitationMails {
-  day: Timestamp;
-  mails: number;
-  recipient: string;
-  sender_id: string;
-}
-
 export interface JoinPages {
   approves_at_once: Generated<boolean>;
   intro: string | null;
@@ -414,6 +401,12 @@ export interface MailChoices {
   frequency: MailFrequency;
   topic: MailTopic;
   user_id: string;
+}
+
+export interface MailCounts {
+  counted: string;
+  day: Timestamp;
+  mails: number;
 }
 
 export interface Mails {
@@ -1000,7 +993,6 @@ export interface DB {
   affiliate_click_events: AffiliateClickEvents;
   affiliate_lead_events: AffiliateLeadEvents;
   api_keys: ApiKeys;
-  application_mails: ApplicationMails;
   applications: Applications;
   audit_log: AuditLog;
   balance_entries: BalanceEntries;
@@ -1017,13 +1009,13 @@ export interface DB {
   grouped_quarters: GroupedQuarters;
   grouped_totals: GroupedTotals;
   idempotency_keys: IdempotencyKeys;
-  invitation_mails: InvitationMails;
   join_pages: JoinPages;
   join_slugs: JoinSlugs;
   link_click_counts: LinkClickCounts;
   link_clicks: LinkClicks;
   link_months: LinkMonths;
   mail_choices: MailChoices;
+  mail_counts: MailCounts;
   mails: Mails;
   minimum_payouts: MinimumPayouts;
   notification_mails: NotificationMails;
@@ -1084,7 +1076,7 @@ export interface DatabaseFunctions {
     row: { outcome: string | null; reason: string | null; program_id: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
   }
   apply_to_program: {
-    arguments: { of_program_id: number | null; of_source: string | null; seen_version: number | null; seen_terms: number | null; of_user_id: string | null; of_email: string | null; of_name: string | null; of_answers: string | null; of_token_hash: Uint8Array | null; code_digits: string | null }
+    arguments: { of_program_id: number | null; of_source: string | null; seen_version: number | null; seen_terms: number | null; of_user_id: string | null; of_email: string | null; of_name: string | null; of_answers: string | null; of_token_hash: Uint8Array | null; code_digits: string | null; of_network: string | null; bounds: string | null }
     row: { outcome: string | null; application_id: number | null; again_at: Date | null; wrong_question: string | null }
   }
   approve_applications: {
@@ -1159,9 +1151,9 @@ export interface DatabaseFunctions {
     arguments: { max_rows: number | null }
     row: { count_figures: number | null }
   }
-  count_invitation_mail: {
-    arguments: { of_workspace_id: string | null; of_user_id: string | null; to_recipient: string | null }
-    row: { count_invitation_mail: string | null }
+  count_mail: {
+    arguments: { of_workspace_id: string | null; of_user_id: string | null; to_recipient: string | null; of_source: string | null; of_network: string | null; bounds: string | null }
+    row: { count_mail: string | null }
   }
   create_adjustment: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; of_cents: number | null; of_note: string | null; of_transaction_id: string | null; of_external_id: string | null; request: string | null }
@@ -1413,7 +1405,7 @@ export const functionCalls: {
   [Name in keyof DatabaseFunctions]: { text: string; names: (keyof DatabaseFunctions[Name]['arguments'])[] }
 } = {
   apply_event: { text: 'select * from apply_event($1, $2, $3)', names: ['received', 'answer', 'click_id_prefix'] },
-  apply_to_program: { text: 'select * from apply_to_program($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', names: ['of_program_id', 'of_source', 'seen_version', 'seen_terms', 'of_user_id', 'of_email', 'of_name', 'of_answers', 'of_token_hash', 'code_digits'] },
+  apply_to_program: { text: 'select * from apply_to_program($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'of_source', 'seen_version', 'seen_terms', 'of_user_id', 'of_email', 'of_name', 'of_answers', 'of_token_hash', 'code_digits', 'of_network', 'bounds'] },
   approve_applications: { text: 'select * from approve_applications($1, $2, $3)', names: ['of_program_id', 'in_group_id', 'given'] },
   approve_commissions: { text: 'select * from approve_commissions($1, $2)', names: ['program_ids', 'commission_ids'] },
   approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
@@ -1432,7 +1424,7 @@ export const functionCalls: {
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   count_excluded_payments: { text: 'select count_excluded_payments($1)', names: ['of_program_id'] },
   count_figures: { text: 'select count_figures($1)', names: ['max_rows'] },
-  count_invitation_mail: { text: 'select count_invitation_mail($1, $2, $3)', names: ['of_workspace_id', 'of_user_id', 'to_recipient'] },
+  count_mail: { text: 'select count_mail($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_user_id', 'to_recipient', 'of_source', 'of_network', 'bounds'] },
   create_adjustment: { text: 'select * from create_adjustment($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'of_cents', 'of_note', 'of_transaction_id', 'of_external_id', 'request'] },
   create_code: { text: 'select * from create_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },
   create_payout_run: { text: 'select create_payout_run($1, $2)', names: ['of_program_id', 'request'] },

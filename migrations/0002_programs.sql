@@ -249,18 +249,6 @@ create unique index partner_invitations_open_key on partner_invitations (program
 create index partner_invitations_email_idx on partner_invitations (email, id)
   where accepted_at is null and declined_at is null and revoked_at is null;
 
--- The number of invitations that a workspace, and a user in all workspaces, mailed to a recipient on a UTC day. The row
--- without a recipient counts the whole day. `count_invitation_mail` limits both.
-create table invitation_mails (
-  -- The id of the workspace or the user.
-  sender_id text not null,
-  day date not null,
-  recipient text not null,
-  mails integer not null check (mails between 1 and 100),
-  primary key (sender_id, day, recipient),
-  check (recipient = '' or mails <= 3)
-);
-
 -- A link without a partner or program is a configuration mistake, and its clicks are answered with `invalid_link`.
 -- Imported links can be incomplete. A complete link belongs to a partner of its own program.
 create table referral_links (

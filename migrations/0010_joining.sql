@@ -85,10 +85,9 @@ create index applications_key_idx on applications (decided_by_key) where decided
 
 alter table partner_invitations add foreign key (program_id, application_id) references applications (program_id, id);
 
--- The number of mails that applications caused on a UTC day, by program, by address, and by both.
--- `count_application_mail` limits them.
-create table application_mails (
-  counted text not null check (length(counted) <= 400),
+-- Mails on a day (UTC) by counter: a workspace, an account, a recipient, a network, or a pair of them. count_mail bounds them.
+create table mail_counts (
+  counted text not null check (length(counted) <= 500),
   day date not null,
   mails integer not null check (mails > 0),
   primary key (counted, day)

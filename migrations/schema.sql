@@ -175,15 +175,6 @@ CREATE TRIGGER api_keys_created_audit AFTER INSERT ON public.api_keys FOR EACH R
 CREATE TRIGGER api_keys_of_deleted BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION retire_key_of_deleted_program();
 CREATE TRIGGER api_keys_revoked_audit AFTER UPDATE OF revoked_at ON public.api_keys FOR EACH ROW WHEN (((old.revoked_at IS NULL) AND (new.revoked_at IS NOT NULL))) EXECUTE FUNCTION audit_api_key();
 
-create table application_mails (
-  counted text not null,
-  day date not null,
-  mails integer not null,
-  constraint application_mails_pkey PRIMARY KEY (counted, day),
-  constraint application_mails_counted_check CHECK ((length(counted) <= 400)),
-  constraint application_mails_mails_check CHECK ((mails > 0))
-);
-
 create table applications (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -540,16 +531,6 @@ create table idempotency_keys (
 );
 CREATE INDEX idempotency_keys_created_idx ON public.idempotency_keys USING btree (created_at);
 
-create table invitation_mails (
-  sender_id text not null,
-  day date not null,
-  recipient text not null,
-  mails integer not null,
-  constraint invitation_mails_pkey PRIMARY KEY (sender_id, day, recipient),
-  constraint invitation_mails_check CHECK (((recipient = ''::text) OR (mails <= 3))),
-  constraint invitation_mails_mails_check CHECK (((mails >= 1) AND (mails <= 100)))
-);
-
 create table join_pages (
   program_id bigint not null,
   slug text not null,
@@ -604,6 +585,15 @@ create table mail_choices (
   frequency mail_frequency not null,
   constraint mail_choices_pkey PRIMARY KEY (user_id, topic),
   constraint mail_choices_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table mail_counts (
+  counted text not null,
+  day date not null,
+  mails integer not null,
+  constraint mail_counts_pkey PRIMARY KEY (counted, day),
+  constraint mail_counts_counted_check CHECK ((length(counted) <= 500)),
+  constraint mail_counts_mails_check CHECK ((mails > 0))
 );
 
 create table mails (
@@ -2280,7 +2270,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.apply_to_program(of_program_id bigint, of_source text, seen_version integer, seen_terms integer, of_user_id text, of_email text, of_name text, of_answers jsonb, of_token_hash bytea, code_digits text, OUT outcome text, OUT application_id bigint, OUT again_at timestamp with time zone, OUT wrong_question text)
+CREATE OR REPLACE FUNCTION public.apply_to_program(of_program_id bigint, of_source text, seen_version integer, seen_terms integer, of_user_id text, of_email text, of_name text, of_answers jsonb, of_token_hash bytea, code_digits text, of_network text, bounds jsonb, OUT outcome text, OUT application_id bigint, OUT again_at timestamp with time zone, OUT wrong_question text)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -2288,7 +2278,7 @@ declare
   page join_pages;
 begin
   -- Serialize applications of one person and the counts of their mails.
-  perform pg_advisory_xact_lock(hashtextextended('application of ' || of_email, 0));
+  perform pg_advisory_xact_lock(hashtextextended('application of ' || mailbox_of(of_email), 0));
   select j.* into page from join_pages j join programs p on p.id = j.program_id and p.deleted_at is null where j.program_id = of_program_id;
   if page.program_id is null or (of_source = 'page' and not page.is_open) then
     outcome := 'closed';
@@ -2304,7 +2294,7 @@ begin
     end if;
   end if;
   if of_token_hash is not null then
-    outcome := count_application_mail(of_program_id, of_email);
+    outcome := count_mail((select p.workspace_id from programs p where p.id = of_program_id), null, of_email, of_source, of_network, bounds);
     if outcome is not null then
       return;
     end if;
@@ -3470,7 +3460,7 @@ declare
 begin
   is_first := false;
   invited := false;
-  perform pg_advisory_xact_lock(hashtextextended('application of ' || a.email, 0)) from applications a
+  perform pg_advisory_xact_lock(hashtextextended('application of ' || mailbox_of(a.email), 0)) from applications a
   where a.program_id = of_program_id and a.id = of_application_id;
   select a.* into application from applications a join programs p on p.id = a.program_id and p.deleted_at is null
   where a.program_id = of_program_id and a.id = of_application_id for update of a;
@@ -3490,16 +3480,16 @@ begin
   update applications a set status = 'waiting', verified_at = now() where a.program_id = of_program_id and a.id = of_application_id
   returning a.* into application;
   -- Nobody confirms other applications with this address any more.
-  delete from applications a where a.program_id = of_program_id and a.email = application.email and a.status = 'unverified';
+  delete from applications a where a.program_id = of_program_id and mailbox_of(a.email) = mailbox_of(application.email) and a.status = 'unverified';
   if wants_webhook(of_program_id, 'partner.applied') then
     perform write_webhook(of_program_id, 'partner.applied', jsonb_build_object('application_id', application.id));
   end if;
   select j.* into page from join_pages j where j.program_id = of_program_id;
   if page.approves_at_once and (page.is_open or application.source = 'api')
-    and not exists (select from partners r where r.program_id = of_program_id and (r.user_id = application.user_id or lower(r.email) = application.email))
+    and not exists (select from partners r where r.program_id = of_program_id and (r.user_id = application.user_id or mailbox_of(r.email) = mailbox_of(application.email)))
     and not exists (
       select from applications a where a.program_id = of_program_id and a.status = 'rejected'
-        and (a.email = application.email or a.user_id = application.user_id)
+        and (mailbox_of(a.email) = mailbox_of(application.email) or a.user_id = application.user_id)
     )
   then
     invited := admit_applicant(application, null, code_digits, invitation_hash, true);
@@ -3702,31 +3692,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_application_mail(of_program_id bigint, of_email text)
- RETURNS text
- LANGUAGE plpgsql
-AS $function$
-declare
-  today date := utc_day(now());
-  bounds constant jsonb := jsonb_build_object(
-    format('applications of program %s to %s', of_program_id, of_email), 3,
-    format('applications to %s', of_email), 10,
-    format('applications of program %s', of_program_id), 300);
-  over text;
-begin
-  select b.key into over from jsonb_each_text(bounds) b
-  join application_mails m on m.counted = b.key and m.day = today
-  where m.mails >= b.value::integer
-  order by b.value::integer limit 1;
-  if over is not null then
-    return case when over like '% to %' then 'recipient' else 'program' end;
-  end if;
-  insert into application_mails as m (counted, day, mails) select b.key, today, 1 from jsonb_each_text(bounds) b order by b.key
-  on conflict (counted, day) do update set mails = m.mails + 1;
-  return null;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.count_clicks(max_rows integer)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -3847,26 +3812,40 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_invitation_mail(of_workspace_id text, of_user_id text, to_recipient text)
+CREATE OR REPLACE FUNCTION public.count_mail(of_workspace_id text, of_user_id text, to_recipient text, of_source text, of_network text, bounds jsonb)
  RETURNS text
  LANGUAGE plpgsql
 AS $function$
 declare
   today date := utc_day(now());
-  senders text[] := array[of_workspace_id, of_user_id];
+  mailbox text := mailbox_of(to_recipient);
+  counters jsonb;
+  over text;
 begin
   perform from workspaces w where w.id = of_workspace_id for no key update;
   perform from users u where u.id = of_user_id for no key update;
-  if exists (select from invitation_mails m
-    where m.sender_id = any (senders) and m.day = today and m.recipient = to_recipient and m.mails >= 3) then
-    return 'recipient';
-  elsif exists (select from invitation_mails m
-    where m.sender_id = any (senders) and m.day = today and m.recipient = '' and m.mails >= 100) then
-    return 'all';
+  if not has_verified_owner(of_workspace_id) then
+    return 'unverified';
   end if;
-  insert into invitation_mails as m (sender_id, day, recipient, mails)
-  select sender_id, today, recipient, 1 from unnest(senders) sender_id, unnest(array['', to_recipient]) recipient
-  on conflict (sender_id, day, recipient) do update set mails = m.mails + 1;
+  select jsonb_agg(jsonb_build_object('counted', c.counted, 'most', c.most, 'bound', c.bound) order by c.counted) into counters from (
+    select 'workspace ' || of_workspace_id || ' to ' || mailbox, 'per_recipient', 'recipient'
+    union all select 'workspace ' || of_workspace_id, 'per_workspace', 'workspace'
+    union all select 'account ' || of_user_id || ' to ' || mailbox, 'per_recipient', 'recipient' where of_user_id is not null
+    union all select 'account ' || of_user_id, 'per_workspace', 'workspace' where of_user_id is not null
+    union all select 'applications to ' || mailbox, 'applications_per_recipient', 'recipient' where of_source is not null
+    union all select of_source || ' of workspace ' || of_workspace_id, 'per_source', 'source' where of_source is not null
+    union all select of_network || ' at workspace ' || of_workspace_id, 'per_network', 'network' where of_network is not null
+  ) c (counted, most, bound);
+  select c.bound into over from jsonb_to_recordset(counters) c (counted text, most text, bound text)
+  join mail_counts m on m.counted = c.counted and m.day = today
+  where m.mails >= (bounds ->> c.most)::integer
+  order by c.bound limit 1;
+  if over is not null then
+    return over;
+  end if;
+  insert into mail_counts as m (counted, day, mails)
+  select c.counted, today, 1 from jsonb_to_recordset(counters) c (counted text) order by c.counted
+  on conflict (counted, day) do update set mails = m.mails + 1;
   return null;
 end $function$
 ;
@@ -5669,6 +5648,18 @@ CREATE OR REPLACE FUNCTION public.has_reversal_in(of_account_id text, reversals 
 RETURN (EXISTS (SELECT FROM jsonb_array_elements(has_reversal_in.reversals) r(value) WHERE (((r.value ->> 'currency'::text) = has_reversal_in.of_currency) OR (EXISTS (SELECT FROM processor_reversals v WHERE ((v.account_id = has_reversal_in.of_account_id) AND (v.reversal_id = (r.value ->> 'reversal_id'::text)) AND ((v.currency)::text = has_reversal_in.of_currency)))))))
 ;
 
+CREATE OR REPLACE FUNCTION public.has_verified_owner(of_workspace_id text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select exists (
+    select from workspace_members m join users u on u.id = m.user_id
+    where m.workspace_id = of_workspace_id and m.removed_at is null and m.role = 'owner' and u.email_verified
+  )
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint)
  RETURNS TABLE(hashes bytea[])
  LANGUAGE sql
@@ -6543,6 +6534,16 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  LANGUAGE sql
  IMMUTABLE
 RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
+;
+
+CREATE OR REPLACE FUNCTION public.mailbox_of(email text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select case when domain in ('gmail.com', 'googlemail.com') then replace(local, '.', '') || '@gmail.com' else local || '@' || domain end
+  from (select regexp_replace(split_part(lower(email), '@', 1), '(.)[+].*$', '\1') local, split_part(lower(email), '@', 2) domain) parts
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.make_event_partitions(months_ahead integer)
@@ -8609,6 +8610,10 @@ begin
   page := before_change;
   page.slug := coalesce(new_slug, page.slug);
   page.is_open := coalesce((changes ->> 'is_open')::boolean, page.is_open);
+  if page.is_open and not before_change.is_open
+    and not has_verified_owner((select p.workspace_id from programs p where p.id = of_program_id)) then
+    raise exception 'nobody confirmed an address' using errcode = 'check_violation', constraint = 'join_pages_verified';
+  end if;
   page.approves_at_once := coalesce((changes ->> 'approves_at_once')::boolean, page.approves_at_once);
   page.intro := case when changes ? 'intro' then nullif(changes ->> 'intro', '') else page.intro end;
   page.logo_url := case when changes ? 'logo_url' then changes ->> 'logo_url' else page.logo_url end;
@@ -8903,19 +8908,19 @@ AS $function$
 begin
   if exists (
     select from partners r where r.program_id = of_program_id and r.ended_at is null
-      and (r.user_id = of_user_id or (r.user_id is not null and lower(r.email) = of_email))
+      and (r.user_id = of_user_id or (r.user_id is not null and mailbox_of(r.email) = mailbox_of(of_email)))
   ) then
     outcome := 'partner';
     return;
   end if;
   if exists (
-    select from applications a where a.program_id = of_program_id and a.status = 'waiting' and (a.email = of_email or a.user_id = of_user_id)
+    select from applications a where a.program_id = of_program_id and a.status = 'waiting' and (mailbox_of(a.email) = mailbox_of(of_email) or a.user_id = of_user_id)
   ) then
     outcome := 'waiting';
     return;
   end if;
   select a.decided_at + application_rests_after_rejection() into again_at from applications a
-  where a.program_id = of_program_id and a.status = 'rejected' and (a.email = of_email or a.user_id = of_user_id)
+  where a.program_id = of_program_id and a.status = 'rejected' and (mailbox_of(a.email) = mailbox_of(of_email) or a.user_id = of_user_id)
     and a.decided_at > now() - application_rests_after_rejection()
   order by a.decided_at desc limit 1;
   if found then

@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { eraseAccount } from '../lib/access/account.ts'
 import { listAuditEntries } from '../lib/access/audit-log.ts'
+import { mailboxOf } from '../lib/access/mailbox.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
+import { newToken } from '../lib/access/tokens.ts'
 import { createPerson, type Person } from '../lib/local/people.ts'
 import {
+  applyByKey,
   approveApplication,
   approveApplications,
   confirmApplication,
@@ -16,6 +19,7 @@ import {
   rejectApplication,
   withdrawApplication,
 } from '../lib/programs/applications.ts'
+import { countInvitationMail } from '../lib/programs/invitation-mails.ts'
 import { makeGroup } from '../lib/programs/groups.ts'
 import { changeJoinPage, findJoinPage, joinPageChanges, readJoinPage } from '../lib/programs/join-page.ts'
 import { acceptPartnerInvitation, findPartnerInvitation } from '../lib/programs/partner-invitations.ts'
@@ -293,15 +297,88 @@ describe('an attacker', () => {
     expect(outcomes.filter(({ outcome }) => outcome === 'applied')).toHaveLength(3)
   })
 
-  test('has 300 strangers of one program mailed a day at most', async () => {
+  test('cannot close a program: networks, the page and the API have budgets of their own, and accounts need none', async () => {
     const program = await joinable()
-    await sql.query(`insert into application_mails (counted, day, mails) values ($1, utc_day(now()), 299)`, [
-      `applications of program ${program.programId}`,
+    const from = async (network: string) => {
+      const outcomes = []
+      for (let n = 0; n < 3; n++) outcomes.push((await program.send(newEmail(), null, { network })).outcome)
+      return outcomes
+    }
+    const networks = Array.from({ length: 15 }, (_, n) => `203.0.${n}.0/24`)
+    for (const network of networks) expect(await from(network)).toEqual(['applied', 'applied', 'network'])
+    expect((await program.send(newEmail(), null, { network: '198.51.100.0/24' })).outcome).toBe('applied')
+    await sql.query(`update mail_counts set mails = 40 where counted = $1`, [
+      `page of workspace ${program.workspaceId}`,
     ])
-    const outcomes = [await program.send(newEmail()), await program.send(newEmail())]
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['applied', 'program'])
+    expect((await program.send(newEmail())).outcome).toBe('source')
+    const byForm = {
+      programId: program.programId,
+      email: newEmail(),
+      name: 'Grace',
+      answers: [],
+      seen: { terms: null },
+    }
+    expect(await applyByKey(db, byForm, newToken())).toMatchObject({ status: 'unverified' })
     const grace = await person()
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('waiting')
+  })
+
+  test('mails one person three times a day from a workspace, by invitations and applications together, however the address is written', async () => {
+    const program = await joinable()
+    const name = `eve${crypto.randomUUID().replaceAll('-', '')}`
+    const sender = {
+      workspaceId: program.workspaceId,
+      user: { id: program.owner.userId, name: 'Owner', email: program.owner.email, emailVerified: true },
+    }
+    await countInvitationMail(db, sender, `${name}@gmail.com`)
+    await countInvitationMail(db, sender, `${name.slice(0, 3)}.${name.slice(3)}@googlemail.com`)
+    expect((await program.send(`${name}+join@gmail.com`)).outcome).toBe('applied')
+    expect((await program.send(`${name}+more@gmail.com`)).outcome).toBe('recipient')
+    await expect(countInvitationMail(db, sender, `${name}@gmail.com`)).rejects.toMatchObject({ code: 'rate_limited' })
+  })
+
+  test('who applies under another spelling of a rejected mailbox stays rejected, and then waits for a person', async () => {
+    const program = await joinable({ approves_at_once: true })
+    const name = `eve${crypto.randomUUID().replaceAll('-', '')}`
+    const first = await program.send(`${name}@gmail.com`)
+    await sql.query(`update join_pages set approves_at_once = false where program_id = $1`, [program.programId])
+    expect(await program.confirm(first.token)).toMatchObject({ outcome: 'waiting' })
+    await rejectApplication(program.acting, program.programId, first.applicationId ?? 0, null)
+    await sql.query(`update join_pages set approves_at_once = true where program_id = $1`, [program.programId])
+    const again = `e.${name.slice(1)}+again@gmail.com`
+    expect((await program.send(again)).outcome).toBe('rejected')
+    await sql.query(`update applications set decided_at = now() - interval '31 days' where id = $1`, [
+      first.applicationId,
+    ])
+    const later = await program.send(again)
+    expect(await program.confirm(later.token)).toMatchObject({ outcome: 'waiting' })
+  })
+
+  test.each([
+    ['Eve.Smith+x@Gmail.com', 'evesmith@gmail.com'],
+    ['e.v.e@googlemail.com', 'eve@gmail.com'],
+    ['eve.smith+a+b@example.com', 'eve.smith@example.com'],
+    ['+eve@example.com', '+eve@example.com'],
+  ])('the mailbox of %s is %s, here and in the database', async (email, mailbox) => {
+    const { rows } = await sql.query<{ mailbox: string }>('select mailbox_of($1) mailbox', [email])
+    expect([mailboxOf(email), rows[0]?.mailbox]).toEqual([mailbox, mailbox])
+  })
+
+  test('without a confirmed address opens no join page and has nobody mailed', async () => {
+    const program = await joinable()
+    await sql.query('update users set email_verified = false where id = $1', [program.owner.userId])
+    expect((await program.send(newEmail())).outcome).toBe('unverified')
+    const byForm = {
+      programId: program.programId,
+      email: newEmail(),
+      name: 'Grace',
+      answers: [],
+      seen: { terms: null },
+    }
+    await expect(applyByKey(db, byForm, newToken())).rejects.toMatchObject({ code: 'forbidden' })
+    await changeJoinPage(db, program.programId, { is_open: false })
+    await expect(changeJoinPage(db, program.programId, { is_open: true })).rejects.toMatchObject({ code: 'forbidden' })
+    expect(await readJoinPage(db, program.programId)).toMatchObject({ is_open: false })
   })
 
   test('whose own text is sent first with an address stands in no way: the owner of the address confirms what they sent', async () => {

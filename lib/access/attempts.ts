@@ -4,10 +4,10 @@ import { kysely, now } from '../kysely.ts'
 import type { DB } from '../schema.ts'
 
 /**
- * Attempts are counted in the database, so that reaching another isolate does not reset them. A window lasts a quarter of an hour from its first
- * attempt.
+ * Attempts are counted in the database, so that reaching another isolate does not reset them. A window begins with its first attempt.
  */
-const attemptWindowSeconds = 15 * 60
+const quarterHourSeconds = 15 * 60
+const daySeconds = 24 * 60 * 60
 
 const undelayedAttemptsPerAccount = 20
 
@@ -17,13 +17,17 @@ export function delayAfter(attempts: number): number {
 }
 
 /** Counts one attempt for each key in one statement. Returns the number of attempts in the window of each key. */
-export async function countAttempts(db: Database, keys: string[]): Promise<Map<string, number>> {
+export async function countAttempts(
+  db: Database,
+  keys: string[],
+  windowSeconds = quarterHourSeconds,
+): Promise<Map<string, number>> {
   if (keys.length === 0) return new Map()
   const eb = expressionBuilder<DB, 'sign_in_attempts'>()
   const isOver = eb(
     'sign_in_attempts.window_started_at',
     '<',
-    sql<Date>`now() - make_interval(secs => ${attemptWindowSeconds})`,
+    sql<Date>`now() - make_interval(secs => ${windowSeconds})`,
   )
   const rows = await db.query(
     kysely
@@ -44,4 +48,10 @@ export async function countAttempts(db: Database, keys: string[]): Promise<Map<s
       .returning(['key', 'attempts']),
   )
   return new Map(rows.map(({ key, attempts }) => [key, attempts]))
+}
+
+/** Counts a mail under each key. Returns false if one of them has caused `most` mails within a day. */
+export async function mayMailToday(db: Database, keys: string[], most: number): Promise<boolean> {
+  const mails = await countAttempts(db, keys, daySeconds)
+  return [...mails.values()].every((count) => count <= most)
 }

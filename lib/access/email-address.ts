@@ -6,13 +6,12 @@ import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
-import { countAttempts } from './attempts.ts'
+import { mailBounds, tooManyMails } from '../mail-bounds.ts'
+import { mayMailToday } from './attempts.ts'
+import { mailboxOf } from './mailbox.ts'
 
 /** How long a confirmation link works. */
 export const confirmationSeconds = 24 * 60 * 60
-
-/** Changes of address in a quarter of an hour: from one account, and to one new address. */
-const changesPerAccount = 5
 
 /** The claims that better-auth signs into a confirmation link: the account's address, and its new address if it changes. */
 const confirmation = z.object({ email: z.string(), updateTo: z.optional(z.string()) })
@@ -30,20 +29,20 @@ export async function readConfirmation(env: SessionEnv, token: string) {
  * the address meanwhile.
  */
 export async function confirmEmail(db: Database, env: SessionEnv, token: string, userId: string): Promise<void> {
-  const said = await readConfirmation(env, token)
+  const claims = await readConfirmation(env, token)
   const [confirmed] = await db
     .batch([
       kysely
         .updateTable('users')
-        .set({ email: said?.updateTo ?? said?.email ?? '', email_verified: true })
+        .set({ email: claims?.updateTo ?? claims?.email ?? '', email_verified: true })
         .where('id', '=', userId)
-        .where('email', '=', said?.email ?? '')
+        .where('email', '=', claims?.email ?? '')
         .returning('id'),
       // Links in earlier mails to the old address no longer choose a password.
       kysely
         .deleteFrom('verifications')
         .where('value', '=', userId)
-        .where((eb) => eb.lit(said?.updateTo !== undefined)),
+        .where((eb) => eb.lit(claims?.updateTo !== undefined)),
     ])
     .catch((error: unknown) => {
       if (violatedConstraint(error) !== 'users_email_key') throw error
@@ -56,7 +55,7 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
 
 /**
  * Mails a link to the new address that changes a person's address, and notifies the old address. The caller learns nothing about the new address:
- * if it has an account, only its mail says so. Throws `rate_limited` after five requests in a quarter of an hour.
+ * if it has an account, only its mail says so. Throws `rate_limited` after five requests in a day.
  */
 export async function askEmailChange(
   db: Database,
@@ -64,11 +63,9 @@ export async function askEmailChange(
   user: { email: string },
   newEmail: string,
 ): Promise<void> {
-  const keys = [`change of ${user.email}`, `change to ${newEmail}`]
-  const attempts = await countAttempts(db, keys)
-  if (keys.some((key) => (attempts.get(key) ?? 0) > changesPerAccount)) {
-    throw new ApiError('rate_limited', 'Too many attempts. Wait 15 minutes, then try again.')
-  }
+  // Two keys, so that requests of strangers for an address do not stop its owner from leaving it.
+  const keys = [`change of ${mailboxOf(user.email)}`, `change to ${mailboxOf(newEmail)}`]
+  if (!(await mayMailToday(db, keys, mailBounds.change.perRecipient))) throw new ApiError('rate_limited', tooManyMails)
   const [taken] = await db.query(kysely.selectFrom('users').select('id').where('email', '=', newEmail))
   const token = await createEmailVerificationToken(env.AUTH_SECRET, user.email, newEmail, confirmationSeconds)
   const mail = taken

@@ -9,11 +9,13 @@ import { connect, type Database, type DatabaseEnv, openDatabase } from '../datab
 import { kysely, now } from '../kysely.ts'
 import { ApiError } from '../errors.ts'
 import { isName } from '../names.ts'
+import { mailBounds, tooManyMails } from '../mail-bounds.ts'
 import { canMail, type Mail, mailIsMissing, type MailEnv, sendMail } from '../mail.ts'
 import type { DB } from '../schema.ts'
-import { countAttempts, delayAfter } from './attempts.ts'
+import { countAttempts, delayAfter, mayMailToday } from './attempts.ts'
 import { countedAddress } from './counted-address.ts'
 import { dialectOf } from './dialect.ts'
+import { mailboxOf } from './mailbox.ts'
 import { confirmationSeconds } from './email-address.ts'
 import { newRecoveryCodes } from './recovery-codes.ts'
 import { readSessionToken, sessionCookie, sessionSeconds } from './sessions.ts'
@@ -33,13 +35,11 @@ export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
  */
 const attemptsPerAddress = 100
 const attemptsPerAccountAndAddress = 20
-/** Mails to one address in a quarter of an hour, by the request that causes them. */
-const mailsPerAccount = { reset: 20, verification: 5, 'sign-up': 5 } as const
 /** The shortest answer time in milliseconds of requests that must not reveal whether an address has an account. */
 const leastAnswerMs = 500
 
 /** The counter of each path. Requesting and using a reset counts apart from passwords. */
-const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | keyof typeof mailsPerAccount>([
+const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | 'reset' | 'verification' | 'sign-up'>([
   ['/sign-in/email', 'sign-in'],
   ['/change-password', 'sign-in'],
   ['/verify-password', 'sign-in'],
@@ -167,6 +167,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       sendOnSignUp: confirmsAddress,
       expiresIn: confirmationSeconds,
       sendVerificationEmail: async ({ user, token }) => {
+        if (!mayMail) return
         await sendInTurn({
           to: user.email,
           subject: 'Confirm your e-mail address',
@@ -210,20 +211,22 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           both: `${kind} of ${account} from ${address}`,
           account: `${kind} of ${account}`,
         }
+        const isGuess = kind === 'sign-in' || kind === 'two-factor'
         const attempts = await countAttempts(db, [
           ...(address ? [keys.address] : []),
-          ...(account ? [keys.both, keys.account] : []),
+          ...(account ? [keys.both, ...(isGuess ? [keys.account] : [])] : []),
         ])
         const isOver = (key: string, limit: number) => (attempts.get(key) ?? 0) > limit
         if (isOver(keys.address, attemptsPerAddress) || isOver(keys.both, attemptsPerAccountAndAddress))
           return refuseTry()
-        if (kind === 'sign-in' || kind === 'two-factor') {
+        if (isGuess) {
           await sleep(delayAfter(attempts.get(keys.account) ?? 0))
           return undefined
         }
-        mayMail = !isOver(keys.account, mailsPerAccount[kind])
+        mayMail =
+          !account || (await mayMailToday(db, [`${kind} of ${mailboxOf(account)}`], mailBounds[kind].perRecipient))
         if (kind === 'reset' && !mayMail) return resetAnswer
-        if (kind === 'verification' && !mayMail) return refuseTry()
+        if (kind === 'verification' && !mayMail) return new APIError('TOO_MANY_REQUESTS', { message: tooManyMails })
         return undefined
       }),
       after: createAuthMiddleware(async ({ path, body, context }) => {

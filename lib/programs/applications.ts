@@ -5,6 +5,7 @@ import { ApiError, notOfProgram } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
+import { workspaceBounds } from '../mail-bounds.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import { type Answered, termsOf } from './join-page.ts'
 import { randomDigits } from './links.ts'
@@ -85,6 +86,8 @@ interface NewApplication {
   answers: Answered[]
   /** The version of the page that the applicant saw, or of the terms on the program's own form. */
   seen: { version: number } | { terms: number | null }
+  /** The applicant's network, if the page knows it. */
+  network?: string | undefined
 }
 
 /**
@@ -117,7 +120,7 @@ export async function apply(db: Database, application: NewApplication): Promise<
 }
 
 function applyStatement(application: NewApplication, tokenHash: Uint8Array | null, digits: string) {
-  const { programId, userId, email, name, answers, seen } = application
+  const { programId, userId, email, name, answers, seen, network = null } = application
   return call('apply_to_program', {
     of_program_id: programId,
     of_source: 'version' in seen ? 'page' : 'api',
@@ -129,6 +132,8 @@ function applyStatement(application: NewApplication, tokenHash: Uint8Array | nul
     of_answers: JSON.stringify(answers),
     of_token_hash: tokenHash,
     code_digits: digits,
+    of_network: network,
+    bounds: workspaceBounds,
   })
 }
 
@@ -142,6 +147,11 @@ async function withCode<Result>(act: (digits: string) => Promise<Result>): Promi
     }
   }
 }
+
+const tooManyApplications = new ApiError(
+  'rate_limited',
+  'The API has caused the most mails to applicants for today. Continue tomorrow.',
+)
 
 const refusals: Record<string, ApiError> = {
   closed: new ApiError('conflict', 'This program has no join page yet. Set it up first.'),
@@ -159,7 +169,12 @@ const refusals: Record<string, ApiError> = {
     details: [{ field: 'email', message: 'must not belong to an applicant under review' }],
   }),
   recipient: new ApiError('rate_limited', 'This address has received the most mails for today. Try again tomorrow.'),
-  program: new ApiError('rate_limited', 'This program has sent 300 mails to applicants today. Continue tomorrow.'),
+  source: tooManyApplications,
+  workspace: tooManyApplications,
+  unverified: new ApiError(
+    'forbidden',
+    'No owner of this workspace has a confirmed e-mail address. Confirm it first: the service mails nobody before.',
+  ),
 }
 
 /**

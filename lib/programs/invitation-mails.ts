@@ -1,5 +1,6 @@
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { workspaceBounds } from '../mail-bounds.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
 
 /** The sender of an invitation. Their names are the only typed text in the mail. */
@@ -16,19 +17,32 @@ export async function countInvitationMail(db: Database, sender: InvitationSender
   if (!sender.user.emailVerified) {
     throw new ApiError('forbidden', 'Confirm your e-mail address first with the link that we mailed you.')
   }
-  const to_recipient = recipient.trim().toLowerCase()
-  const [row] = await db.query(
-    call('count_invitation_mail', { of_workspace_id: sender.workspaceId, of_user_id: sender.user.id, to_recipient }),
-  )
-  if (row?.count_invitation_mail === 'recipient') {
-    throw new ApiError('rate_limited', `${to_recipient} was invited three times today. Try again tomorrow.`)
-  }
-  if (row?.count_invitation_mail === 'all') {
+  const exceeded = await countMail(db, {
+    of_workspace_id: sender.workspaceId,
+    of_user_id: sender.user.id,
+    to_recipient: recipient.trim(),
+  })
+  if (exceeded === 'recipient')
+    throw new ApiError('rate_limited', `${recipient.trim()} was mailed three times today. Try again tomorrow.`)
+  if (exceeded === 'workspace') {
     throw new ApiError(
       'rate_limited',
-      'A hundred invitations went out from you or this workspace today. Continue tomorrow.',
+      'You or this workspace caused a hundred invitations and other mails today. Continue tomorrow.',
     )
   }
+  if (exceeded !== null)
+    throw new ApiError('forbidden', 'No owner of this workspace has a confirmed e-mail address. Ask one to confirm it.')
+}
+
+/** Counts an invitation in one statement and returns the exceeded bound, or null. */
+async function countMail(
+  db: Database,
+  mail: { of_workspace_id: string; of_user_id: string; to_recipient: string },
+): Promise<string | null> {
+  const [row] = await db.query(
+    call('count_mail', { ...mail, of_source: null, of_network: null, bounds: workspaceBounds }),
+  )
+  return row?.count_mail ?? null
 }
 
 /** Mails an invitation that is valid for `days`: to a workspace, or to become a partner of a program. */

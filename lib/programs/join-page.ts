@@ -119,7 +119,7 @@ export async function findJoinPage(db: Database, slug: string): Promise<(JoinPag
   return page && page.slug !== null ? { ...page, slug: page.slug } : undefined
 }
 
-/** Changes the given settings of a program's page and returns it. Throws `conflict` if another program has the address. */
+/** Changes the given settings of a program's page and returns it. Throws `conflict` if another program has the address, and `forbidden` if the page would open while no owner of the workspace has a confirmed address. */
 export async function changeJoinPage(db: Database, programId: number, changes: JoinPageChanges): Promise<JoinPage> {
   const { intro, terms, ...rest } = changes
   const [, [page]] = await db
@@ -134,17 +134,23 @@ export async function changeJoinPage(db: Database, programId: number, changes: J
       }),
       pageStatement(programId),
     ])
-    .catch(refuseSlug)
+    .catch(refuseChange)
   if (!page) throw new ApiError('not_found', 'There is no such program.')
   return page
 }
 
-function refuseSlug(error: unknown): never {
+function refuseChange(error: unknown): never {
   const violated = violatedConstraint(error)
   if (violated === 'join_slugs_pkey') {
     throw new ApiError('conflict', 'Another program has this address. Choose another.', {
       details: [{ field: 'slug', message: 'must not belong to another program' }],
     })
+  }
+  if (violated === 'join_pages_verified') {
+    throw new ApiError(
+      'forbidden',
+      'No owner of this workspace has a confirmed e-mail address. Confirm it, then open the page: applicants get mails with the name of your program.',
+    )
   }
   if (violated === 'join_slugs_few') {
     throw new ApiError('conflict', 'A program has five addresses at most, former ones included. Choose one of those.', {

@@ -30,11 +30,15 @@ export function openJoinPages(db: Database, env: SessionEnv) {
     await changeJoinPage(db, programId, { slug, is_open: true, ...changes })
     const acting = db.actingAs(owner.userId)
 
-    async function send(email: string, userId: string | null = null, more: { name?: string; version?: number } = {}) {
+    async function send(
+      email: string,
+      userId: string | null = null,
+      more: { name?: string; version?: number; network?: string } = {},
+    ) {
       const { version } = await readJoinPage(db, programId)
-      const { name = 'Grace Hopper', version: seen = version } = more
+      const { name = 'Grace Hopper', version: seen = version, network } = more
       const answers = [{ question: 'Where?', answer: 'On my site' }]
-      return await apply(db, { programId, userId, email, name, answers, seen: { version: seen } })
+      return await apply(db, { programId, userId, email, name, answers, seen: { version: seen }, network })
     }
     async function confirm(token: string) {
       const application = await findApplication(db, token)

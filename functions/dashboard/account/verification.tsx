@@ -1,5 +1,6 @@
 import { confirmEmail, readConfirmation } from '../../../lib/access/email-address.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
+import { tooManyMails } from '../../../lib/mail-bounds.ts'
 import { cameFrom, tokenInQuery } from '../components/address.ts'
 import { Card } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
@@ -62,7 +63,7 @@ verificationPages.post('/account/verification', requireViewer, async (c) => {
   const back = cameFrom(c) ?? '/account'
   if ((await codeOf(response)) === 'EMAIL_ALREADY_VERIFIED')
     return redirectWith(c, back, 'Your e-mail address is already confirmed.')
-  const problem = await passOn(c, response)
+  const problem = response.status === 429 ? tooManyMails : await passOn(c, response)
   if (problem) return redirectWith(c, back, problem, 'bad')
   return redirectWith(c, back, `A new link is on its way to ${email}.`)
 })

@@ -1,6 +1,7 @@
 import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { countAttempts } from '../../../lib/access/attempts.ts'
+import { countedNetwork } from '../../../lib/access/counted-address.ts'
 import { passesChallenge, turnstileField } from '../../../lib/access/turnstile.ts'
 import { clientAddress } from '../../../lib/api/rate-limits.ts'
 import { openDatabase } from '../../../lib/database.ts'
@@ -129,18 +130,21 @@ joinPages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
     name,
     answers,
     seen: { version: page.version },
+    network: countedNetwork(c.req.header('cf-connecting-ip') ?? null),
   })
   c.executionCtx.waitUntil(sendSoon(c.env, applied.outbox))
   if (applied.outcome === 'changed') return await refuseForm(c, back, { problem: changed })
-  if (applied.outcome === 'closed') throw new ApiError('not_found', noPage)
-  if (applied.outcome === 'program')
-    throw new ApiError('rate_limited', 'This program takes no more applications today. Try again tomorrow.')
+  if (['closed', 'unverified'].includes(applied.outcome)) throw new ApiError('not_found', noPage)
+  if (applied.outcome === 'network') throw new ApiError('rate_limited', `Your network has sent ${enough}`)
+  if (['source', 'workspace'].includes(applied.outcome))
+    throw new ApiError('rate_limited', `This program has received ${enough}`)
   if (applicant) return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name))
   // Send the mail after the answer, which must not reveal who has the address.
   c.executionCtx.waitUntil(notifyApplicant(c, { to, programName: page.program_name }, applied))
   return c.redirect(`/join/${page.slug}/sent`, 303)
 })
 
+const enough = 'the most applications for today. Sign in to apply with your account, or try again tomorrow.'
 const changed = 'The questions or the terms changed meanwhile. Read them again, then apply.'
 
 async function notifyApplicant(

@@ -29,6 +29,10 @@ begin
   page := before_change;
   page.slug := coalesce(new_slug, page.slug);
   page.is_open := coalesce((changes ->> 'is_open')::boolean, page.is_open);
+  if page.is_open and not before_change.is_open
+    and not has_verified_owner((select p.workspace_id from programs p where p.id = of_program_id)) then
+    raise exception 'nobody confirmed an address' using errcode = 'check_violation', constraint = 'join_pages_verified';
+  end if;
   page.approves_at_once := coalesce((changes ->> 'approves_at_once')::boolean, page.approves_at_once);
   page.intro := case when changes ? 'intro' then nullif(changes ->> 'intro', '') else page.intro end;
   page.logo_url := case when changes ? 'logo_url' then changes ->> 'logo_url' else page.logo_url end;
@@ -51,42 +55,19 @@ begin
   where j.program_id = of_program_id and j is distinct from page;
 end $$;
 
--- Counts a mail that an application causes: 3 a day to one address from a program, 10 in all, and 300 a day from a program. Returns the exceeded
--- bound, `recipient` or `program`.
-create or replace function count_application_mail(of_program_id bigint, of_email text) returns text language plpgsql as $$
-declare
-  today date := utc_day(now());
-  bounds constant jsonb := jsonb_build_object(
-    format('applications of program %s to %s', of_program_id, of_email), 3,
-    format('applications to %s', of_email), 10,
-    format('applications of program %s', of_program_id), 300);
-  over text;
-begin
-  select b.key into over from jsonb_each_text(bounds) b
-  join application_mails m on m.counted = b.key and m.day = today
-  where m.mails >= b.value::integer
-  order by b.value::integer limit 1;
-  if over is not null then
-    return case when over like '% to %' then 'recipient' else 'program' end;
-  end if;
-  insert into application_mails as m (counted, day, mails) select b.key, today, 1 from jsonb_each_text(bounds) b order by b.key
-  on conflict (counted, day) do update set mails = m.mails + 1;
-  return null;
-end $$;
-
 -- Records an application. `of_user_id` is the applicant's account with the verified address `of_email`. Without an account, the application counts
 -- once the link with the token is opened. The page sends the version that the applicant saw, and the program's own form sends the version of the
 -- terms. `outcome` is `applied`, or `waiting` or `approved` for an account. Refusals are `closed`, `changed` since it was seen, `answers` (of
--- `wrong_question`), `partner`, `waiting`, `rejected` (until `again_at`), and `recipient` or `program` (too many mails today).
+-- `wrong_question`), `partner`, `waiting`, `rejected` (until `again_at`), and the answers of `count_mail`.
 create or replace function apply_to_program(
   of_program_id bigint, of_source text, seen_version integer, seen_terms integer, of_user_id text, of_email text, of_name text, of_answers jsonb, of_token_hash bytea,
-  code_digits text, out outcome text, out application_id bigint, out again_at timestamptz, out wrong_question text
+  code_digits text, of_network text, bounds jsonb, out outcome text, out application_id bigint, out again_at timestamptz, out wrong_question text
 ) language plpgsql as $$
 declare
   page join_pages;
 begin
   -- Serialize applications of one person and the counts of their mails.
-  perform pg_advisory_xact_lock(hashtextextended('application of ' || of_email, 0));
+  perform pg_advisory_xact_lock(hashtextextended('application of ' || mailbox_of(of_email), 0));
   select j.* into page from join_pages j join programs p on p.id = j.program_id and p.deleted_at is null where j.program_id = of_program_id;
   if page.program_id is null or (of_source = 'page' and not page.is_open) then
     outcome := 'closed';
@@ -102,7 +83,7 @@ begin
     end if;
   end if;
   if of_token_hash is not null then
-    outcome := count_application_mail(of_program_id, of_email);
+    outcome := count_mail((select p.workspace_id from programs p where p.id = of_program_id), null, of_email, of_source, of_network, bounds);
     if outcome is not null then
       return;
     end if;
@@ -144,19 +125,19 @@ create or replace function standing_of_applicant(
 begin
   if exists (
     select from partners r where r.program_id = of_program_id and r.ended_at is null
-      and (r.user_id = of_user_id or (r.user_id is not null and lower(r.email) = of_email))
+      and (r.user_id = of_user_id or (r.user_id is not null and mailbox_of(r.email) = mailbox_of(of_email)))
   ) then
     outcome := 'partner';
     return;
   end if;
   if exists (
-    select from applications a where a.program_id = of_program_id and a.status = 'waiting' and (a.email = of_email or a.user_id = of_user_id)
+    select from applications a where a.program_id = of_program_id and a.status = 'waiting' and (mailbox_of(a.email) = mailbox_of(of_email) or a.user_id = of_user_id)
   ) then
     outcome := 'waiting';
     return;
   end if;
   select a.decided_at + application_rests_after_rejection() into again_at from applications a
-  where a.program_id = of_program_id and a.status = 'rejected' and (a.email = of_email or a.user_id = of_user_id)
+  where a.program_id = of_program_id and a.status = 'rejected' and (mailbox_of(a.email) = mailbox_of(of_email) or a.user_id = of_user_id)
     and a.decided_at > now() - application_rests_after_rejection()
   order by a.decided_at desc limit 1;
   if found then
@@ -176,7 +157,7 @@ declare
 begin
   is_first := false;
   invited := false;
-  perform pg_advisory_xact_lock(hashtextextended('application of ' || a.email, 0)) from applications a
+  perform pg_advisory_xact_lock(hashtextextended('application of ' || mailbox_of(a.email), 0)) from applications a
   where a.program_id = of_program_id and a.id = of_application_id;
   select a.* into application from applications a join programs p on p.id = a.program_id and p.deleted_at is null
   where a.program_id = of_program_id and a.id = of_application_id for update of a;
@@ -196,16 +177,16 @@ begin
   update applications a set status = 'waiting', verified_at = now() where a.program_id = of_program_id and a.id = of_application_id
   returning a.* into application;
   -- Nobody confirms other applications with this address any more.
-  delete from applications a where a.program_id = of_program_id and a.email = application.email and a.status = 'unverified';
+  delete from applications a where a.program_id = of_program_id and mailbox_of(a.email) = mailbox_of(application.email) and a.status = 'unverified';
   if wants_webhook(of_program_id, 'partner.applied') then
     perform write_webhook(of_program_id, 'partner.applied', jsonb_build_object('application_id', application.id));
   end if;
   select j.* into page from join_pages j where j.program_id = of_program_id;
   if page.approves_at_once and (page.is_open or application.source = 'api')
-    and not exists (select from partners r where r.program_id = of_program_id and (r.user_id = application.user_id or lower(r.email) = application.email))
+    and not exists (select from partners r where r.program_id = of_program_id and (r.user_id = application.user_id or mailbox_of(r.email) = mailbox_of(application.email)))
     and not exists (
       select from applications a where a.program_id = of_program_id and a.status = 'rejected'
-        and (a.email = application.email or a.user_id = application.user_id)
+        and (mailbox_of(a.email) = mailbox_of(application.email) or a.user_id = application.user_id)
     )
   then
     invited := admit_applicant(application, null, code_digits, invitation_hash, true);

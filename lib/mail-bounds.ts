@@ -1,0 +1,39 @@
+/**
+ * All mails that a person can cause for somebody else, with their bounds per day. Recipients are mailboxes: plus tags and the dots of Gmail do not make
+ * another recipient.
+ */
+export const mailBounds = {
+  /**
+   * Invitations to a workspace or a program, and confirmations of applications: from one workspace, and from one account over all its
+   * workspaces. They need an owner with a confirmed address. A day is a UTC day.
+   */
+  workspace: { perRecipient: 3, perWorkspace: 100 },
+  /**
+   * Confirmations of applications, further: to one recipient from all programs, from the join page and from the API of one workspace, and from one
+   * network (IPv4 /24, IPv6 /48) through the join page of one workspace. The page and the API have separate budgets, and neither uses up the invitations.
+   */
+  application: { perRecipient: 10, perSource: 40, perNetwork: 2 },
+  /** Links for a new password. A day begins with the first mail, also below. */
+  reset: { perRecipient: 20 },
+  /** New confirmation links of an account. */
+  verification: { perRecipient: 5 },
+  /** Confirmations of a new account, or the hint that there already is one. */
+  'sign-up': { perRecipient: 5 },
+  /** Confirmations of a new address. The old address gets as many. */
+  change: { perRecipient: 5 },
+  /** Decisions on an application: the recipient confirmed the application before. */
+  decision: { perApplication: 1 },
+  /** Notifications and changed payout addresses: the recipient has an account here and can stop notifications. */
+  notification: 'by the choices of the recipient',
+} as const
+
+export const tooManyMails = 'This address has received the most mails for today. Try again tomorrow.'
+
+/** The bounds of `count_mail` in the database. */
+export const workspaceBounds = JSON.stringify({
+  per_recipient: mailBounds.workspace.perRecipient,
+  per_workspace: mailBounds.workspace.perWorkspace,
+  applications_per_recipient: mailBounds.application.perRecipient,
+  per_source: mailBounds.application.perSource,
+  per_network: mailBounds.application.perNetwork,
+})
