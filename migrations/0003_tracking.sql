@@ -169,12 +169,3 @@ create table uncounted_clicks (
   is_bot boolean not null default false
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 create index uncounted_clicks_link_idx on uncounted_clicks (program_id, link_id);
-
-create view link_click_counts as
-select program_id, link_id, sum(clicks) as clicks, sum(bot_clicks) as bot_clicks, max(last_clicked_at) as last_clicked_at
-from (
-  select program_id, link_id, clicks, bot_clicks, last_clicked_at from link_clicks
-  union all
-  select program_id, link_id, (not is_bot)::integer, is_bot::integer, case when not is_bot then clicked_at end from uncounted_clicks
-) clicked
-group by program_id, link_id;

@@ -83,3 +83,13 @@ test(`no database function is longer than ${mostLines} lines`, () => {
   const long = functions.filter(({ text }) => text.split('\n').length > mostLines).map(({ name }) => name)
   expect(long).toEqual([])
 })
+
+test('views are living text, not numbered migrations', () => {
+  const migrations = path.join(root, '..')
+  const numbered = readdirSync(migrations).filter((name) => /^\d{4}_.*\.sql$/.test(name))
+  expect(numbered).not.toEqual([])
+  const withViews = numbered.filter((name) =>
+    /^create .*\bview\b/m.test(readFileSync(path.join(migrations, name), 'utf8')),
+  )
+  expect(withViews).toEqual([])
+})

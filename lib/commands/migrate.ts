@@ -40,12 +40,12 @@ const isOfFunctions = ({ name }: SqlFile) => name.startsWith('functions/')
  * Brings a database to the newest schema and returns the names of the applied files. A second run changes nothing, and two
  * runners wait for each other. Forward only.
  *
- * - Numbered files hold tables, constraints, indexes, views and data, and call no function of the project. Each is applied once,
+ * - Numbered files hold tables, constraints, indexes and data, and call no function of the project. Each is applied once,
  *   in its own transaction, and never changes afterwards.
- * - Files of `functions/` hold the current text of the database functions and their triggers. All changed files are applied in
- *   one transaction after the numbered ones. A function that no file has any more is dropped. If a signature changes, the
- *   function gets a new name, and the old one stays in its file until no running version calls it. A numbered file drops an
- *   obsolete trigger.
+ * - Files of `functions/` hold the current text of the database functions, their triggers, and views. All changed files are
+ *   applied in one transaction after the numbered ones. A function that no file has any more is dropped. If a signature
+ *   changes, the function gets a new name, and the old one stays in its file until no running version calls it. A numbered
+ *   file drops an obsolete trigger or view.
  *
  * @throws if the server is too old or a file fails; with the file's name and line. Also if a numbered file was changed after it
  * was applied, if it is older than an applied one, or if a function has two signatures.

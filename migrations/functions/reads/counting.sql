@@ -269,3 +269,13 @@ begin
   end if;
   return counted;
 end $$;
+
+-- The clicks of each link, including uncounted ones.
+create or replace view link_click_counts as
+select program_id, link_id, sum(clicks) as clicks, sum(bot_clicks) as bot_clicks, max(last_clicked_at) as last_clicked_at
+from (
+  select program_id, link_id, clicks, bot_clicks, last_clicked_at from link_clicks
+  union all
+  select program_id, link_id, (not is_bot)::integer, is_bot::integer, case when not is_bot then clicked_at end from uncounted_clicks
+) clicked
+group by program_id, link_id;

@@ -1,0 +1,44 @@
+-- The only amount that may be paid out: the balance minus the open payouts.
+create or replace view payable_balances as
+select b.program_id, b.partner_id, b.currency, b.balance_cents, coalesce(w.open_cents, 0)::bigint as open_cents,
+  (b.balance_cents - coalesce(w.open_cents, 0))::bigint as payable_cents
+from balances b
+left join (
+  select w.program_id, w.partner_id, w.currency, sum(w.amount_cents) as open_cents from payouts w
+  where w.status = 'requested' group by w.program_id, w.partner_id, w.currency
+) w on w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency;
+
+-- The payouts and exclusions of a run that is created now.
+create or replace view payouts_due as
+select p.program_id, p.partner_id, p.currency, p.payable_cents, coalesce(m.minimum_payout_cents, 0)::bigint as minimum_payout_cents,
+  coalesce(r.payout_email, r.email) as payout_address,
+  case
+    when p.payable_cents < coalesce(m.minimum_payout_cents, 0) then 'below_minimum'
+    when coalesce(r.payout_email, r.email) is null then 'no_payout_address'
+    when r.payout_waits_until > now() then 'payout_address_changed'
+  end as exclusion_reason
+from payable_balances p
+join partners r on r.program_id = p.program_id and r.id = p.partner_id
+left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
+where p.payable_cents > 0;
+
+-- Partners with unsettled money, with the state that is nearest to payment. Until it is settled, neither their account nor
+-- the program's workspace can be deleted.
+create or replace view unsettled_partners as
+select r.program_id, r.id as partner_id, r.user_id, u.unsettled
+from partners r
+cross join lateral (
+  select case
+    when exists (
+      select from payouts w where w.program_id = r.program_id and w.partner_id = r.id and w.status = 'requested'
+    ) then 'an open payout'
+    when exists (
+      select from balances b where b.program_id = r.program_id and b.partner_id = r.id and b.balance_cents > 0
+    ) then 'a balance'
+    when exists (
+      select from commissions c where c.program_id = r.program_id and c.partner_id = r.id
+        and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+    ) then 'a pending commission'
+  end as unsettled
+) u
+where u.unsettled is not null;
