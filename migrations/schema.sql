@@ -3235,7 +3235,7 @@ CREATE OR REPLACE FUNCTION public.clicks_by_quarter(of_program_id bigint, from_d
  STABLE
 AS $function$
   select w.begins, sum(w.clicks)::bigint from (
-    select t.day::timestamp at time zone 'UTC' + u.quarter * interval '15 minutes' as begins, u.sum - coalesce(t.sums[u.n - 1], 0) as clicks
+    select day_start(t.day) + u.quarter * interval '15 minutes' as begins, u.sum - coalesce(t.sums[u.n - 1], 0) as clicks
     from grouped_quarters t cross join lateral unnest(t.quarters, t.sums) with ordinality u (quarter, sum, n)
     where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric = any ('{clicks,bot_clicks}') and t.currency = ''
       and t.day between from_day and until_day
@@ -3270,7 +3270,7 @@ begin
   )
   select greatest(from_time, case when from_day > utc_day(from_time) or exists (
       select from placed p where p.fits > 0 and p.begins < (select min(k.begins) from kept k)
-    ) then coalesce(min(k.begins), from_day::timestamp at time zone 'UTC') end),
+    ) then coalesce(min(k.begins), day_start(from_day)) end),
     case when sum(k.clicks) > 2 * sum(k.fits) then array_agg(k.begins order by k.begins) filter (where k.fits > 0) end
   into read_from, quarters
   from kept k;
@@ -4156,7 +4156,7 @@ AS $function$
     from unnest(days_of_intervals.starts) with ordinality s (starts, n)
   ) i
   cross join lateral (
-    select utc_day(i.starts) + d as day, (utc_day(i.starts) + d)::timestamp at time zone 'UTC' as begins
+    select utc_day(i.starts) + d as day, day_start(utc_day(i.starts) + d) as begins
     from generate_series(0, utc_day(i.ends - interval '1 second') - utc_day(i.starts)) d
   ) d
 $function$
@@ -4191,7 +4191,7 @@ begin
   ),
   kept as (select p.day from placed p where p.read <= greatest(max_rows_read(filters) / 2, (select min(first.read) from placed first)))
   select coalesce(array_agg(k.day), '{}'),
-    greatest(from_time, case when exists (select from placed p where p.day < (select min(k.day) from kept k)) then min(k.day)::timestamp at time zone 'UTC' end)
+    greatest(from_time, case when exists (select from placed p where p.day < (select min(k.day) from kept k)) then day_start(min(k.day)) end)
   into days, read_from
   from kept k;
 end $function$
@@ -4502,8 +4502,8 @@ begin
     select min(c.relname::text) from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = 'affiliate_click_events'::regclass and c.relname <> 'affiliate_click_events_default'
   );
-  ends := (to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month') at time zone 'UTC';
-  if oldest is null or ends > now() - make_interval(months => months_kept)
+  ends := day_start((to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month')::date);
+  if oldest is null or day_start((utc_day(ends) + make_interval(months => months_kept))::date) > now()
     or exists (select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends))
     or exists (select from uncounted_clicks u where u.clicked_at < ends) then
     return null;
@@ -4870,7 +4870,7 @@ CREATE OR REPLACE FUNCTION public.figures_of_days(of_program_id bigint, from_tim
  STABLE
 AS $function$
   select f.* from (
-    select greatest(d::timestamp at time zone 'UTC', from_time) as begins, least((d + 1)::timestamp at time zone 'UTC', until) as ends from unnest(days) d
+    select greatest(day_start(d), from_time) as begins, least(day_start(d + 1), until) as ends from unnest(days) d
   ) part
   cross join lateral (
     select c.signup_date, c.id, c.partner_id, null::bigint, 'leads'::grouped_metric, 1::bigint from customers c
@@ -5250,9 +5250,9 @@ CREATE OR REPLACE FUNCTION public.fitting_quarters(of_program_id bigint, filters
  STABLE
 AS $function$
   select f.begins from (
-    select distinct f.key, t.day::timestamp at time zone 'UTC' + q.quarter * interval '15 minutes' as begins
+    select distinct f.key, day_start(t.day) + q.quarter * interval '15 minutes' as begins
     from jsonb_each_text(filters) f
-    cross join generate_series(from_day, until_day, '1 day') d (day)
+    cross join generate_series(from_day::timestamp, until_day, '1 day') d (day)
     cross join lateral (
       select t.day, t.quarters from grouped_quarters t
       where t.program_id = of_program_id and t.grouping_name = f.key::grouping_name and t.metric = 'clicks' and t.currency = '' and t.day = d.day::date
@@ -6281,14 +6281,14 @@ begin
       (select max(utc_day(u)) from unnest(uncounted) u where utc_day(u) <= of_day)
     ) end;
     exit when (of_day between first_day and last_day) is not true;
-    begins := of_day::timestamp at time zone 'UTC';
+    begins := day_start(of_day);
     quarters := array(
       select begins + q.quarter * interval '15 minutes'
       from grouped_quarters t cross join lateral unnest(t.quarters) q (quarter)
       where t.program_id = of_program_id and t.grouping_name = name and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
         and t.day = of_day and t.value = wanted
       union
-      select u from unnest(uncounted) u where u >= begins and u < begins + interval '1 day'
+      select u from unnest(uncounted) u where u >= begins and u < day_start(of_day + 1)
     );
     if cardinality(quarters) > 0 then
       return query
@@ -9885,7 +9885,7 @@ CREATE OR REPLACE FUNCTION public.write_daily_notifications(moment timestamp wit
  LANGUAGE sql
 AS $function$
   with yesterday as (
-    select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '1 day' as began, date_trunc('day', moment, 'UTC') as ended
+    select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '24 hours' as began, date_trunc('day', moment, 'UTC') as ended
   )
   insert into outbox (program_id, kind, audience, partner_id, cause, payload)
   select r.program_id, 'commission_earned', 'partner', r.id, concat_ws(':', 'day', r.id, y.day, e.currency),
@@ -9935,7 +9935,7 @@ AS $function$
   ), mail as (
     insert into notification_mails (program_id, notification_id, user_id, topic, frequency, due_at)
     select n.program_id, n.id, t.user_id, mail_topic_of(n.kind), f.frequency,
-      case f.frequency when 'daily' then date_trunc('day', now() - interval '7 hours', 'UTC') + interval '1 day 7 hours' else now() end
+      case f.frequency when 'daily' then date_trunc('day', now() - interval '7 hours', 'UTC') + interval '31 hours' else now() end
     from notification n
     cross join lateral mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
     cross join lateral mail_frequency_of(t.user_id, mail_topic_of(n.kind)) f (frequency)

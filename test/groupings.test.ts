@@ -9,9 +9,18 @@ import { addPartner } from '../lib/programs/partners.ts'
 import type { Campaign } from '../lib/tracking/campaign.ts'
 import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
-import { type Group, type GroupsQuery, groupings, metrics, readGroups } from '../lib/tracking/groupings.ts'
+import { statementOf } from '../lib/tracking/event-list.ts'
+import {
+  type Group,
+  type GroupsQuery,
+  groupings,
+  groupsStatement,
+  metrics,
+  readGroups,
+} from '../lib/tracking/groupings.ts'
 import { recordServerLead } from '../lib/tracking/leads.ts'
-import { breakdowns, chartMetrics, type OverviewQuery } from '../lib/tracking/overview.ts'
+import { breakdowns, chartMetrics, type OverviewQuery, overviewStatements } from '../lib/tracking/overview.ts'
+import { performanceStatement } from '../lib/tracking/performance.ts'
 import { setClock } from './support/clock.ts'
 import { noClick, noLead, noSale } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -470,6 +479,39 @@ describe.each([
 
 const starts = async (changes: Partial<GroupsQuery>) =>
   (await readGroups(db, programId, { ...whole, ...changes })).total.intervals?.map(({ start: begins }) => begins)
+
+test.for(['Europe/Berlin', 'America/New_York'])('days are in UTC in a session of %s', async (zone) => {
+  const filters = { country: 'DE', device: 'mobile' }
+  const statements = [
+    performanceStatement(programId, { period: 'all' }, Date.parse('2026-04-06T12:20:00Z')),
+    performanceStatement(programId, { dateFrom: seen.dateFrom, dateTo: seen.dateTo }, start),
+    ...(['day', 'month'] as const).map((interval) =>
+      groupsStatement(programId, { ...whole, groupBy: 'country', interval }),
+    ),
+    ...[{}, filters].flatMap((filter) =>
+      overviewStatements(
+        { id: programId, createdAt: new Date(start) },
+        { ...seen, filters: filter },
+        Date.parse('2026-03-30T12:20:00Z'),
+      ),
+    ),
+    statementOf('click', { programId, isTest: false, country: 'DE' }, { limit: 1000 }),
+  ]
+  const readAs = async (session: string) => {
+    await sql.query(`set timezone to '${session}'`)
+    const results = []
+    for (const statement of statements) {
+      const { sql: text, parameters } = statement.compile()
+      const { rows } = await sql.query<object>(text, [...parameters])
+      results.push(rows)
+    }
+    await sql.query('reset timezone')
+    return results
+  }
+  const inUtc = await readAs('UTC')
+  expect(inUtc.map(({ length }) => length > 0)).not.toContain(false)
+  expect(await readAs(zone)).toEqual(inUtc)
+})
 
 test('intervals follow the time zone, without gaps', async () => {
   expect(await starts({ interval: 'week', from: '2026-03-11', to: '2026-03-23' })).toEqual([

@@ -79,7 +79,7 @@ returns table (program_id bigint, outbox_id bigint) language sql as $$
   ), mail as (
     insert into notification_mails (program_id, notification_id, user_id, topic, frequency, due_at)
     select n.program_id, n.id, t.user_id, mail_topic_of(n.kind), f.frequency,
-      case f.frequency when 'daily' then date_trunc('day', now() - interval '7 hours', 'UTC') + interval '1 day 7 hours' else now() end
+      case f.frequency when 'daily' then date_trunc('day', now() - interval '7 hours', 'UTC') + interval '31 hours' else now() end
     from notification n
     cross join lateral mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
     cross join lateral mail_frequency_of(t.user_id, mail_topic_of(n.kind)) f (frequency)

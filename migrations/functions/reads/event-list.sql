@@ -64,14 +64,14 @@ begin
       (select max(utc_day(u)) from unnest(uncounted) u where utc_day(u) <= of_day)
     ) end;
     exit when (of_day between first_day and last_day) is not true;
-    begins := of_day::timestamp at time zone 'UTC';
+    begins := day_start(of_day);
     quarters := array(
       select begins + q.quarter * interval '15 minutes'
       from grouped_quarters t cross join lateral unnest(t.quarters) q (quarter)
       where t.program_id = of_program_id and t.grouping_name = name and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
         and t.day = of_day and t.value = wanted
       union
-      select u from unnest(uncounted) u where u >= begins and u < begins + interval '1 day'
+      select u from unnest(uncounted) u where u >= begins and u < day_start(of_day + 1)
     );
     if cardinality(quarters) > 0 then
       return query

@@ -29,7 +29,7 @@ $$;
 create or replace function clicks_by_quarter(of_program_id bigint, from_day date, until_day date, from_time timestamptz, until timestamptz)
 returns table (begins timestamptz, clicks bigint) language sql stable as $$
   select w.begins, sum(w.clicks)::bigint from (
-    select t.day::timestamp at time zone 'UTC' + u.quarter * interval '15 minutes' as begins, u.sum - coalesce(t.sums[u.n - 1], 0) as clicks
+    select day_start(t.day) + u.quarter * interval '15 minutes' as begins, u.sum - coalesce(t.sums[u.n - 1], 0) as clicks
     from grouped_quarters t cross join lateral unnest(t.quarters, t.sums) with ordinality u (quarter, sum, n)
     where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric = any ('{clicks,bot_clicks}') and t.currency = ''
       and t.day between from_day and until_day
@@ -45,9 +45,9 @@ create or replace function fitting_quarters(
   of_program_id bigint, filters jsonb, from_day date, until_day date, from_time timestamptz, until timestamptz
 ) returns setof timestamptz language sql stable as $$
   select f.begins from (
-    select distinct f.key, t.day::timestamp at time zone 'UTC' + q.quarter * interval '15 minutes' as begins
+    select distinct f.key, day_start(t.day) + q.quarter * interval '15 minutes' as begins
     from jsonb_each_text(filters) f
-    cross join generate_series(from_day, until_day, '1 day') d (day)
+    cross join generate_series(from_day::timestamp, until_day, '1 day') d (day)
     cross join lateral (
       select t.day, t.quarters from grouped_quarters t
       where t.program_id = of_program_id and t.grouping_name = f.key::grouping_name and t.metric = 'clicks' and t.currency = '' and t.day = d.day::date
@@ -84,7 +84,7 @@ begin
   )
   select greatest(from_time, case when from_day > utc_day(from_time) or exists (
       select from placed p where p.fits > 0 and p.begins < (select min(k.begins) from kept k)
-    ) then coalesce(min(k.begins), from_day::timestamp at time zone 'UTC') end),
+    ) then coalesce(min(k.begins), day_start(from_day)) end),
     case when sum(k.clicks) > 2 * sum(k.fits) then array_agg(k.begins order by k.begins) filter (where k.fits > 0) end
   into read_from, quarters
   from kept k;
@@ -117,7 +117,7 @@ begin
   ),
   kept as (select p.day from placed p where p.read <= greatest(max_rows_read(filters) / 2, (select min(first.read) from placed first)))
   select coalesce(array_agg(k.day), '{}'),
-    greatest(from_time, case when exists (select from placed p where p.day < (select min(k.day) from kept k)) then min(k.day)::timestamp at time zone 'UTC' end)
+    greatest(from_time, case when exists (select from placed p where p.day < (select min(k.day) from kept k)) then day_start(min(k.day)) end)
   into days, read_from
   from kept k;
 end $$;
@@ -173,7 +173,7 @@ create or replace function figures_of_days(
 ) returns table (at timestamptz, customer_id bigint, partner_id bigint, code_id bigint, metric grouped_metric, amount bigint)
 language sql stable as $$
   select f.* from (
-    select greatest(d::timestamp at time zone 'UTC', from_time) as begins, least((d + 1)::timestamp at time zone 'UTC', until) as ends from unnest(days) d
+    select greatest(day_start(d), from_time) as begins, least(day_start(d + 1), until) as ends from unnest(days) d
   ) part
   cross join lateral (
     select c.signup_date, c.id, c.partner_id, null::bigint, 'leads'::grouped_metric, 1::bigint from customers c

@@ -44,7 +44,7 @@ returns table (n integer, day date, before smallint, last smallint) language sql
     from unnest(days_of_intervals.starts) with ordinality s (starts, n)
   ) i
   cross join lateral (
-    select utc_day(i.starts) + d as day, (utc_day(i.starts) + d)::timestamp at time zone 'UTC' as begins
+    select utc_day(i.starts) + d as day, day_start(utc_day(i.starts) + d) as begins
     from generate_series(0, utc_day(i.ends - interval '1 second') - utc_day(i.starts)) d
   ) d
 $$;

@@ -3,7 +3,7 @@
 -- own day was reported before the hold. Repeated calls write each notification once. Returns the outbox rows.
 create or replace function write_daily_notifications(moment timestamptz) returns table (program_id bigint, outbox_id bigint) language sql as $$
   with yesterday as (
-    select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '1 day' as began, date_trunc('day', moment, 'UTC') as ended
+    select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '24 hours' as began, date_trunc('day', moment, 'UTC') as ended
   )
   insert into outbox (program_id, kind, audience, partner_id, cause, payload)
   select r.program_id, 'commission_earned', 'partner', r.id, concat_ws(':', 'day', r.id, y.day, e.currency),

@@ -68,8 +68,8 @@ begin
     select min(c.relname::text) from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = 'affiliate_click_events'::regclass and c.relname <> 'affiliate_click_events_default'
   );
-  ends := (to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month') at time zone 'UTC';
-  if oldest is null or ends > now() - make_interval(months => months_kept)
+  ends := day_start((to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month')::date);
+  if oldest is null or day_start((utc_day(ends) + make_interval(months => months_kept))::date) > now()
     or exists (select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends))
     or exists (select from uncounted_clicks u where u.clicked_at < ends) then
     return null;
