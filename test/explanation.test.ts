@@ -56,7 +56,7 @@ const stepsIn = ({ steps }: Awaited<ReturnType<typeof explainSale>>) =>
   steps.map(({ step, found }) => `${step}: ${found}`).join(', ')
 const explain = ({ programId }: TestShop, transaction_id = 'order-1') =>
   explainSale(db, { programId, transaction_id, test: false, withCustomer: true })
-/** What is said of a click that was 31 days old. */
+/** The explanation of a click that was 31 days old. */
 const expiredClick = {
   age_seconds: 31 * 86_400,
   window_days: 30,
@@ -213,7 +213,7 @@ test.for([
   const explained = await explain(shop)
   expect(explained.partner?.id).toBe(shop[partner])
   expect(explained.click).toMatchObject({ attribution_model: model, text: expect.stringMatching(text) })
-  // The partner is not told by whose link it was.
+  // The partner does not learn whose link it was.
   const asked = { programId: shop.programId, transaction_id: 'order-1', test: false, withCustomer: false }
   const toPartner = (await explainSale(db, asked)).click?.text
   if (model === 'first_click') expect(toPartner).toContain('That click came by another link, and the customer stayed')

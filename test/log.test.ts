@@ -13,7 +13,7 @@ app.get('/broken', () => {
 
 afterEach(() => vi.restoreAllMocks())
 
-/** What a request writes to the log, each event of which is paid for. */
+/** Returns the lines that a request logs. The operator pays for each of them. */
 async function logOf(path: string, env: object, random: number): Promise<Record<string, unknown>[]> {
   const lines: string[] = []
   for (const method of ['log', 'error', 'warn', 'info', 'debug'] as const) {

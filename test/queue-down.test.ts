@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
 
-/** What stands between the functions and the queue: it can let through, break every connection, or never answer. */
+/** Starts a proxy between the functions and the queue. It can forward, break every connection, or never answer. */
 async function startLine() {
   let mode: 'up' | 'down' | 'silent' = 'up'
   let target = 0
@@ -76,7 +76,7 @@ async function sell(count: number): Promise<string[]> {
   return ids
 }
 
-/** What partners were told, by sale: how often each. */
+/** Counts the notifications of each sale. */
 async function told(ids: string[]): Promise<number[]> {
   const { rows } = await stack.sql.query<{ count: number }>(
     `select count(n.id)::int from unnest($1::text[]) as sale left join notifications n on n.payload->>'transaction_id' = sale group by sale`,

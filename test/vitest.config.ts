@@ -38,16 +38,16 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.{ts,tsx}'],
     globalSetup: ['test/support/global-setup.ts'],
-    // On two cores, since a file that waits for a browser, a process or a queue leaves its core to another. A fourth fills what waits are left,
-    // but all four then take longer, and it reads all modules once more.
+    // Three files fit on two cores, because a file that waits for a browser, a process or a queue leaves its core free. A fourth file gains
+    // nothing: all four take longer.
     maxWorkers: 3,
-    // What tests change of their process they set back, so that files need no process each: a quarter less CPU time in all.
+    // Tests restore their process, so files share one. That saves a quarter of the CPU time.
     isolate: false,
     sequence: { sequencer: LongestFirst },
     testTimeout: 120_000,
-    // What is waited for comes in milliseconds, and on a machine with other work in seconds: none of this is a measurement.
+    // An awaited event takes milliseconds, or seconds on a busy machine. None of these limits is a measurement.
     expect: { poll: { timeout: 60_000, interval: 20 } },
-    // Starting a stack takes seconds, and minutes where other work has the cores.
+    // Starting a stack takes seconds, or minutes if other work has the cores.
     hookTimeout: 180_000,
   },
 })

@@ -66,7 +66,7 @@ export const codeFiguresStatement = (programId: number, list: CodeList) =>
 
 const figures = [totalOf('sales').as('sales'), totalOf('commission_cents').as('commission_cents')] as const
 
-/** Of the code `k` a total of all days; of money what is in the program's currency. */
+/** Sums a metric of the code `k` over all days. Money counts in the program's currency only. */
 function totalOf(metric: 'sales' | 'commission_cents') {
   const currency = sql` and t.currency = (select p.currency from programs p where p.id = k.program_id)`
   return sql<number>`(
@@ -97,7 +97,7 @@ function found<Code>(code: Code | undefined): Code {
   return code
 }
 
-/** A code to be a partner's, and Stripe's promotion code of the account that it is, where it is one. */
+/** A new code, with its Stripe promotion code and account if it has one. */
 interface NewCode {
   partner_id: number
   code: string
@@ -106,8 +106,8 @@ interface NewCode {
 }
 
 /**
- * Gives a partner a code; one of theirs that was revoked is valid again. Refuses with `not_found` where the program has no such
- * partner, and with `conflict` a code that another partner has or had: what is told late of it, and the books, mean one person.
+ * Gives a partner a code, or restores one that was revoked. Refuses with `not_found` if the program has no such partner. Refuses with
+ * `conflict` if another partner has or had the code: late reports and the books must mean one person.
  */
 export async function makeCode(db: Database, programId: number, code: NewCode): Promise<Made<PartnerCode>> {
   const [[answer], [made]] = await db.batch([

@@ -7,7 +7,7 @@ import { makeCode, type PartnerCode, revokeCode } from './codes.ts'
 import type { Made } from '../idempotency.ts'
 import { onAccount, openStripe, type StripeEnv } from '../stripe/client.ts'
 
-/** What a code takes off at Stripe: an existing coupon there, or one that is made for it. */
+/** The discount of a code at Stripe: an existing promotion code, an existing coupon, or a new coupon. */
 export type Promotion =
   | { promotion_code_id: string }
   | { coupon_id: string }
@@ -19,10 +19,10 @@ export type Promotion =
       duration_in_months?: number | undefined
     }
 
-/** A code to be made: at Stripe as well, where it has a promotion. */
+/** A requested code. With a promotion, Stripe gets it too. */
 interface AskedCode {
   partner_id: number
-  /** Of an existing promotion code it is Stripe's own text. */
+  /** An existing promotion code brings Stripe's own text. */
   code?: string | undefined
   stripe?: Promotion | undefined
 }
@@ -33,9 +33,9 @@ interface Account {
 }
 
 /**
- * Gives a partner a code, as `makeCode` does. With a promotion it is a promotion code of the connected account: made there first, since what the
- * account does not take must not be a code here; where it cannot be kept here, it is switched off there again. Refuses with `conflict` where Stripe
- * refuses, and where the access to the account is for reading only.
+ * Gives a partner a code, as `makeCode` does. With a promotion, Stripe creates the promotion code first, so that no code exists here that the
+ * account refused. If the code can't be stored here, Stripe's is disabled again. Refuses with `conflict` if Stripe refuses or the account
+ * grants read access only.
  */
 export async function makePartnerCode(
   db: Database,
@@ -62,8 +62,8 @@ export async function makePartnerCode(
 }
 
 /**
- * Revokes a code, as `revokeCode` does, and switches its promotion code off at Stripe, also where an earlier try could not. What Stripe refuses or does
- * not answer is said, and the code is revoked here all the same; what it did not answer is tried again by `switchOffRevoked`.
+ * Revokes a code, as `revokeCode` does, and disables its promotion code at Stripe. If Stripe refuses or doesn't answer, the call reports that,
+ * but the code stays revoked here. `switchOffRevoked` repeats the calls that Stripe did not answer.
  */
 export async function revokePartnerCode(
   db: Database,
@@ -73,7 +73,7 @@ export async function revokePartnerCode(
 ): Promise<PartnerCode> {
   const code = await revokeCode(db, programId, codeId)
   const { promotion_code_id: promotionCodeId, account_id: accountId } = code
-  // Of an account that is not connected any more nothing can be asked.
+  // A disconnected account takes no calls.
   if (promotionCodeId !== null && accountId !== null && code.is_connected) {
     await tried(() => switchTo(openStripe(env), accountId, promotionCodeId, false))
     await db.query(switchedOff({ program_id: programId, id: codeId, promotion_code_id: promotionCodeId }))
@@ -82,9 +82,9 @@ export async function revokePartnerCode(
 }
 
 /**
- * Switches off at Stripe what is revoked here, by whomever: as codes are when a partnership ends, a partner's account is erased or a workspace is deleted.
- * `limit` codes at most, of the accounts where these are given; else of those that a program is connected to or whose program was deleted. What Stripe
- * does not answer is tried again by the next call, for thirty days; what it refuses is not. Returns how many are settled.
+ * Disables revoked codes at Stripe, at most `limit` of them. A partnership that ends, an erased account and a deleted workspace revoke codes too.
+ * Without `accountIds` it covers the accounts of connected and deleted programs. The next call repeats the calls that Stripe did not
+ * answer, for thirty days, but none that Stripe refused. Returns the number of settled codes.
  */
 export async function switchOffRevoked(
   db: Database,
@@ -130,7 +130,7 @@ export async function switchOffRevoked(
   return settled
 }
 
-/** Keeps that a revoked code is switched off; none where it is valid again. */
+/** Records that Stripe disabled a revoked code. A code that is valid again has no such record. */
 function switchedOff(code: { program_id: number; id: number; promotion_code_id: string }) {
   return kysely
     .updateTable('partner_codes')
@@ -206,7 +206,7 @@ async function switchTo(stripe: Stripe, accountId: string, promotionCodeId: stri
   await stripe.promotionCodes.update(promotionCodeId, { active }, onAccount(accountId))
 }
 
-/** What Stripe refuses is a conflict of the caller's, with Stripe's own words; where it does not answer, `unavailable`. */
+/** Turns a refusal by Stripe into `conflict` with Stripe's own words, and a missing answer into `unavailable`. */
 async function tried<Result>(call: () => Promise<Result>): Promise<Result> {
   try {
     return await call()

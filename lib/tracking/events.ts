@@ -307,6 +307,6 @@ function comesAfter(time: Expression<Date>, id: Expression<number>, type: EventT
   return order > 0 ? [until] : [until, eb.or([eb(time, '<', moment), eb(id, '<', after.id)])]
 }
 
-/** The microseconds of a time. A `Date` would cut them. */
+/** The microseconds of a time. A value of type `Date` would cut them. */
 export const microseconds = (time: Expression<Date>) =>
   sql<number>`(extract(epoch from ${time}) * 1000000)::bigint`.as('at_us')

@@ -44,7 +44,7 @@ const phrases: [pattern: RegExp, advice: string][] = [
     'Name the thing: no relative clause as an object.',
   ],
   [/\b(is|are|was|were) to (be|have)\b/i, 'Use the active present.'],
-  [/\bthat there (is|are)\b/i, 'Drop "that there is".'],
+  [/\bthat there (is|are)\b/i, 'Drop the empty clause.'],
   [/\bas (it|they) (is|are|was|were) (there|given|read|written) (in|by)\b/i, 'Put the verb after its subject.'],
 ]
 
@@ -82,5 +82,8 @@ const prose = unified()
 /** Finds every sentence of a text that breaks a rule. */
 export async function check(text: string): Promise<Message[]> {
   const file = await prose.process(text)
-  return file.messages.map(({ reason, source }) => ({ reason, sentence: source?.includes(' ') ? source : text }))
+  // Code stands for any name, so its article can't be known.
+  return file.messages
+    .filter(({ reason }) => !reason.includes('`Code`'))
+    .map(({ reason, source }) => ({ reason, sentence: source?.includes(' ') ? source : text }))
 }

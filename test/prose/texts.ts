@@ -27,7 +27,7 @@ function textsOfMarkdown(source: string): Text[] {
     const parts: string[] = []
     visit(node, (part) => {
       if (part.type === 'text') parts.push(part.value)
-      if (part.type === 'inlineCode') parts.push('X')
+      if (part.type === 'inlineCode') parts.push('Code')
     })
     texts.push({ line: node.position?.start.line ?? 1, text: parts.join('') })
   })
@@ -35,7 +35,8 @@ function textsOfMarkdown(source: string): Text[] {
 }
 
 /** Strings and template parts that read as a sentence: a capital letter first, and three words at least. */
-const isSentence = (text: string) => /^\p{Lu}[^\s:]*\s+\S+\s+\S/u.test(text.trim()) && !/[{};=]|^[A-Z_]+ /.test(text)
+const isSentence = (text: string) =>
+  text.split('\n').length < 6 && /^\p{Lu}[^\s:]*\s+\S+\s+\S/u.test(text.trim()) && !/[{};=]|^[A-Z_]+ /.test(text)
 
 function textsOfCode(file: string, source: string): Text[] {
   const { program, comments } = parseSync(file, source)
@@ -111,10 +112,11 @@ function textsOfLineComments(source: string, mark: '--' | '#'): Text[] {
 const withoutMarks = (comment: string) =>
   collapsed(
     comment
+      .replaceAll(/^\s*\* {5,}.*$/gm, '')
       .replaceAll(/^\s*\*+ ?/gm, '')
-      .replaceAll(/`[^`]*`/g, 'X')
+      .replaceAll(/`[^`]*`/g, 'Code')
       .replaceAll(/^\s*(@\w+|- )/gm, '. ')
-      .replaceAll(/\{@link [^}]*\}/g, 'X'),
+      .replaceAll(/\{@link [^}]*\}/g, 'Code'),
   )
 
 const collapsed = (text: string) => text.replaceAll(/\s+/g, ' ').trim()

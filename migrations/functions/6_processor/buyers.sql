@@ -108,8 +108,8 @@ begin
   end case;
 end $$;
 
--- Finds the buyer of a purchase, in this order: the customer of its session, the click id, the e-mail address of a lead, the processor's
--- customer of an earlier attributed purchase, and the customer key. An e-mail address or key that only a browser sent comes last.
+-- Finds the buyer of a purchase. It tries the customer of its session, then the click id, then the e-mail address of a lead. The last two
+-- are the processor's customer of an earlier attributed purchase and the customer key. An e-mail address or key that only a browser sent comes last.
 -- `resolution` gets each step with its result.
 --
 -- Except by its own click id, a purchase is not attributed to a customer who had not clicked yet when its buyer started to buy. This holds
