@@ -68,7 +68,12 @@ describe('saleFromSession', () => {
     ['a click id left empty', { ...base, metadata: { ...metadata, svc_click_id: '' } }, { ...sale, clickId: null }],
     ['a payment under way', { ...base, payment_status: 'unpaid' }, null],
     ['nothing to pay', { ...base, payment_status: 'no_payment_required', amount_total: 0 }, null],
-    ['a subscription, which its invoice tells', { ...base, mode: 'subscription', invoice: 'in_1' }, null],
+    [
+      'the first payment of a subscription',
+      { ...base, mode: 'subscription', invoice: 'in_1', subscription: 'sub_1' },
+      { ...sale, invoiceId: 'in_1', saleType: 'subscription', subscriptionId: 'sub_1' },
+    ],
+    ['a session that sets up a card', { ...base, mode: 'setup' }, null],
     ['no customer key', { ...base, metadata: {} }, null],
     ['no metadata', { ...base, metadata: null }, null],
   ])('of %s', (_, session, expected) => {
@@ -144,7 +149,9 @@ describe('saleFromInvoice', () => {
     ['no customer key', { ...base, parent: { subscription_details: { metadata: {} } } }, null],
     ['no subscription and no metadata', base, null],
   ])('with %s', (_, invoice, expected) => {
-    expect(saleFromInvoice(invoice)).toEqual(expected)
+    expect(saleFromInvoice(invoice, { includeFirst: true })).toEqual(expected)
+    const isRenewal = invoice.billing_reason === 'subscription_cycle'
+    expect(saleFromInvoice(invoice)).toEqual(isRenewal ? expected : null)
   })
 })
 
@@ -245,9 +252,9 @@ test("Stripe's own examples of every API version are read, and name nobody", asy
   )
   expect(of('invoice').map(({ object }) => saleFromInvoice(object))).toEqual(of('invoice').map(() => null))
   const paid = { amount_paid: 1190, total: 1190, total_excluding_tax: 1000, metadata }
-  expect(of('invoice').map(({ object }) => saleFromInvoice(Object.assign(object, paid)))).toEqual(
-    of('invoice').map(() => expect.objectContaining({ amount: 1190, tax: 190, isRecurring: false, ...buyer })),
-  )
+  expect(
+    of('invoice').map(({ object }) => saleFromInvoice(Object.assign(object, paid), { includeFirst: true })),
+  ).toEqual(of('invoice').map(() => expect.objectContaining({ amount: 1190, tax: 190, isRecurring: false, ...buyer })))
   for (const { object } of of('refund'))
     expect(await refundFromEvent({ type: 'refund.created', data: { object } }, stripe)).toMatchObject({
       amount: 100,

@@ -300,6 +300,7 @@ describe('the instructions that svc init wrote', () => {
         'app/signup/page.tsx',
         `app/${mount}/route.ts`,
         'lib/checkout.ts',
+        'lib/orders.ts',
         'lib/sales.ts',
         'public/signup.html',
         'server.js',

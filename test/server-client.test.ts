@@ -1,5 +1,6 @@
 import { getClickId, SvcClient } from 'svc-tracker'
-import { describe, expect, test } from 'vitest'
+import { SvcApi } from 'svc-tracker/api'
+import { describe, expect, test, vi } from 'vitest'
 import { type Answer, ok, refusal, openStandIn } from './support/stand-in.ts'
 
 const standIn = await openStandIn()
@@ -105,7 +106,7 @@ describe('a call', () => {
   })
 
   test('goes to the own address of a route', async () => {
-    const scattered = new SvcClient({ apiKey: 'k', baseUrl: `${baseUrl}/`, urls: { sale: `${baseUrl}/own/` } })
+    const scattered = new SvcClient({ apiKey: 'svc_live_k', baseUrl: `${baseUrl}/`, urls: { sale: `${baseUrl}/own/` } })
     await scattered.trackSale(sale)
     await scattered.trackRefund({ invoiceId: 'inv-1' })
     expect(standIn.received.map(({ path }) => path)).toEqual(['/own/', '/api/v1/track/refund'])
@@ -148,7 +149,7 @@ describe('a call that may have failed', () => {
     ['429', refusal(429, 'rate_limited', {}, { 'retry-after': '1' })],
     ["a gateway's page", { status: 502, body: '<h1>Bad gateway</h1>' }],
   ] satisfies [string, Answer][])('with %s is sent again', async (_, answer) => {
-    const quick = new SvcClient({ apiKey: 'k', baseUrl, timeoutMs: answer === 'hang' ? 300 : 10_000 })
+    const quick = new SvcClient({ apiKey: 'svc_live_k', baseUrl, timeoutMs: answer === 'hang' ? 300 : 10_000 })
     standIn.answers = [answer, ok({ lead_id: 1 })]
     expect(await quick.trackLead({ customerExternalId: 'u', clickId: null })).toMatchObject({
       ok: true,
@@ -163,7 +164,7 @@ describe('a call that may have failed', () => {
     [refusal(503, 'unavailable'), 503, 'unavailable'],
     [{ status: 502, body: '<h1>Bad gateway</h1>' }, 502, 'invalid_response'],
   ] satisfies [Answer, number, string][])('three times is a result: %s', async (answer, status, code) => {
-    const quick = new SvcClient({ apiKey: 'k', baseUrl, timeoutMs: answer === 'hang' ? 200 : 10_000 })
+    const quick = new SvcClient({ apiKey: 'svc_live_k', baseUrl, timeoutMs: answer === 'hang' ? 200 : 10_000 })
     standIn.answers = [answer, answer, answer]
     expect(await quick.trackSale(sale)).toMatchObject({ ok: false, status, error: { code }, data: null })
     expect(standIn.received).toHaveLength(3)
@@ -177,7 +178,7 @@ describe('a call that may have failed', () => {
 
   test('is not repeated if the caller wants no retries', async () => {
     standIn.answers = ['drop']
-    const once = new SvcClient({ apiKey: 'k', baseUrl, retries: 0 })
+    const once = new SvcClient({ apiKey: 'svc_live_k', baseUrl, retries: 0 })
     expect(await once.trackSale(sale)).toMatchObject({ ok: false, status: 0 })
     expect(standIn.received).toHaveLength(1)
   })
@@ -219,17 +220,18 @@ describe('whatever is passed, nothing throws', () => {
     ],
     [
       'no address',
-      () => new SvcClient({ apiKey: 'k', baseUrl: 'nowhere', retries: 0 }).trackSale(sale),
+      () => new SvcClient({ apiKey: 'svc_live_k', baseUrl: 'nowhere', retries: 0 }).trackSale(sale),
       'network_error',
     ],
   ])('%s', async (_, call, code) => {
     expect(await call()).toMatchObject({ ok: false, error: { code } })
   })
 
-  test('and an API key that is no valid header value stays secret', async () => {
-    const result = await new SvcClient({ apiKey: 'svc_live_\nsecret\u{1F511}', baseUrl, retries: 0 }).trackSale(sale)
-    expect(result).toMatchObject({ ok: false, error: { code: 'network_error' } })
-    expect(JSON.stringify(result)).not.toContain('secret')
+  test('and network_error names its cause', async () => {
+    const away = new SvcClient({ apiKey: 'svc_live_k', baseUrl: 'http://127.0.0.1:2', retries: 0 })
+    expect(await away.trackSale(sale)).toMatchObject({
+      error: { code: 'network_error', message: expect.stringContaining('(ECONNREFUSED) at http://127.0.0.1:2/') },
+    })
   })
 
   test('and a redirect is not followed with the key', async () => {
@@ -237,6 +239,37 @@ describe('whatever is passed, nothing throws', () => {
     expect(await client.trackSale(sale)).toMatchObject({ ok: false, status: 302, error: { code: 'invalid_response' } })
     expect(standIn.received).toHaveLength(1)
   })
+})
+
+describe('the constructor', () => {
+  test.each([
+    ['without a key', { apiKey: undefined, baseUrl }, 'Set SVC_API_KEY'],
+    ['with an empty key', { apiKey: ' ', baseUrl }, 'Set SVC_API_KEY'],
+    ['with a malformed key', { apiKey: 'svc_live_\nsecret\u{1F511}', baseUrl }, 'Copy the whole key'],
+    ['without an address', { apiKey: 'svc_live_k' }, 'Give the address of the service'],
+  ])('throws %s, and never quotes the key', (_, options, message) => {
+    for (const create of [() => new SvcClient(options), () => new SvcApi(options)]) {
+      expect(create).toThrow(message)
+      expect(create).not.toThrow('secret')
+    }
+  })
+
+  test('takes the address from SVC_BASE_URL', async () => {
+    vi.stubEnv('SVC_BASE_URL', `${baseUrl}/`)
+    const found = new SvcClient({ apiKey: 'svc_live_k' })
+    await found.trackSale(sale)
+    vi.unstubAllEnvs()
+    expect(standIn.received).toHaveLength(1)
+  })
+})
+
+test('the client logs ignored fields once', async () => {
+  const warn = vi.spyOn(console, 'warn').mockImplementation(() => {})
+  standIn.answers = [ok({ sale_id: 7, ignored_fields: ['colour'] }), ok({ sale_id: 8, ignored_fields: ['colour'] })]
+  await client.trackSale(sale)
+  await client.trackSale({ ...sale, invoiceId: 'inv-2' })
+  expect(warn.mock.calls).toEqual([['The service ignored these unknown fields: colour.']])
+  warn.mockRestore()
 })
 
 describe('getClickId', () => {

@@ -84,7 +84,7 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   if (builtFor !== settings.environment['BASE_URL']) {
     const host = new URL(settings.environment['BASE_URL'] ?? '').host
     console.warn(
-      `The package for integrators calls ${builtFor} by default. Build it for this address: API_HOST=${host} npm run build -w tracker`,
+      `The package for integrators calls ${builtFor || 'no address'} by default. Build it for this address: API_HOST=${host} npm run build -w tracker`,
     )
   }
   console.log(JSON.stringify({ serving: settings.environment['BASE_URL'], host: settings.host, port: server.port }))

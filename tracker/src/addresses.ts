@@ -1,9 +1,9 @@
-/** The address the package was built for; see build.ts. */
+/** The address that the package was built for, or empty if the build does not know it; see build.ts. */
 declare const SVC_BASE_URL: string
 
 /** One address for everything, or separate addresses for some routes, such as a function's own URL. */
 export interface Addresses {
-  /** Default: the address the package was built for. */
+  /** Default: `SVC_BASE_URL` of the environment, else the address that the package was built for. */
   baseUrl?: string | undefined
   urls?: Partial<Record<Route, string>> | undefined
 }
@@ -15,9 +15,19 @@ const scripts: Partial<Record<Route, string>> = {
 }
 export const pathOf = (route: Route) => scripts[route] ?? `/api/v1/track/${route}`
 
+/** The service's address without a slash at its end. Throws if nothing names it, so that no key goes to a stranger. */
+export function baseUrlOf(baseUrl: string | undefined): string {
+  const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } }
+  const found = baseUrl || process?.env?.['SVC_BASE_URL'] || SVC_BASE_URL
+  if (!found) throw new TypeError('baseUrl is missing. Give the address of the service, or set SVC_BASE_URL.')
+  let end = found.length
+  while (found[end - 1] === '/') end--
+  return found.slice(0, end)
+}
+
 /** The address at which a route is called. */
-export const address = ({ baseUrl = SVC_BASE_URL, urls }: Addresses, route: Route) =>
-  urls?.[route] ?? baseUrl.replace(/\/+$/, '') + pathOf(route)
+export const address = ({ baseUrl, urls }: Addresses, route: Route) =>
+  urls?.[route] ?? baseUrlOf(baseUrl) + pathOf(route)
 
 /** `Request` headers, or a compatible object. */
 export type Headers = { get(name: string): string | null }

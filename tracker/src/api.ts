@@ -1,11 +1,9 @@
-import { type Caller, type Result, send, type SvcError } from './send.ts'
+import { baseUrlOf } from './addresses.ts'
+import { type Caller, checkKey, type Result, send, type SvcError } from './send.ts'
 import type { ApiOperations } from './api-types.ts'
 import type { WebhookEvent } from './webhook-types.ts'
 
 export type { Result, SvcError }
-
-/** The address the package was built for; see build.ts. */
-declare const SVC_BASE_URL: string
 
 type Operation = keyof ApiOperations
 type Query<Id extends Operation> = ApiOperations[Id]['query']
@@ -48,7 +46,7 @@ function searchOf(values: SearchValues): URLSearchParams {
 }
 
 export interface SvcApiOptions extends Caller {
-  /** Default: the address the package was built for. */
+  /** Default: `SVC_BASE_URL` of the environment, else the address that the package was built for. */
   baseUrl?: string | undefined
 }
 
@@ -87,6 +85,8 @@ export class SvcApi {
   readonly #options: SvcApiOptions
 
   constructor(options: SvcApiOptions) {
+    checkKey(options.apiKey)
+    baseUrlOf(options.baseUrl)
     this.#options = options
   }
 
@@ -260,7 +260,7 @@ export class SvcApi {
   }
 
   #url(path: string): string {
-    return `${(this.#options.baseUrl ?? SVC_BASE_URL).replace(/\/+$/, '')}/api/v1/${path}`
+    return `${baseUrlOf(this.#options.baseUrl)}/api/v1/${path}`
   }
 
   async #one<Data>(

@@ -63,6 +63,8 @@ const scriptOf = ({ url }: Request) => (new URL(url).search === '?links' ? 'paym
  * the copy.
  */
 export function createTrackerProxy(options: ProxyOptions = {}) {
+  // Throws now if nothing names the service's address.
+  address(options, 'script')
   const cookieName = cookieOf(options.name)
   const keptName = keptOf(options.name)
   return async (request: Request): Promise<Response> => {

@@ -29,6 +29,16 @@ export type Result<Data> =
 
 const failed = (status: number, error: SvcError): Result<never> => ({ ok: false, status, error, data: null })
 
+/** Throws unless this is an API key, so that a missing variable shows at the start and not at the first sale. */
+export function checkKey(apiKey: string | undefined): void {
+  if (!apiKey?.trim()) throw new TypeError('apiKey is missing. Set SVC_API_KEY to the API key of your program.')
+  if (!/^svc_live_\w+$/.test(apiKey.trim()))
+    throw new TypeError('apiKey is not an API key. Copy the whole key, which begins with svc_live_.')
+}
+
+/** Fields that the service ignored and that the log already names. */
+const logged = new Set<string>()
+
 /** If the service asks for a longer wait, the call fails and the caller decides. */
 const longestWaitMs = 10_000
 
@@ -66,7 +76,12 @@ export async function send<Data>(
       status = response.status
       waitMs = Math.max(waitMs, Number(response.headers.get('retry-after')) * 1000 || 0)
       const answer = await response.json()
-      if (answer.success) return { ok: true, status, error: null, data: answer }
+      if (answer.success) {
+        const ignored = String(answer.ignored_fields ?? '')
+        if (ignored && !logged.has(ignored)) console.warn(`The service ignored these unknown fields: ${ignored}.`)
+        logged.add(ignored)
+        return { ok: true, status, error: null, data: answer }
+      }
       error = answer.error
       if (!error) throw SyntaxError()
       // The answer to an earlier attempt was lost, and that attempt recorded exactly this sale.
@@ -74,15 +89,21 @@ export async function send<Data>(
         // oxlint-disable-next-line no-unsafe-type-assertion -- only a sale has this answer, and these are its fields
         return { ok: true, status, error: null, data: { success: true, sale_id: error['sale_id'] } as Data }
     } catch (cause) {
-      // Only the name of the error: its text can quote the Authorization header.
+      // Only the name and code of the error: its text can quote the Authorization header.
       const name = cause instanceof Error ? cause.name : ''
       const code = { SyntaxError: 'invalid_response', TimeoutError: 'timeout' }[name] ?? 'network_error'
       if (name !== 'SyntaxError') status = 0
-      error = { code, message: `${name}. Is baseUrl right?` }
+      error = { code, message: `${name}${causeOf(cause)} at ${url}. Check baseUrl and the network.` }
     }
     if (status === 0 || status >= 500) outcomeUnknown = true
     else if (status !== 429) attempt = retries
     if (attempt >= retries || waitMs > longestWaitMs) return failed(status, error)
     await new Promise((resolve) => setTimeout(resolve, waitMs))
   }
+}
+
+/** The system's code of a failed request, such as ECONNREFUSED. */
+function causeOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined
+  return cause instanceof Error && 'code' in cause ? ` (${String(cause.code)})` : ''
 }

@@ -1,6 +1,6 @@
 import { address, type Addresses, type Headers, type Route } from './addresses.ts'
 import { clickIdOf, cookieOf, keptOf } from './cookies.ts'
-import { type Caller, type Result, send, type SvcError } from './send.ts'
+import { type Caller, checkKey, type Result, send, type SvcError } from './send.ts'
 import { stripeAmount } from './stripe-amounts.ts'
 
 export { stripeAmount }
@@ -73,6 +73,8 @@ export interface SaleData {
   currency?: string
   /** Explains the consequence if the sale is in another currency than the program's. */
   warning?: string
+  /** Unknown fields, which had no effect. The client logs them once. */
+  ignored_fields?: string[]
 }
 
 export interface RefundData {
@@ -85,7 +87,8 @@ export interface RefundData {
 }
 
 /**
- * Calls the service from your server. No method throws or rejects: a failure is a result with `ok: false`.
+ * Calls the service from your server. No method throws or rejects: a failure is a result with `ok: false`. Only the constructor throws, if
+ * the key is missing or malformed, or if nothing names the service's address.
  *
  * Repeats a call after no answer, 429 or 5xx. Each call is safe to repeat, because the service recognizes a lead by its customer, a
  * sale by its invoice id and a refund by its id or amount.
@@ -94,6 +97,8 @@ export class SvcClient {
   readonly #options: SvcClientOptions
 
   constructor(options: SvcClientOptions) {
+    checkKey(options.apiKey)
+    for (const route of ['lead', 'sale', 'refund'] as const) address(options, route)
     this.#options = options
   }
 

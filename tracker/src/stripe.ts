@@ -26,6 +26,7 @@ export interface PaidSession extends SessionAmounts {
   metadata?: Metadata
   invoice?: Reference
   payment_intent?: Reference
+  subscription?: Reference
 }
 
 interface SubscriptionDetails {
@@ -57,15 +58,17 @@ function buyerOf(places: Metadata[]): Pick<SaleInput, 'customerExternalId' | 'cl
 }
 
 /**
- * Returns the sale of a session in mode `payment`, or null if it is unpaid, free, or has no customer key. Also null for a subscription: its
- * first payment is the invoice of an `invoice.paid` event, like every later one.
+ * Returns the sale of a session: a single payment, or the first payment of a subscription. Null if it is unpaid, free, or has no customer
+ * key. The sale has the id of the invoice if there is one, so that the same payment from `saleFromInvoice` counts once.
  *
  * For `checkout.session.completed` and `checkout.session.async_payment_succeeded`.
  */
 export function saleFromSession(session: PaidSession): SaleInput | null {
   const { currency, amount_total: total } = session
   const buyer = buyerOf([session.metadata])
-  if (session.mode !== 'payment' || session.payment_status !== 'paid' || !total || !currency || !buyer) return null
+  const isSubscription = session.mode === 'subscription'
+  if (!(isSubscription || session.mode === 'payment')) return null
+  if (session.payment_status !== 'paid' || !total || !currency || !buyer) return null
   const amount = stripeAmount(total, currency)
   return {
     ...buyer,
@@ -73,17 +76,19 @@ export function saleFromSession(session: PaidSession): SaleInput | null {
     tax: amount - stripeAmount(untaxedOfSession(session), currency),
     currency,
     invoiceId: idOf(session.invoice) ?? idOf(session.payment_intent) ?? session.id,
-    saleType: 'payment',
+    saleType: isSubscription ? 'subscription' : 'payment',
+    ...(isSubscription && { subscriptionId: idOf(session.subscription) }),
   }
 }
 
 /**
- * Returns the sale of a paid invoice: a subscription's first payment, a renewal, a change of plan, the end of a trial, or an invoice with
- * its own metadata. Null if nothing was paid, or if no metadata names the customer.
+ * Returns the sale of a renewal's invoice. `includeFirst` adds every other paid invoice: a subscription's first payment, a change of plan,
+ * the end of a trial, or an invoice with its own metadata. Null if nothing was paid, or if no metadata names the customer.
  *
  * For `invoice.paid`.
  */
-export function saleFromInvoice(invoice: PaidInvoice): SaleInput | null {
+export function saleFromInvoice(invoice: PaidInvoice, { includeFirst = false } = {}): SaleInput | null {
+  if (!includeFirst && invoice.billing_reason !== 'subscription_cycle') return null
   const details = invoice.parent?.subscription_details
   const buyer = buyerOf([
     invoice.metadata,

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 
-/** The address the package was built for; see build.ts. */
+/** The address that the package was built for, or empty if the build does not know it; see build.ts. */
 declare const SVC_BASE_URL: string
 
 /** A failure to show to the user: the cause, then what to do. */
