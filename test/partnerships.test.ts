@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { findViewer } from '../lib/access/viewer.ts'
 import { addMember, createPerson, type Person } from '../lib/local/people.ts'
+import { addLink, maxLinks } from '../lib/programs/links.ts'
 import { createProgram, programDefaults } from '../lib/programs/programs.ts'
 import { changeMember, openProgram } from '../lib/programs/members.ts'
 import {
@@ -275,4 +276,20 @@ test('somebody leaves no partnership but their own', async () => {
   await acceptPartnerInvitation(db, { token }, grace.userId)
   await endPartnership(db, { programId, userId: eve.userId })
   expect(await row()).toMatchObject({ is_active: true, ended_by: null })
+})
+
+test('a partner has a bounded number of links', async () => {
+  const { programId } = await program()
+  const { partnerId } = await addPartner(db, { programId, name: 'Grace', email: null, code: null })
+  const tag = crypto.randomUUID().slice(0, 8)
+  await sql.query(
+    `insert into referral_links (program_id, partner_id, code) select $1, $2, $3 || n from generate_series(1, $4) n`,
+    [programId, partnerId, `${tag}-`, maxLinks - 2],
+  )
+  const link = { programId, partnerId, code: null, pageUrl: null }
+  expect(await addLink(db, link)).toMatchObject({ partner_id: partnerId })
+  await expect(addLink(db, link)).rejects.toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining('500 links at most'),
+  })
 })

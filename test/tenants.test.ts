@@ -433,3 +433,14 @@ test('an event of another account changes nothing, whatever program and visitor 
   expect((await deliver(stack.environment.STRIPE_WEBHOOK_SECRET)).status).toBe(200)
   expect(await victims()).toBe(before)
 })
+
+test('amounts of payouts in webhook deliveries are only for roles that see payouts', async () => {
+  await stack.sql.query(
+    `update webhook_messages set type = 'payout.paid', data = '{"amount_cents": 987654321}' where program_id = $1 and id = $2`,
+    [victim.programId, own[':messageId']],
+  )
+  const page = address('/programs/:programId/webhooks/:endpointId/deliveries/:messageId')
+  const bodyFor = async (role: 'admin' | 'member') => (await send(`GET ${page}`, people[role])).text
+  expect(await bodyFor('admin')).toContain('987654321')
+  expect(await bodyFor('member')).not.toContain('987654321')
+})

@@ -43,9 +43,12 @@ export function refuseTakenCode(error: unknown): never {
   throw error
 }
 
+/** The most links of a partner in a program, disabled ones included. */
+export const maxLinks = 500
+
 /**
  * Adds a link to an active partner of a program. Its address opens `pageUrl`, or the program's domain if it is null. If `code` is null, it is
- * generated from the partner's id. Throws `conflict` for a taken code or `external_id` and for an inactive partner, and `not_found` for an unknown
+ * generated from the partner's id. Throws `conflict` for a taken code or `external_id`, for an inactive partner and above 500 links, and `not_found` for an unknown
  * partner.
  */
 export async function addLink(
@@ -75,14 +78,21 @@ export async function addLink(
               .select(sql<Json>`${JSON.stringify(metadata)}::jsonb`.as('metadata'))
               .where('program_id', '=', programId)
               .where('id', '=', partnerId)
-              .where('is_active', '=', true),
+              .where('is_active', '=', true)
+              .where(linkCountOf(programId, partnerId), '<', maxLinks),
           ),
         // If no link was added, another partner may have the code.
         keepMade(linksStatement(programId, { limit: 1, code }).where('l.created_at', '=', now)),
-        kysely.selectFrom('partners').select('id').where('program_id', '=', programId).where('id', '=', partnerId),
+        kysely
+          .selectFrom('partners')
+          .select(['id', linkCountOf(programId, partnerId).$asScalar().$notNull().as('links')])
+          .where('program_id', '=', programId)
+          .where('id', '=', partnerId),
       ])
       if (added?.made) return added.made
       if (!partner) throw notOfProgram('partner_id', 'partner')
+      if (partner.links >= maxLinks)
+        throw new ApiError('conflict', `A partner has ${maxLinks} links at most. Use or change an existing one.`)
     } catch (error) {
       if (violatedConstraint(error) === 'referral_links_code_key' && link.code === null && digits < 9) continue
       refuseTakenCode(error)
@@ -92,6 +102,15 @@ export async function addLink(
       'This partner is not active, so clicks on a new link would be refused. Activate the partner first.',
     )
   }
+}
+
+/** The number of a partner's links. */
+function linkCountOf(programId: number, partnerId: number) {
+  return kysely
+    .selectFrom('referral_links')
+    .select((eb) => eb.fn.countAll<number>().as('links'))
+    .where('program_id', '=', programId)
+    .where('partner_id', '=', partnerId)
 }
 
 /** Changes the given fields of a link and returns it. Throws `not_found`, and `conflict` when enabling a link of an inactive partner. */

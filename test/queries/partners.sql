@@ -61,7 +61,10 @@ select keep_answer((
 insert into "referral_links" ("program_id", "partner_id", "code", "page_url", "external_id", "metadata")
 select "program_id", "id", $1 as "code", $2 as "page_url", $3 as "external_id", $4::jsonb as "metadata"
 from "partners"
-where "program_id" = $5 and "id" = $6 and "is_active" = $7;
+where "program_id" = $5 and "id" = $6 and "is_active" = $7 and (
+  select count(*) as "links"
+  from "referral_links"
+  where "program_id" = $8 and "partner_id" = $9) < $10;
 select keep_answer((
     select to_jsonb(m)
     from ((
@@ -76,9 +79,12 @@ select keep_answer((
         where "l"."program_id" = $1 and lower("l"."code") = lower($2::text) and "l"."created_at" = now()
         order by "l"."id" desc
         limit $3)) m)) as "made";
-select "id"
+select "id", (
+  select count(*) as "links"
+  from "referral_links"
+  where "program_id" = $1 and "partner_id" = $2) as "links"
 from "partners"
-where "program_id" = $1 and "id" = $2;
+where "program_id" = $3 and "id" = $4;
 
 -- updatePartner
 with "changed" as (

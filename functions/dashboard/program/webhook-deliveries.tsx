@@ -217,8 +217,14 @@ webhookDeliveryPages.get(
           <Card title="State">
             <DeliveryState delivery={delivery} />
           </Card>
-          <Request endpoint={endpoint} delivery={delivery} />
-          <Attempts endpoint={endpoint} attempts={delivery.attempts} />
+          {delivery.type.startsWith('payout.') && !may(program.roles, 'payout:list') ? (
+            <p class="muted">Your role does not see payouts, so the request and the answers are hidden.</p>
+          ) : (
+            <>
+              <Request endpoint={endpoint} delivery={delivery} />
+              <Attempts endpoint={endpoint} attempts={delivery.attempts} />
+            </>
+          )}
         </>
       ),
     })
