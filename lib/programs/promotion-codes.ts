@@ -33,9 +33,9 @@ interface Account {
 }
 
 /**
- * Gives a partner a code, as `makeCode` does. With a promotion, Stripe creates the promotion code first, so that no code exists here that the
- * account refused. If the code can't be stored here, Stripe's is disabled again. Refuses with `conflict` if Stripe refuses or the account
- * grants read access only.
+ * Gives a partner a code like `makeCode`, optionally with a promotion code of the connected account. Creates it at Stripe first, because a code
+ * that the account refuses must not exist here. Disables it there again if it cannot be stored here. Throws `conflict` if Stripe refuses or the
+ * service may only read the account.
  */
 export async function makePartnerCode(
   db: Database,
@@ -62,8 +62,8 @@ export async function makePartnerCode(
 }
 
 /**
- * Revokes a code, as `revokeCode` does, and disables its promotion code at Stripe. If Stripe refuses or doesn't answer, the call reports that,
- * but the code stays revoked here. `switchOffRevoked` repeats the calls that Stripe did not answer.
+ * Revokes a code like `revokeCode` and disables its promotion code at Stripe, even after a failed attempt. Throws Stripe's errors, but the code is
+ * revoked here all the same. `switchOffRevoked` repeats unanswered calls.
  */
 export async function revokePartnerCode(
   db: Database,
@@ -116,7 +116,7 @@ export async function switchOffRevoked(
       await tried(() => switchTo(stripe, accountId, promotionCodeId, false))
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
-      // Those of other accounts are tried all the same.
+      // Continue with the other accounts.
       if (error.code === 'unavailable') continue
       console.error(
         JSON.stringify({ error: 'promotion_code_left_active', program_id: code.program_id, code_id: code.id }),
@@ -124,7 +124,7 @@ export async function switchOffRevoked(
     }
     const [kept] = await db.query(switchedOff({ ...code, promotion_code_id: promotionCodeId }))
     if (kept) settled += 1
-    // Somebody gave it to its partner again meanwhile.
+    // Somebody gave the code to its partner again meanwhile.
     else await tried(() => switchTo(stripe, accountId, promotionCodeId, true))
   }
   return settled
@@ -157,7 +157,7 @@ async function enter(stripe: Stripe, { id }: Account, promotionCodeId: string): 
   return [await stripe.promotionCodes.retrieve(promotionCodeId, {}, onAccount(id)), false]
 }
 
-/** The promotion code that an earlier try of this made is used again. */
+/** Reuses the promotion code of an earlier attempt. */
 async function open(
   stripe: Stripe,
   { id: accountId, currency }: Account,
