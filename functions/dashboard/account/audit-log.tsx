@@ -8,7 +8,7 @@ import { Field } from '../components/fields.tsx'
 import { emptyForm } from '../components/form.ts'
 import { Time } from '../components/format.tsx'
 import { renderAccount } from '../components/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPageById } from '../components/list.tsx'
+import { idOf, ListPage, listResponse, readPageById } from '../components/list.tsx'
 import { createPages, requireWorkspace } from '../components/page.ts'
 
 /** A workspace's audit log, for its owners. */
@@ -104,14 +104,22 @@ const titles: Record<AuditThing, string> = {
 
 auditLogPages.get('/workspaces/:workspaceId/audit.csv', requireWorkspace('audit:list'), async (c) => {
   const { id: workspaceId } = c.get('workspace')
-  const entries = await listAuditEntries(c.get('db'), workspaceId, { limit: csvRows, ...filtersIn(c) })
-  await noteWorkspaceExport(c.get('db'), c.get('viewer').user.id, workspaceId, 'audit-log')
   const columns = ['id', 'at', 'who', 'user_id', 'action', 'program_id', 'subject', 'details'] as const
-  const rows = entries.map((entry) => ({
-    ...entry,
-    at: entry.created_at,
-    who: actorOf(entry),
-    details: detailsOf(entry),
-  }))
-  return csvResponse(c, 'audit-log', toCsv(columns, rows))
+  const response = await listResponse(c, {
+    nameOf: () => 'audit-log',
+    read: (part) => listAuditEntries(c.get('db'), workspaceId, { ...part, ...filtersIn(c) }),
+    cursorOf: idOf,
+    write: (entries) =>
+      toCsv(
+        columns,
+        entries.map((entry) => ({
+          ...entry,
+          at: entry.created_at,
+          who: actorOf(entry),
+          details: detailsOf(entry),
+        })),
+      ),
+  })
+  await noteWorkspaceExport(c.get('db'), c.get('viewer').user.id, workspaceId, 'audit-log')
+  return response
 })

@@ -14,8 +14,8 @@ const pageSize = 50
 /** The parameters of a list, as its address has them. */
 export type Query = Record<string, string | undefined>
 
-/** The most rows of a CSV file. */
-export const csvRows = 10_000
+/** Rows of one query of a CSV file. */
+const csvPageSize = 2000
 
 /** One page of a list, with the addresses of the pages before and after it. */
 export interface Page<Row> {
@@ -46,7 +46,7 @@ export async function readPageById<Row extends { id: number }>(
   read: (part: Part) => Promise<Row[]>,
   filters: Query = {},
 ): Promise<Page<Row>> {
-  return await readPage({ address, filters, place: placeIn(c), cursorOf: ({ id }: Row) => id }, read)
+  return await readPage({ address, filters, place: placeIn(c), cursorOf: idOf }, read)
 }
 
 /** Reads a page of a list: from the top, below a row, or above a row (nearest first). Reads the first page if the requested one is empty. */
@@ -286,19 +286,60 @@ export function noneFits(address: string, what: string): ListProps<never>['empty
   return { title: 'No results', text: <a href={address}>Show all {what}</a> }
 }
 
+interface CsvList<Row, Cursor> {
+  /** The name of the file without its ending. Called after the first read. */
+  nameOf: () => string
+  read: (part: Part<Cursor>) => Promise<Row[]>
+  cursorOf: (row: Row) => Cursor
+  /** Writes rows with a header line. */
+  write: (rows: Row[]) => string
+}
+
+/** Streams all rows of a program's list as a CSV file. Writes an audit log entry first. */
+export async function exportList<Row, Cursor>(c: ProgramContext, list: CsvList<Row, Cursor>): Promise<Response> {
+  const response = await listResponse(c, list)
+  await noteExport(c.get('db'), c.get('viewer').user.id, c.get('program').id, list.nameOf())
+  return response
+}
+
+/** Streams all rows of a list as a CSV file, page by page. If a query fails, the download fails too. */
+export async function listResponse<Row, Cursor>(
+  c: Context,
+  { nameOf, read, cursorOf, write }: CsvList<Row, Cursor>,
+): Promise<Response> {
+  const text = new TextEncoder()
+  let rows = await read({ limit: csvPageSize })
+  let isFirst = true
+  const stream = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const lines = write(rows)
+      const chunk = isFirst ? lines : lines.slice(lines.indexOf('\n') + 1)
+      if (chunk) controller.enqueue(text.encode(chunk))
+      isFirst = false
+      const last = rows.at(-1)
+      if (rows.length < csvPageSize || last === undefined) {
+        controller.close()
+        return
+      }
+      rows = await read({ limit: csvPageSize, before: cursorOf(last) })
+    },
+  })
+  return c.body(stream, 200, csvHeaders(nameOf()))
+}
+
+/** The id of a row, as the cursor of its list. */
+export const idOf = ({ id }: { id: number }) => id
+
 /** Answers with a CSV file of a program. Writes an audit log entry first. */
 export async function exportCsv(c: ProgramContext, name: string, text: string): Promise<Response> {
   await noteExport(c.get('db'), c.get('viewer').user.id, c.get('program').id, name)
-  return csvResponse(c, name, text)
+  return c.body(text, 200, csvHeaders(name))
 }
 
-/** Answers with a CSV file. */
-export function csvResponse(c: Context, name: string, text: string): Response {
-  return c.body(text, 200, {
-    'Content-Type': 'text/csv; charset=utf-8',
-    'Content-Disposition': `attachment; filename="${name}.csv"`,
-  })
-}
+const csvHeaders = (name: string) => ({
+  'Content-Type': 'text/csv; charset=utf-8',
+  'Content-Disposition': `attachment; filename="${name}.csv"`,
+})
 
 /** Links to newer and older rows. */
 export function Pager({

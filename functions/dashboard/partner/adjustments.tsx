@@ -2,7 +2,7 @@ import { toCsv } from '../../../lib/csv.ts'
 import { listAdjustments } from '../../../lib/money/adjustments.ts'
 import { adjustmentColumns, adjustmentRow, whatColumn } from '../components/adjustment.tsx'
 import { renderPartner } from '../components/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPageById } from '../components/list.tsx'
+import { idOf, ListPage, listResponse, readPageById } from '../components/list.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 import { partnerSaleAddress } from './sale.tsx'
 
@@ -42,7 +42,11 @@ partnerAdjustmentPages.get(address, requirePartner, async (c) => {
 
 partnerAdjustmentPages.get(`${address}.csv`, requirePartner, async (c) => {
   const { id: userId } = c.get('viewer').user
-  const adjustments = await listAdjustments(c.get('db'), { userId }, { limit: csvRows })
   const columns = ['id', 'made', 'program', 'currency', 'amount', 'note', 'transaction_id', 'paid'] as const
-  return csvResponse(c, 'manual-commissions', toCsv(columns, adjustments.map(adjustmentRow)))
+  return await listResponse(c, {
+    nameOf: () => 'manual-commissions',
+    read: (part) => listAdjustments(c.get('db'), { userId }, part),
+    cursorOf: idOf,
+    write: (adjustments) => toCsv(columns, adjustments.map(adjustmentRow)),
+  })
 })

@@ -1,7 +1,7 @@
 import { listCommissions } from '../../../lib/money/commission-list.ts'
 import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../components/commission.tsx'
 import { renderPartner } from '../components/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPageById, stateIn } from '../components/list.tsx'
+import { idOf, ListPage, listResponse, readPageById, stateIn } from '../components/list.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 import { partnerSaleAddress } from './sale.tsx'
 
@@ -54,7 +54,11 @@ const noneYet = {
 
 partnerCommissionPages.get(`${address}.csv`, requirePartner, async (c) => {
   const { id: userId } = c.get('viewer').user
-  const commissions = await listCommissions(c.get('db'), { userId }, { limit: csvRows })
   const columns = ['id', 'made', 'kind', 'transaction_id', 'status', 'currency', 'amount', 'reversed', 'reason']
-  return csvResponse(c, 'commissions', commissionsCsv(commissions, columns))
+  return await listResponse(c, {
+    nameOf: () => 'commissions',
+    read: (part) => listCommissions(c.get('db'), { userId }, part),
+    cursorOf: idOf,
+    write: (commissions) => commissionsCsv(commissions, columns),
+  })
 })

@@ -1,7 +1,7 @@
 import { listNotifications, markNotificationsRead } from '../../../lib/notifications/notification-list.ts'
 import { redirectWith } from '../components/flash.tsx'
 import { renderPartner } from '../components/layout.tsx'
-import { csvResponse, csvRows, ListPage, readPageById } from '../components/list.tsx'
+import { idOf, ListPage, listResponse, readPageById } from '../components/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../components/notification.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 
@@ -39,8 +39,12 @@ partnerNotificationPages.get(address, requirePartner, async (c) => {
 
 partnerNotificationPages.get(`${address}.csv`, requirePartner, async (c) => {
   const { id: userId } = c.get('viewer').user
-  const notifications = await listNotifications(c.get('db'), { userId }, userId, { limit: csvRows })
-  return csvResponse(c, 'notifications', notificationsCsv(notifications))
+  return await listResponse(c, {
+    nameOf: () => 'notifications',
+    read: (part) => listNotifications(c.get('db'), { userId }, userId, part),
+    cursorOf: idOf,
+    write: notificationsCsv,
+  })
 })
 
 partnerNotificationPages.post(`${address}/read`, requirePartner, async (c) => {

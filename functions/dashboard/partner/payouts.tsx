@@ -12,7 +12,7 @@ import { Field, PostButton, Problem, Submit } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../components/form.ts'
 import { renderPartner } from '../components/layout.tsx'
-import { csvResponse, csvRows, ExportLink, List, Pager } from '../components/list.tsx'
+import { ExportLink, idOf, List, listResponse, Pager } from '../components/list.tsx'
 import { isolated } from '../components/format.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../components/page.ts'
 import type { Column } from '../components/table.tsx'
@@ -147,8 +147,12 @@ function PayoutAddress({ payoutEmail, form: shown }: { payoutEmail: string | nul
 
 partnerPayoutPages.get(`${address}.csv`, requirePartner, async (c) => {
   const { id: userId } = c.get('viewer').user
-  const payouts = await listPayouts(c.get('db'), { userId }, { limit: csvRows })
-  return csvResponse(c, 'payouts', payoutsCsv(payouts, ['program']))
+  return await listResponse(c, {
+    nameOf: () => 'payouts',
+    read: (part) => listPayouts(c.get('db'), { userId }, part),
+    cursorOf: idOf,
+    write: (payouts) => payoutsCsv(payouts, ['program']),
+  })
 })
 
 const stale = 'Load the page again, then request the payout.'

@@ -12,7 +12,7 @@ import { Field, Submit } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, type FormState, optionalText, refuseForm, shortText } from '../components/form.ts'
 import { renderProgram } from '../components/layout.tsx'
-import { askedOf, asQuery, csvRows, exportCsv, ListPage, readPageById } from '../components/list.tsx'
+import { askedOf, asQuery, exportList, idOf, ListPage, readPageById } from '../components/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { amountProblem, smallestUnits } from '../components/typed-number.ts'
 import { partnerAddress, partnerColumn, partnerPageOf } from './partner-columns.tsx'
@@ -69,7 +69,6 @@ adjustmentPages.get('/programs/:programId/adjustments', requireProgram('commissi
 
 adjustmentPages.get('/programs/:programId/adjustments.csv', requireProgram('commission:list'), async (c) => {
   const { id: programId } = c.get('program')
-  const adjustments = await listAdjustments(c.get('db'), { programId }, { limit: csvRows, ...askedIn(c) })
   const columns = [
     'id',
     'made',
@@ -82,7 +81,12 @@ adjustmentPages.get('/programs/:programId/adjustments.csv', requireProgram('comm
     'external_id',
     'paid',
   ] as const
-  return await exportCsv(c, `manual-commissions-${programId}`, toCsv(columns, adjustments.map(adjustmentRow)))
+  return await exportList(c, {
+    nameOf: () => `manual-commissions-${programId}`,
+    read: (part) => listAdjustments(c.get('db'), { programId }, { ...part, ...askedIn(c) }),
+    cursorOf: idOf,
+    write: (adjustments) => toCsv(columns, adjustments.map(adjustmentRow)),
+  })
 })
 
 const kinds = [

@@ -23,7 +23,7 @@ import { redirectWith } from '../components/flash.tsx'
 import { emptyForm, form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../components/form.ts'
 import { Day, Time } from '../components/format.tsx'
 import { renderProgram } from '../components/layout.tsx'
-import { csvRows, exportCsv, ListPage, readPageById, searchIn, stateIn, type States } from '../components/list.tsx'
+import { exportList, idOf, ListPage, readPageById, searchIn, stateIn, type States } from '../components/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import { Answers, PlainText } from '../join/plain-text.tsx'
@@ -151,19 +151,24 @@ function State({ application: { status } }: { application: Application }) {
 applicationPages.get('/programs/:programId/applications.csv', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
   const asked = askedIn(c)
-  const applications = await listApplications(c.get('db'), program.id, { limit: csvRows, ...asked })
-  const text = csvOf(applications, {
-    id: ({ id }) => id,
-    applied: (application) => application.applied_at,
-    name: ({ name }) => name,
-    email: ({ email }) => (asked.searchesEmail ? email : null),
-    state: ({ status }) => status,
-    terms_version: (application) => application.terms_version,
-    partner_id: (application) => application.partner_id,
-    decided: (application) => application.decided_at,
-    answers: ({ answers }) => answers.map(({ question, answer }) => `${question}: ${answer}`).join('\n'),
+  const write = (applications: Awaited<ReturnType<typeof listApplications>>) =>
+    csvOf(applications, {
+      id: ({ id }) => id,
+      applied: (application) => application.applied_at,
+      name: ({ name }) => name,
+      email: ({ email }) => (asked.searchesEmail ? email : null),
+      state: ({ status }) => status,
+      terms_version: (application) => application.terms_version,
+      partner_id: (application) => application.partner_id,
+      decided: (application) => application.decided_at,
+      answers: ({ answers }) => answers.map(({ question, answer }) => `${question}: ${answer}`).join('\n'),
+    })
+  return await exportList(c, {
+    nameOf: () => `applications-${program.id}`,
+    read: (part) => listApplications(c.get('db'), program.id, { ...part, ...asked }),
+    cursorOf: idOf,
+    write,
   })
-  return await exportCsv(c, `applications-${program.id}`, text)
 })
 
 const missing = 'This program has no such application.'

@@ -12,7 +12,7 @@ import { Field, PostButton, Problem, Submit } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, type FormState, optionalText, refuseConflict, refuseForm } from '../components/form.ts'
 import { renderProgram } from '../components/layout.tsx'
-import { askedOf, asQuery, csvRows, exportCsv, ListPage, readPageById } from '../components/list.tsx'
+import { askedOf, asQuery, exportList, idOf, ListPage, readPageById } from '../components/list.tsx'
 import { createPages, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 import { partnerAddress, partnerPageOf } from './partner-columns.tsx'
@@ -67,19 +67,24 @@ codePages.get('/programs/:programId/codes', requireProgram('partner:list'), asyn
 
 codePages.get('/programs/:programId/codes.csv', requireProgram('partner:list'), async (c) => {
   const { id: programId, currency } = c.get('program')
-  const codes = await listCodeFigures(c.get('db'), programId, { limit: csvRows })
-  const text = csvOf(codes, {
-    id: ({ id }) => id,
-    code: ({ code }) => code,
-    partner_id: (code) => code.partner_id,
-    partner: (code) => code.partner_name,
-    promotion_code_id: (code) => code.promotion_code_id,
-    created: (code) => code.created_at,
-    revoked: (code) => code.revoked_at,
-    sales: ({ sales }) => sales,
-    commission: (code) => majorUnits(code.commission_cents, currency),
+  const write = (codes: CodeWithFigures[]) =>
+    csvOf(codes, {
+      id: ({ id }) => id,
+      code: ({ code }) => code,
+      partner_id: (code) => code.partner_id,
+      partner: (code) => code.partner_name,
+      promotion_code_id: (code) => code.promotion_code_id,
+      created: (code) => code.created_at,
+      revoked: (code) => code.revoked_at,
+      sales: ({ sales }) => sales,
+      commission: (code) => majorUnits(code.commission_cents, currency),
+    })
+  return await exportList(c, {
+    nameOf: () => `codes-${programId}`,
+    read: (part) => listCodeFigures(c.get('db'), programId, part),
+    cursorOf: idOf,
+    write,
   })
-  return await exportCsv(c, `codes-${programId}`, text)
 })
 
 function Revoke({ code, address }: { code: CodeWithFigures; address: string }) {

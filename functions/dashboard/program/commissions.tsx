@@ -31,10 +31,10 @@ import {
   askedOf,
   asQuery,
   type Choice as ListChoice,
-  csvRows,
   dayChoices,
   daysIn,
-  exportCsv,
+  exportList,
+  idOf,
   ListPage,
   type Page,
   readPageById,
@@ -284,8 +284,12 @@ function Decisions({ commission, address, form: shown }: OneProps & { address: s
 
 commissionPages.get('/programs/:programId/commissions.csv', requireProgram('commission:list'), async (c) => {
   const { id: programId } = c.get('program')
-  const commissions = await listCommissions(c.get('db'), { programId }, { limit: csvRows, ...askedIn(c) })
-  return await exportCsv(c, `commissions-${programId}`, commissionsCsv(commissions))
+  return await exportList(c, {
+    nameOf: () => `commissions-${programId}`,
+    read: (part) => listCommissions(c.get('db'), { programId }, { ...part, ...askedIn(c) }),
+    cursorOf: idOf,
+    write: (commissions) => commissionsCsv(commissions),
+  })
 })
 
 const missing = 'This program has no such commission.'

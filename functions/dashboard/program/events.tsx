@@ -1,3 +1,4 @@
+import type { Part } from '../../../lib/keyset.ts'
 import type { Child } from 'hono/jsx'
 import { toCsv } from '../../../lib/csv.ts'
 import { majorUnits } from '../../../lib/money.ts'
@@ -17,10 +18,9 @@ import {
   asDays,
   askedOf,
   type Choice,
-  csvRows,
   dayChoices,
   daysIn,
-  exportCsv,
+  exportList,
   ExportLink,
   Find,
   List,
@@ -196,10 +196,19 @@ const csvColumns = [
 ] as const
 
 async function exportEvents(c: ProgramContext, mode: Mode) {
-  const { events, clicksSince } = await listedEvents(c.get('db'), askedIn(c, mode).choice, { limit: csvRows })
-  const since = clicksSince ? `-clicks-since-${clicksSince.toISOString().slice(0, 10)}` : ''
-  const name = `${mode === 'live' ? 'events' : 'test-events'}-${c.get('program').id}${since}`
-  return await exportCsv(c, name, toCsv(csvColumns, events.map(csvRow)))
+  const { choice } = askedIn(c, mode)
+  let since = ''
+  return await exportList(c, {
+    nameOf: () => `${mode === 'live' ? 'events' : 'test-events'}-${c.get('program').id}${since}`,
+    read: async (part: Part<string>) => {
+      const place = { limit: part.limit, before: positionIn(part.before) }
+      const { events, clicksSince } = await listedEvents(c.get('db'), choice, place)
+      if (clicksSince) since = `-clicks-since-${clicksSince.toISOString().slice(0, 10)}`
+      return events
+    },
+    cursorOf: (event) => asCursor(event),
+    write: (events) => toCsv(csvColumns, events.map(csvRow)),
+  })
 }
 
 function csvRow(event: ListedEvent) {

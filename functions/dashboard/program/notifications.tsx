@@ -1,7 +1,7 @@
 import { listNotifications, markNotificationsRead } from '../../../lib/notifications/notification-list.ts'
 import { redirectWith } from '../components/flash.tsx'
 import { renderProgram } from '../components/layout.tsx'
-import { csvRows, exportCsv, ListPage, readPageById } from '../components/list.tsx'
+import { exportList, idOf, ListPage, readPageById } from '../components/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../components/notification.tsx'
 import { createPages, requireProgram } from '../components/page.ts'
 import { NotificationViews } from './notification-views.tsx'
@@ -43,8 +43,12 @@ notificationPages.get('/programs/:programId/notices', requireProgram('notice:lis
 
 notificationPages.get('/programs/:programId/notices.csv', requireProgram('notice:list'), async (c) => {
   const { id: programId } = c.get('program')
-  const notifications = await listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, { limit: csvRows })
-  return await exportCsv(c, `notifications-${programId}`, notificationsCsv(notifications))
+  return await exportList(c, {
+    nameOf: () => `notifications-${programId}`,
+    read: (part) => listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, part),
+    cursorOf: idOf,
+    write: notificationsCsv,
+  })
 })
 
 notificationPages.post('/programs/:programId/notices/read', requireProgram('notice:list'), async (c) => {

@@ -34,8 +34,8 @@ import { renderProgram } from '../components/layout.tsx'
 import {
   askedOf,
   type Choice as ListChoice,
-  csvRows,
-  exportCsv,
+  exportList,
+  idOf,
   ListPage,
   readPageById,
   stateIn,
@@ -226,8 +226,12 @@ partnerPages.get('/programs/:programId/partners', requireProgram('partner:list')
 
 partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
-  const partners = await listPartnersWithCodes(c.get('db'), program.id, { limit: csvRows, ...askedIn(c) })
-  return await exportCsv(c, `partners-${program.id}`, partnersCsv(program, partners))
+  return await exportList(c, {
+    nameOf: () => `partners-${program.id}`,
+    read: (part) => listPartnersWithCodes(c.get('db'), program.id, { ...part, ...askedIn(c) }),
+    cursorOf: idOf,
+    write: (partners) => partnersCsv(program, partners),
+  })
 })
 
 const addForm = z.object({

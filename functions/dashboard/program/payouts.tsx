@@ -13,8 +13,9 @@ import { renderProgram } from '../components/layout.tsx'
 import {
   askedOf,
   asQuery,
-  csvRows,
   exportCsv,
+  exportList,
+  idOf,
   ListPage,
   type Page,
   readPageById,
@@ -149,9 +150,12 @@ function Decisions({ payout, address, form: shown }: DecisionsProps) {
 
 payoutPages.get('/programs/:programId/payouts.csv', requireProgram('payout:list'), async (c) => {
   const { id: programId } = c.get('program')
-  const payouts = await listPayouts(c.get('db'), { programId }, { limit: csvRows, ...askedIn(c) })
-  const text = payoutsCsv(payouts, ['partner_id', 'partner', 'payout_email'])
-  return await exportCsv(c, `payouts-${programId}`, text)
+  return await exportList(c, {
+    nameOf: () => `payouts-${programId}`,
+    read: (part) => listPayouts(c.get('db'), { programId }, { ...part, ...askedIn(c) }),
+    cursorOf: idOf,
+    write: (payouts) => payoutsCsv(payouts, ['partner_id', 'partner', 'payout_email']),
+  })
 })
 
 payoutPages.get('/programs/:programId/payouts/payouts.csv', requireProgram('payout:pay'), async (c) => {

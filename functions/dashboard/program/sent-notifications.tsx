@@ -4,7 +4,7 @@ import { wordsOf } from '../components/audit-entry.ts'
 import { Badge } from '../components/blocks.tsx'
 import { Time } from '../components/format.tsx'
 import { renderProgram } from '../components/layout.tsx'
-import { csvRows, exportCsv, ListPage, readPageById } from '../components/list.tsx'
+import { exportList, idOf, ListPage, readPageById } from '../components/list.tsx'
 import { createPages, requireProgram } from '../components/page.ts'
 import { NotificationViews } from './notification-views.tsx'
 
@@ -65,8 +65,12 @@ sentNotificationPages.get(
   requireProgram('delivery:list'),
   async (c) => {
     const { id: programId } = c.get('program')
-    const notifications = await listOutbox(c.get('db'), programId, { limit: csvRows })
     const columns = ['id', 'kind', 'audience', 'partner_name', 'created_at', 'sent_at', 'delivered_at'] as const
-    return await exportCsv(c, `sent-notifications-${programId}`, toCsv(columns, notifications))
+    return await exportList(c, {
+      nameOf: () => `sent-notifications-${programId}`,
+      read: (part) => listOutbox(c.get('db'), programId, part),
+      cursorOf: idOf,
+      write: (notifications) => toCsv(columns, notifications),
+    })
   },
 )

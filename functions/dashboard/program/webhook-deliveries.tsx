@@ -1,3 +1,4 @@
+import type { Part } from '../../../lib/keyset.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
@@ -23,7 +24,7 @@ import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { formatNumber, Time } from '../components/format.tsx'
 import { renderProgram } from '../components/layout.tsx'
-import { type Choice, csvRows, exportCsv, ListPage, readPage, stateIn } from '../components/list.tsx'
+import { type Choice, exportList, ListPage, readPage, stateIn } from '../components/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 import {
@@ -151,7 +152,6 @@ function choicesOf(endpoints: WebhookEndpoint[]): Choice[] {
 
 webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries.csv', requireProgram('webhook:list'), async (c) => {
   const { id: programId } = c.get('program')
-  const deliveries = await listProgramDeliveries(c.get('db'), programId, { limit: csvRows, ...askedIn(c) })
   const columns = [
     'webhook_id',
     'type',
@@ -162,12 +162,20 @@ webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries.csv', require
     'next_attempt_at',
     'finished_at',
   ] as const
-  const rows = deliveries.map((delivery) => ({
-    ...delivery,
-    webhook_id: webhookId(delivery.message_id),
-    url: targetOf(delivery),
-  }))
-  return await exportCsv(c, `webhooks-${programId}`, toCsv(columns, rows))
+  return await exportList(c, {
+    nameOf: () => `webhooks-${programId}`,
+    read: (part: Part<string>) => listProgramDeliveries(c.get('db'), programId, { ...part, ...askedIn(c) }),
+    cursorOf: placeOf,
+    write: (deliveries) =>
+      toCsv(
+        columns,
+        deliveries.map((delivery) => ({
+          ...delivery,
+          webhook_id: webhookId(delivery.message_id),
+          url: targetOf(delivery),
+        })),
+      ),
+  })
 })
 
 const missing = 'This endpoint has no delivery with this id.'

@@ -1,3 +1,4 @@
+import type { Part } from '../../../lib/keyset.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
@@ -10,7 +11,7 @@ import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { formatNumber, Time } from '../components/format.tsx'
 import { renderProgram } from '../components/layout.tsx'
-import { exportCsv, csvRows, ListPage, readPage } from '../components/list.tsx'
+import { exportList, ListPage, readPage } from '../components/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 
 /** Lists events from the payment processor. */
@@ -146,9 +147,13 @@ webhookEventPages.get('/programs/:programId/test/deliveries.csv', requireProgram
 
 async function exportLog(c: ProgramContext, livemode: boolean) {
   const { id: programId } = c.get('program')
-  const events = await listWebhookEvents(c.get('db'), programId, { limit: csvRows, before: undefined, livemode })
   const columns = ['received_at', 'event_id', 'event_type', 'livemode', 'outcome', 'reason', 'deliveries'] as const
-  return await exportCsv(c, `${livemode ? '' : 'test-'}deliveries-${programId}`, toCsv(columns, events))
+  return await exportList(c, {
+    nameOf: () => `${livemode ? '' : 'test-'}deliveries-${programId}`,
+    read: (part: Part<string>) => listWebhookEvents(c.get('db'), programId, { before: undefined, ...part, livemode }),
+    cursorOf: (event) => event.event_id,
+    write: (events) => toCsv(columns, events),
+  })
 }
 
 webhookEventPages.post(
