@@ -148,6 +148,10 @@ const posts: [path: string, fields: Record<string, string>][] = [
       paid_on: '2026-11-20',
     },
   ],
+  [
+    `/programs/${programId}/payout-runs/1/confirm`,
+    { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' },
+  ],
   [`/programs/${programId}/payout-runs/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
   [`/programs/${programId}/payouts/1/refuse`, { reason: 'no' }],
   [`/programs/${programId}/settings`, { name: 'X', domain: 'x.example' }],

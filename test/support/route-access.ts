@@ -63,6 +63,7 @@ export const routes = {
     'POST /programs/:programId/payout-runs/by-hand': 'payout:pay',
     'GET /programs/:programId/payout-runs/:runId': 'payout:list',
     'GET /programs/:programId/payout-runs/:runId/file.csv': 'payout:pay',
+    'POST /programs/:programId/payout-runs/:runId/confirm': 'payout:pay',
     'POST /programs/:programId/payout-runs/:runId/pay': 'payout:pay',
     'POST /programs/:programId/payouts/:payoutId/pay': 'payout:pay',
     'POST /programs/:programId/payouts/:payoutId/refuse': 'payout:pay',

@@ -15,10 +15,10 @@ import {
 import type { Payout } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath } from '../components/address.ts'
-import { Badge, Card, Heading, Segments } from '../components/blocks.tsx'
+import { Badge, Card, Heading, Metric, Segments } from '../components/blocks.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, type FormState, shownForm } from '../components/form.ts'
-import { Day, formatNumber } from '../components/format.tsx'
+import { counted, Day, formatDate, formatNumber } from '../components/format.tsx'
 import { renderProgram } from '../components/layout.tsx'
 import { askedOf, exportCsv, Find, List, noneFits, type Page, readPage, readPageById } from '../components/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
@@ -241,7 +241,7 @@ function PayRun({ address, open, form: shown }: PayRunProps) {
           ? 'Reversals or the partners canceled all of its payments.'
           : 'Pay with the file first. Marking the run as paid posts every payment and notifies the partners.'}
       </p>
-      <form method="post" action={`${address}/pay`} class="row end">
+      <form method="post" action={`${address}/confirm`} class="row end">
         <input type="hidden" name="amount_cents" value={String(sum)} />
         <TransferFields id="run" form={shown} />
         <button type="submit" class="primary">
@@ -261,6 +261,54 @@ payoutRunPage.get('/programs/:programId/payout-runs/:runId/file.csv', requirePro
 })
 
 const payForm = z.object({ amount_cents: shownCents, ...transferFields })
+
+/** Asks for confirmation before the run is marked as paid, on a page of its own, so it works without scripts. */
+payoutRunPage.post(
+  '/programs/:programId/payout-runs/:runId/confirm',
+  requireProgram('payout:pay'),
+  form(payForm, (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${runIn(c)}`),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const runId = runIn(c)
+    const { amount_cents: amountCents, reference, paid_on: paidOn } = c.req.valid('form')
+    const run = await readPayoutRunPart(c.get('db'), programId, runId, { payments: { limit: 0 } })
+    const address = `${payoutsOf(programId)}/${runId}`
+    const open = run.sums.filter(({ status }) => status === 'requested')
+    const payments = open.reduce((sum, { payments: count }) => sum + count, 0)
+    const day = paidOn.toISOString().slice(0, 10)
+    return renderProgram(c, {
+      title: `Confirm payout run ${runId}`,
+      current: '/payout-runs',
+      children: (
+        <>
+          <Heading
+            title={`Mark ${counted(payments, 'payment', 'payments')} as paid?`}
+            lead="Each partner's balance is reduced, and each partner is notified."
+          />
+          <Card>
+            <dl class="cards">
+              <Metric label="Payments" value={formatNumber(payments)} />
+              <Metric label="Sum" value={open.length === 0 ? '—' : totals(open)} />
+              <Metric label="Reference" value={reference} />
+              <Metric label="Paid on" value={formatDate(paidOn)} />
+            </dl>
+            <form method="post" action={`${address}/pay`} class="row">
+              <input type="hidden" name="amount_cents" value={String(amountCents)} />
+              <input type="hidden" name="reference" value={reference} />
+              <input type="hidden" name="paid_on" value={day} />
+              <button type="submit" class="primary">
+                Confirm payment
+              </button>
+              <a class="button" href={address}>
+                Cancel
+              </a>
+            </form>
+          </Card>
+        </>
+      ),
+    })
+  },
+)
 
 payoutRunPage.post(
   '/programs/:programId/payout-runs/:runId/pay',
