@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { createAdjustment } from '../lib/money/adjustments.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { countClicks } from '../lib/tracking/clicks.ts'
@@ -410,6 +411,24 @@ test("a run's payments and whom it left out turn in pages and are searched, and 
       expect(html).toContain(text)
     }
   }
+  const transfer = { amount_cents: '7000', reference: 'SEPA 7', paid_on: '2026-11-20' }
+  const response = await fetch(`${stack.baseUrl}${run}/confirm`, {
+    method: 'POST',
+    headers: {
+      cookie: `${sessionCookie}=${encodeURIComponent(listing.dashboardToken)}`,
+      origin: stack.baseUrl,
+      referer: stack.baseUrl + run,
+    },
+    body: new URLSearchParams(transfer),
+  })
+  const asked = await response.text()
+  for (const text of ['Mark 70 payments as paid?', '$70.00', 'SEPA 7', 'Nov 20, 2026', `action="${run}/pay"`])
+    expect(asked).toContain(text)
+  for (const [name, value] of Object.entries(transfer)) expect(asked).toContain(`name="${name}" value="${value}"`)
+  const { rows: paid } = await stack.sql.query("select from payouts where payout_run_id = $1 and status = 'paid'", [
+    rows[0]?.id,
+  ])
+  expect(paid).toEqual([])
 })
 
 const isOtto = `link_id = (select id from referral_links where code = 'otto')`
@@ -561,4 +580,65 @@ test("a customer's timeline goes from the first click to the payout, and is the 
     headers: { cookie: `${sessionCookie}=${encodeURIComponent(listing.partnerToken)}` },
   })
   expect([partner.status, (await partner.text()).includes('/customers/')]).toEqual([200, false])
+})
+
+test('exports hold every row, however many there are', async () => {
+  const large = await createSandbox(stack.db, env)
+  const { rows } = await stack.sql.query<{ id: number }>(
+    `insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, decided_at)
+    select $1, $2, 'usd', n, n, 'refused', now() from generate_series(1, 10050) n returning id`,
+    [large.programId, large.partnerId],
+  )
+  const idsIn = async (path: string, token: string) => {
+    const cookie = `${sessionCookie}=${encodeURIComponent(token)}`
+    const [head, ...lines] = (await (await fetch(stack.baseUrl + path, { headers: { cookie } })).text())
+      .trimEnd()
+      .split('\r\n')
+    expect(head).toMatch(/^id,/)
+    return lines.map((line) => line.split(',')[0])
+  }
+  const newestFirst = rows.map(({ id }) => String(id)).toReversed()
+  expect(await idsIn(`/programs/${large.programId}/payouts.csv`, large.dashboardToken)).toEqual(newestFirst)
+  expect(await idsIn('/partner/payouts.csv', large.partnerToken)).toEqual(newestFirst)
+})
+
+test('the amount that is due is shown in three sums that add up, and the overview counts the same payments', async () => {
+  const due = await createSandbox(stack.db, env)
+  await stack.sql.query(
+    "insert into minimum_payouts (program_id, currency, minimum_payout_cents) values ($1, 'usd', 1000)",
+    [due.programId],
+  )
+  for (const [name, email, cents] of [
+    ['Ready', 'ready@example.com', 5000],
+    ['Also ready', 'also@example.com', 2500],
+    ['No address', null, 4000],
+    ['Small', 'small@example.com', 300],
+  ] as const) {
+    const { rows } = await stack.sql.query<{ id: number }>(
+      'insert into partners (program_id, name, email) values ($1, $2, $3) returning id',
+      [due.programId, name, email],
+    )
+    const adjustment = { partnerId: Number(rows[0]?.id), currency: 'usd', amountCents: cents, note: 'bonus' }
+    await createAdjustment(stack.db, due.programId, adjustment, crypto.randomUUID(), [])
+  }
+  await stack.sql.query(
+    `insert into affiliate_click_events (program_id, click_timestamp, id, link_id, affiliate_url)
+    select $1, now(), 1, id, 'https://shop.example.com/' from referral_links where program_id = $1 limit 1`,
+    [due.programId],
+  )
+  const cookie = `${sessionCookie}=${encodeURIComponent(due.dashboardToken)}`
+  const page = async (path: string) =>
+    await (await fetch(`${stack.baseUrl}/programs/${due.programId}${path}`, { headers: { cookie } })).text()
+  const html = await page('/payout-runs')
+  const figures = Array.from(
+    html.matchAll(/<dt>([^<]+)<\/dt><dd class="value">([^<]+)<\/dd><dd class="trend">([^<]+)</g),
+    ([, ...figure]) => figure,
+  )
+  expect(figures).toEqual([
+    ['Ready', '$75.00', '2 payments'],
+    ['Missing or new payout address', '$40.00', '1 payment'],
+    ['Below the minimum', '$3.00', '1 payment'],
+  ])
+  expect(html).toContain('<strong>$118.00</strong>')
+  expect(await page('')).toContain('2 payouts are due')
 })

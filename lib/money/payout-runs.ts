@@ -109,6 +109,10 @@ export async function listPayoutsDue(db: Database, programId: number): Promise<P
 /** How many of those who are due a page shows at most. */
 const shownDue = 50
 
+/** The parts of the amount that is due: the next run pays it, it lacks a usable payout address, or it is below the minimum. */
+export const dueParts = ['ready', 'details', 'below_minimum'] as const
+export type DuePart = (typeof dueParts)[number]
+
 /**
  * Partners with a payable amount whose name holds `search`, at most `shownDue`, by name. Also the total due in each currency, with separate
  * totals of the excluded partners, and the program's minimum payouts by currency.
@@ -122,11 +126,19 @@ export async function readPayoutsDue(db: Database, programId: number, search?: s
       .selectFrom(due.as('d'))
       .select((eb) => [
         'd.currency',
-        eb('d.exclusion_reason', 'is', null).$castTo<boolean>().as('is_included'),
-        eb.cast<number>(eb.fn.countAll(), 'bigint').as('partners'),
+        eb
+          .case()
+          .when('d.exclusion_reason', 'is', null)
+          .then(sql.lit<DuePart>('ready'))
+          .when('d.exclusion_reason', '=', 'below_minimum')
+          .then(sql.lit<DuePart>('below_minimum'))
+          .else(sql.lit<DuePart>('details'))
+          .end()
+          .as('part'),
+        eb.cast<number>(eb.fn.countAll(), 'bigint').as('balances'),
         eb.cast<number>(eb.fn.sum('d.payable_cents'), 'bigint').as('payable_cents'),
       ])
-      .groupBy(['d.currency', 'is_included'])
+      .groupBy(['d.currency', 'part'])
       .orderBy('d.currency'),
     minimumsStatement(programId),
   ])

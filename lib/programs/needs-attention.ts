@@ -15,10 +15,10 @@ export function needsStatement(programId: number) {
     .select((eb) => [
       eb
         .selectFrom('payouts_due as d')
-        .select((due) => due.fn.count<number>('d.partner_id').distinct().as('n'))
+        .select((due) => due.fn.countAll<number>().as('n'))
         .whereRef('d.program_id', '=', 'p.id')
         .where('d.exclusion_reason', 'is', null)
-        .as('partners_due'),
+        .as('payouts_due'),
       eb
         .selectFrom('payout_runs as r')
         .select((run) => run.fn.countAll<number>().as('n'))

@@ -16,9 +16,9 @@ from read_series($1, $2, $3, $4, $5, $6, $7);
 select *
 from read_breakdowns($1, $2, $3, $4, $5, $6, $7);
 select (
-  select count(distinct "d"."partner_id") as "n"
+  select count(*) as "n"
   from "payouts_due" as "d"
-  where "d"."program_id" = "p"."id" and "d"."exclusion_reason" is null) as "partners_due", (
+  where "d"."program_id" = "p"."id" and "d"."exclusion_reason" is null) as "payouts_due", (
   select count(*) as "n"
   from "payout_runs" as "r"
   where "r"."program_id" = "p"."id" and "r"."paid_at" is null and exists (

@@ -24,9 +24,9 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       '/webhooks',
     ],
     [
-      of(needs.partners_due) > 0,
+      of(needs.payouts_due) > 0,
       'payout:list',
-      `${counted(of(needs.partners_due), 'partner is', 'partners are')} due a payout`,
+      `${counted(of(needs.payouts_due), 'payout is', 'payouts are')} due`,
       '/payout-runs',
     ],
     [

@@ -5,6 +5,8 @@ import { formatMoney, isCurrency, majorUnits, maxAmountCents } from '../../../li
 import {
   listPayoutRuns,
   createPayoutRun,
+  type DuePart,
+  dueParts,
   payByHand,
   type PayoutDue,
   type PayoutRun,
@@ -13,11 +15,11 @@ import {
   setMinimumPayout,
 } from '../../../lib/money/payout-runs.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { Badge, Card, Empty, Heading } from '../components/blocks.tsx'
+import { Badge, Card, Empty, Heading, Metric } from '../components/blocks.tsx'
 import { Field, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, type FormState, refuseForm, shownForm } from '../components/form.ts'
-import { Day, formatNumber } from '../components/format.tsx'
+import { counted, Day, formatNumber } from '../components/format.tsx'
 import { renderProgram } from '../components/layout.tsx'
 import { askedOf, Find, List, noneFits, type Page, readPageById } from '../components/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
@@ -51,7 +53,7 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
     readPayoutsDue(db, program.id, search),
     readPageById(c, payoutsOf(program.id), (part) => listPayoutRuns(db, program.id, { ...part, search, sort }), query),
   ])
-  const included = sums.filter(({ is_included: isIncluded }) => isIncluded)
+  const included = sums.filter(({ part }) => part === 'ready')
   return renderProgram(c, {
     title: 'Payout runs',
     current: '/payout-runs',
@@ -87,6 +89,12 @@ async function renderPayouts(c: ProgramContext, shown: FormState) {
   })
 }
 
+const duePartNames: Record<DuePart, string> = {
+  ready: 'Ready',
+  details: 'Missing or new payout address',
+  below_minimum: 'Below the minimum',
+}
+
 interface DueProps {
   program: ViewerProgram
   due: PayoutDue[]
@@ -97,7 +105,7 @@ interface DueProps {
 
 function Due({ program, due, sums, search, form: shown }: DueProps) {
   const pays = may(program.roles, 'payout:pay')
-  const all = sums.reduce((sum, { partners }) => sum + partners, 0)
+  const all = sums.reduce((sum, { balances }) => sum + balances, 0)
   if (due.length === 0 && search) {
     return (
       <Card title="Due now">
@@ -116,6 +124,17 @@ function Due({ program, due, sums, search, form: shown }: DueProps) {
   }
   return (
     <Card title="Due now" aside={<strong>{totals(sums)}</strong>}>
+      <dl class="cards">
+        {dueParts.map((part) => {
+          const own = sums.filter((sum) => sum.part === part)
+          const count = own.reduce((sum, { balances }) => sum + balances, 0)
+          return (
+            <Metric label={duePartNames[part]} value={own.length === 0 ? '—' : totals(own)}>
+              <dd class="trend">{counted(count, 'payment', 'payments')}</dd>
+            </Metric>
+          )
+        })}
+      </dl>
       <Table
         caption="Partners with a payable balance"
         rows={due}
