@@ -30,6 +30,7 @@ const build: Check = { name: 'build and sizes of the tracker', command: 'npm run
 /** One checker, because several repeat their shared work: it takes half the CPU time. */
 const checks: Check[] = [
   { name: 'formatter', command: 'oxfmt --check' },
+  { name: 'prose', command: 'node test/prose/run.ts' },
   { name: 'linter', command: 'oxlint' },
   { name: 'types', command: 'tsc --noEmit --checkers 1' },
   { name: 'types of the tracker', command: 'tsc --noEmit -p tracker' },

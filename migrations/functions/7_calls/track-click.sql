@@ -4,8 +4,8 @@ return array(
   select array_to_string((string_to_array(host, '.'))[n:], '.') from generate_subscripts(string_to_array(host, '.'), 1) n
 );
 
--- Finds the link of a click by its code: of the named program, else of the only program that has the code, else of the program that verified
--- the closest domain of the page's host. `is_ambiguous` says that several programs have the code and the host does not decide.
+-- Finds the link of a click by its code in the named program. Without a named program it takes the only program that has the code. If several
+-- have it, the program decides that verified the closest domain of the page's host. `is_ambiguous` means that none did.
 create or replace function find_link(aff text, named_program_id bigint, host text, out link_id bigint, out is_ambiguous boolean)
 language plpgsql stable as $$
 declare
