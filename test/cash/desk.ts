@@ -5,7 +5,7 @@ import type { LocalStripe } from '../../lib/local/stripe.ts'
 import type { Service } from '../chaos/bundle.ts'
 import { seeded } from '../chaos/random.ts'
 import { createShops, type TestShop } from '../support/shops.ts'
-import { addAccount, findJoined, join } from '../support/joined-partner.ts'
+import { addAccount, addOwner, findJoined, join } from '../support/joined-partner.ts'
 import { buyersOf, type Call, type History, playPlan, promotionOf } from './history.ts'
 import { type Expected, expectedOf } from './oracle.ts'
 import { refundObject } from './objects.ts'
@@ -195,6 +195,7 @@ async function open(desk: Desk, plan: Plan) {
   const groupId = plan.rules ? (await service.makeGroup(db, shop.programId, { name: 'Gold', rules: [] })).id : null
   if (plan.joins) {
     const account = await addAccount(sql, 'Joined')
+    await addOwner(sql, shop.programId)
     await join(service, db, shop.programId, { account, name: 'Joined', groupId })
     const joined = await findJoined(sql, shop.programId, account)
     partners[1] = joined.partnerId

@@ -25,6 +25,15 @@ export async function addAccount(client: Pick<pg.Pool, 'query'>, name: string): 
   return { id, email }
 }
 
+/** Gives a program's workspace an owner with a verified address. Without one, its join page can't be opened. */
+export async function addOwner(client: Pick<pg.Pool, 'query'>, programId: number): Promise<void> {
+  const { id } = await addAccount(client, 'Owner')
+  await client.query(
+    `insert into workspace_members (workspace_id, user_id, role) select workspace_id, $2, 'owner' from programs where id = $1`,
+    [programId, id],
+  )
+}
+
 /**
  * A person with an account applies on a program's page and is approved, into `group` if present. Repeating any step
  * leads to the same partner.

@@ -56,6 +56,12 @@ export async function createLedgerProgram(
   const keyHash = await apiKeyHash(`Bearer ${key}`)
   const { rows } = await client.query<{ program_id: string; partner_ids: string[] }>(
     `with workspace as (insert into workspaces (name) values ('Ledger') returning id),
+    owner as (
+      insert into users (id, name, email, email_verified) values ($6 || '-owner', 'Owner', $6 || '-owner@example.com', true) returning id
+    ),
+    membership as (
+      insert into workspace_members (workspace_id, user_id, role) select workspace.id, owner.id, 'owner' from workspace, owner
+    ),
     program as (
       insert into programs (workspace_id, name, domain, commission_bp, lead_commission_cents, hold_days, processor_account_id)
       select id, 'Ledger', 'shop.example.com', $1, $2, $3, $7 from workspace returning id
