@@ -340,7 +340,7 @@ const mistakes: Record<string, Mistake> = {
     seed: 2,
     says: /refunded/,
     functions: {
-      new_reversals: `return query select t.* from intact.new_reversals(sale, told) t where not exists (
+      new_reversals: `return query select t.* from intact.new_reversals(sale, reported) t where not exists (
         select from refunds r
         where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = 'amount:' || t.amount_cents
       );`,
@@ -357,7 +357,7 @@ const mistakes: Record<string, Mistake> = {
     seed: 6,
     says: /refunded/,
     functions: {
-      give_back_refunds: `told := array(select t from unnest(told) t where exists (
+      give_back_refunds: `reported := array(select t from unnest(reported) t where exists (
         select from refunds r
         where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = 'id:' || t.reversal_id
       ));
