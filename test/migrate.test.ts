@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { Client } from 'pg'
-import { afterAll, describe, expect, inject, test } from 'vitest'
-import { migrate, readSqlFiles } from '../lib/commands/migrate.ts'
+import { afterAll, describe, expect, inject, test, vi } from 'vitest'
+import { migrate, readSqlFiles, requireSchema } from '../lib/commands/migrate.ts'
 
 const adminUrl = inject('adminUrl')
 const admin = new Client({ connectionString: adminUrl })
@@ -59,6 +59,51 @@ test('a file that deadlocks with a call is applied after the call', async () => 
   await call.query('select from first; commit')
   await call.end()
   expect(await applied).toEqual(['0003_widens.sql'])
+})
+
+test('a file that waits for a lock lets other queries pass, and is applied when the lock is free', async () => {
+  const url = await emptyDatabase()
+  await migrate(url, [first])
+  const [backup, visitor] = [new Client({ connectionString: url }), new Client({ connectionString: url })]
+  await Promise.all([backup.connect(), visitor.connect()])
+  await backup.query('begin; select from first')
+  const applied = migrate(url, [first, file('0002_widens.sql', 'alter table first add column more int')])
+  const waiting = `select from pg_locks where relation = 'first'::regclass and not granted`
+  await expect.poll(async () => (await visitor.query(waiting)).rowCount, { timeout: 60_000 }).toBe(1)
+  await visitor.query('select from first')
+  await backup.query('commit')
+  await Promise.all([backup.end(), visitor.end()])
+  expect(await applied).toEqual(['0002_widens.sql'])
+})
+
+test('two runners apply a file outside a transaction once, and a failure keeps its earlier statements', async () => {
+  const url = await emptyDatabase()
+  const mark = '-- outside a transaction\n'
+  const index = 'create index concurrently if not exists first_id on first (id);\n'
+  const broken = file('0002_index.sql', `${mark}${index}select 1/0`)
+  await expect(migrate(url, [first, broken])).rejects.toThrow('0002_index.sql failed in line 3: division by zero')
+  expect(await ask(url, `to_regclass('first_id') is not null`)).toBe(true)
+  const files = [first, file('0002_index.sql', `${mark}${index}select pg_sleep(0.3)`)]
+  expect((await Promise.all([migrate(url, files), migrate(url, files)])).flat()).toEqual(['0002_index.sql'])
+})
+
+test('a version runs on the schema of the next one, with a warning and without a change', async () => {
+  const url = await emptyDatabase()
+  const next = [file('9999_next.sql', 'create table next (id int)'), file('functions/next.sql', sumOf('next_sum'))]
+  const files = readSqlFiles()
+  const numbered = files.filter(({ name }) => /^\d/.test(name))
+  await migrate(url, [
+    ...numbered,
+    ...next.slice(0, 1),
+    ...files.filter(({ name }) => !/^\d/.test(name)),
+    ...next.slice(1),
+  ])
+  const warn = vi.spyOn(console, 'warn').mockReturnValue()
+  expect(await migrate(url)).toEqual([])
+  await requireSchema(url)
+  expect(await isThere(url, 'next_sum')).toBe(1)
+  expect(warn.mock.calls.flat()).toEqual(Array(2).fill(expect.stringContaining('9999_next.sql of a newer version')))
+  warn.mockRestore()
 })
 
 test('a file that fails leaves nothing behind', async () => {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Client, DatabaseError, escapeIdentifier } from 'pg'
 import { OperatorError } from './operator-error.ts'
@@ -36,30 +37,70 @@ export function readSqlFiles(folder = migrationsFolder): SqlFile[] {
 
 const isOfFunctions = ({ name }: SqlFile) => name.startsWith('functions/')
 
+/** The first line of a numbered file whose statements can't run in a transaction, such as `create index concurrently`. */
+const outsideMark = '-- outside a transaction\n'
+
 /**
  * Brings a database to the newest schema and returns the names of the applied files. A second run changes nothing, and two
  * runners wait for each other. Forward only.
  *
  * - Numbered files hold tables, constraints, indexes and data, and call no function of the project. Each is applied once,
- *   in its own transaction, and never changes afterwards.
+ *   in its own transaction, and never changes afterwards. If its first line is `-- outside a transaction`, its statements run one
+ *   by one, and a failure leaves the earlier ones in place. So write them to be repeatable: `create index concurrently if not exists`.
  * - Files of `functions/` hold the current text of the database functions, their triggers, and views. All changed files are
  *   applied in one transaction after the numbered ones. A function that no file has any more is dropped. If a signature
  *   changes, the function gets a new name, and the old one stays in its file until no running version calls it. A numbered
  *   file drops an obsolete trigger or view.
  *
- * @throws if the server is too old or a file fails; with the file's name and line. Also if a numbered file was changed after it
- * was applied, if it is older than an applied one, or if a function has two signatures.
+ * A statement waits three seconds for a lock, so that a long query can't make a migration block all others. Then the file is
+ * rolled back and runs again a second later.
+ *
+ * If a newer version migrated the database, this warns and changes nothing, because a version also runs on the schema of the next one.
+ *
+ * @throws if the server is too old, or a file fails; with the file's name and line.
+ * @throws if a numbered file was changed after it was applied, if it is older than an applied one, or if a function has two signatures.
  */
 export async function migrate(databaseUrl: string, files = readSqlFiles()): Promise<string[]> {
-  return await withClient(databaseUrl, 'svc-migrate', async (client) => {
+  return await withClient(directUrl(databaseUrl), 'svc-migrate', async (client) => {
     const numbered = files.filter((file) => !isOfFunctions(file))
     const applied: string[] = []
     for (const migration of numbered) {
-      if (await inTransaction(client, () => apply(client, migration, numbered))) applied.push(migration.name)
+      if (await applyOnce(client, migration, numbered)) applied.push(migration.name)
+    }
+    const newer = newerThan(numbered, await appliedFiles(client))
+    if (newer) {
+      console.warn(newerText(newer))
+      return applied
     }
     return [...applied, ...(await inTransaction(client, () => applyFunctions(client, files.filter(isOfFunctions))))]
   })
 }
+
+/** Neon's pooler shares sessions, and a migration outside a transaction holds a lock of its session. */
+const directUrl = (databaseUrl: string) => databaseUrl.replace(/-pooler(?=\.[\w.-]*neon\.tech\b)/, '')
+
+interface AppliedFile {
+  name: string
+  checksum: string
+}
+
+async function appliedFiles(client: Client): Promise<AppliedFile[]> {
+  const { rows: tables } = await client.query<{ is_there: boolean }>(
+    `select to_regclass('schema_migrations') is not null as is_there`,
+  )
+  if (!tables[0]?.is_there) return []
+  const { rows } = await client.query<AppliedFile>('select name, checksum from schema_migrations order by name')
+  return rows
+}
+
+/** Returns the newest applied file if it is newer than all of `numbered`. */
+function newerThan(numbered: SqlFile[], applied: AppliedFile[]): string | undefined {
+  const newest = numbered.at(-1)?.name
+  return newest === undefined ? undefined : applied.findLast(({ name }) => name > newest)?.name
+}
+
+const newerText = (name: string) =>
+  `The database has ${name} of a newer version. This version runs on it and leaves its schema unchanged. Deploy the newer version again, or restore a backup of this one.`
 
 /**
  * Checks that a database has the schema of this version or a newer one. Changes nothing.
@@ -67,18 +108,15 @@ export async function migrate(databaseUrl: string, files = readSqlFiles()): Prom
  */
 export async function requireSchema(databaseUrl: string): Promise<void> {
   await withClient(databaseUrl, 'svc-migrate', async (client) => {
-    const { rows } = await client.query<{ is_there: boolean }>(
-      `select to_regclass('schema_migrations') is not null as is_there`,
-    )
-    const applied = rows[0]?.is_there
-      ? await client.query<{ name: string }>('select name from schema_migrations')
-      : undefined
-    const names = new Set(applied?.rows.map(({ name }) => name))
-    const missing = readSqlFiles().find((file) => !isOfFunctions(file) && !names.has(file.name))
+    const applied = await appliedFiles(client)
+    const numbered = readSqlFiles().filter((file) => !isOfFunctions(file))
+    const missing = numbered.find(({ name }) => !applied.some((known) => known.name === name))
     if (missing)
       throw new OperatorError(
         `The database does not have the schema of this version: ${missing.name} is not applied. Run \`npm run migrate\` with this DATABASE_URL.`,
       )
+    const newer = newerThan(numbered, applied)
+    if (newer) console.warn(newerText(newer))
   })
 }
 
@@ -118,26 +156,51 @@ async function refuseOldServer(client: Client): Promise<void> {
 }
 
 /**
- * The lock ends with the transaction, so it also works through a pooler that shares sessions. After a deadlock with calls of a
- * running version, the transaction runs again.
+ * Runs `work` in a transaction that holds the runners' lock. The lock ends with the transaction, so it also works through a pooler
+ * that shares sessions. A runner polls for the lock, because a waiting statement would block `create index concurrently` of another.
+ * After a deadlock or a lock timeout, the transaction runs again.
  */
-async function inTransaction<Result>(client: Client, work: () => Promise<Result>, attemptsLeft = 20): Promise<Result> {
-  await client.query('begin')
+async function inTransaction<Result>(client: Client, work: () => Promise<Result>, attemptsLeft = 60): Promise<Result> {
+  for (;;) {
+    await client.query('begin')
+    if (await isTrue(client, 'select pg_try_advisory_xact_lock($1) as yes')) break
+    await client.query('rollback')
+    await pause(100)
+  }
   try {
-    await client.query('select pg_advisory_xact_lock($1)', [advisoryLockKey])
+    await client.query(`set local lock_timeout = '3s'`)
     const result = await work()
     await client.query('commit')
     return result
   } catch (error) {
     // If the connection broke, report that error and not this one.
     await client.query('rollback').catch(() => {})
-    if (attemptsLeft > 1 && isDeadlock(error)) return await inTransaction(client, work, attemptsLeft - 1)
-    throw error
+    const code = error instanceof Error && error.cause instanceof DatabaseError ? error.cause.code : undefined
+    if (attemptsLeft <= 1 || (code !== deadlock && code !== lockTimeout)) throw error
+    // The queries behind the lock go first.
+    if (code === lockTimeout) await pause(1000)
+    return await inTransaction(client, work, attemptsLeft - 1)
   }
 }
 
-const isDeadlock = (error: unknown) =>
-  error instanceof Error && error.cause instanceof DatabaseError && error.cause.code === '40P01'
+const deadlock = '40P01'
+const lockTimeout = '55P03'
+
+async function isTrue(client: Client, query: string): Promise<boolean> {
+  const { rows } = await client.query<{ yes: boolean }>(query, [advisoryLockKey])
+  return rows[0]?.yes ?? false
+}
+
+async function applyOnce(client: Client, migration: SqlFile, migrations: SqlFile[]): Promise<boolean> {
+  if (!migration.sql.startsWith(outsideMark))
+    return await inTransaction(client, () => apply(client, migration, migrations))
+  while (!(await isTrue(client, 'select pg_try_advisory_lock($1) as yes'))) await pause(100)
+  try {
+    return await apply(client, migration, migrations)
+  } finally {
+    await client.query('select pg_advisory_unlock($1)', [advisoryLockKey]).catch(() => {})
+  }
+}
 
 async function apply(client: Client, migration: SqlFile, migrations: SqlFile[]): Promise<boolean> {
   await client.query(`create table if not exists schema_migrations (
@@ -145,12 +208,10 @@ async function apply(client: Client, migration: SqlFile, migrations: SqlFile[]):
     checksum text not null,
     applied_at timestamptz not null default now()
   )`)
-  const { rows } = await client.query<{ name: string; checksum: string }>(
-    'select name, checksum from schema_migrations order by name',
-  )
-  refuseChanged(rows, migrations)
-  if (rows.some(({ name }) => name === migration.name)) return false
-  const newer = rows.findLast(({ name }) => name > migration.name)
+  const applied = await appliedFiles(client)
+  refuseChanged(applied, migrations)
+  if (applied.some(({ name }) => name === migration.name)) return false
+  const newer = applied.findLast(({ name }) => name > migration.name)
   if (newer) {
     throw new OperatorError(
       `${migration.name} is not applied, but ${newer.name} is. Give the file the next free number.`,
@@ -164,10 +225,12 @@ async function apply(client: Client, migration: SqlFile, migrations: SqlFile[]):
   return true
 }
 
-function refuseChanged(applied: { name: string; checksum: string }[], migrations: SqlFile[]): void {
+function refuseChanged(applied: AppliedFile[], migrations: SqlFile[]): void {
+  const newer = newerThan(migrations, applied)
   for (const { name, checksum } of applied) {
     const file = migrations.find((migration) => migration.name === name)
     if (!file) {
+      if (newer) continue
       throw new OperatorError(
         `The database has ${name}, which this checkout has not. Check out the version that has it.`,
       )
@@ -241,9 +304,8 @@ async function run(client: Client, { name, sql }: SqlFile): Promise<void> {
     } catch (error) {
       const position = error instanceof DatabaseError && error.position ? Number(error.position) - 1 : 0
       const line = sql.slice(0, start + position).split('\n').length
-      throw new OperatorError(`${name} failed in line ${line} and was rolled back: ${describe(error)}`, {
-        cause: error,
-      })
+      const undone = sql.startsWith(outsideMark) ? '' : ' and was rolled back'
+      throw new OperatorError(`${name} failed in line ${line}${undone}: ${describe(error)}`, { cause: error })
     }
   }
 }
@@ -264,7 +326,9 @@ function statementsOf(sql: string): { start: number; text: string }[] {
 
 function describe(error: unknown): string {
   if (!(error instanceof DatabaseError)) return String(error)
-  return [error.message, error.detail, error.where].filter(Boolean).join('\n')
+  const advice =
+    error.code === lockTimeout ? 'A long query or a backup holds the lock. Run this again later.' : undefined
+  return [error.message, error.detail, error.where, advice].filter(Boolean).join('\n')
 }
 
 const usage = 'npm run migrate    brings the database of DATABASE_URL to this version; running it again does nothing'
