@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -189,6 +190,39 @@ function commandsOfNode(): { name: string; args: string[] }[] {
  * The reader of `parseArgs` also refuses unknown options with the usage; the next test checks all commands. This one has one of
  * each kind.
  */
+test('erase, own-account, replay and backfill work on plain PostgreSQL', async () => {
+  const { databaseUrl: url, sql: client } = await createDatabase()
+  await client.query(
+    `with workspace as (insert into workspaces (name) values ('Acme') returning id)
+        insert into programs (workspace_id, name, domain) select id, 'Acme', 'shop.example.com' from workspace`,
+  )
+  await client.query(
+    `with partner as (insert into partners (program_id, name, email) values (1, 'Ann', 'ann@example.com') returning id)
+    insert into customers (program_id, click_id, customer_key, partner_id) select 1, 'cust_1_1', 'user-1', id from partner`,
+  )
+
+  const stripe = createHttpServer((_, response) => {
+    response.setHeader('content-type', 'application/json').end('{"object":"list","data":[],"has_more":false}')
+  }).listen(0, '127.0.0.1')
+  await once(stripe, 'listening')
+  const env = {
+    ...bareEnvironment,
+    NO_COLOR: '1',
+    DATABASE_URL: url,
+    EMAIL_HASH_KEY: 'a',
+    STRIPE_SECRET_KEY: 'sk_test_a',
+    STRIPE_API_URL: `http://127.0.0.1:${(stripe.address() as AddressInfo).port}`,
+  }
+  const output = async (command: string, ...args: string[]) =>
+    (await run(process.execPath, [`lib/commands/${command}.ts`, ...args], { env })).stdout
+  expect(await output('erase', '--program', '1', '--customer-key', 'user-1')).toContain('Erased: 1 customer.')
+  expect(await output('own-account', '1')).toContain('belong to program 1.')
+  expect(await output('replay')).toContain('0 events replayed.')
+  expect(await output('backfill', '1', '--months', '1')).toContain('done: 0 read, 0 recorded')
+  stripe.close()
+  stripe.closeAllConnections()
+})
+
 test('a command says with --help how it is used, and does nothing', async () => {
   const commands = commandsOfNode().filter(({ name }) => ['test', 'check', 'deploy', 'backup', 'schema'].includes(name))
   expect(commands).toHaveLength(5)

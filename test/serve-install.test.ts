@@ -153,7 +153,7 @@ test('the nightly backup that fails says so and leaves the old ones, and one tha
   expect(await night(databaseUrl.replace(/[^/]+$/, 'nowhere'), 'first')).toMatchObject({ stdout: failed })
   expect(readdirSync(backups)).toEqual([path.basename(old)])
   expect(await night(databaseUrl, 'second')).toMatchObject({ stdout: expect.not.stringContaining('error') })
-  expect(readdirSync(backups)).toEqual([expect.stringMatching(/^svc-(?!2026-01-01)[\d-]{10}\.sql\.gz$/)])
+  expect(readdirSync(backups)).toEqual([expect.stringMatching(/^svc-(?!2026-01-01)[\d-]{10}T\d{6}\.sql\.gz$/)])
 })
 
 const readme = readFileSync(path.join(root, 'lib/serve/README.md'), 'utf8')
@@ -203,6 +203,7 @@ exec "$@"`,
   prune) ;;
   *) exec ${npm} "$@" ;;
 esac`,
+  'systemd-notify': `[ "$*" = --ready ] && touch ${folder}/ready`,
   systemctl: `start() {
   unit=${folder}/running-$1; sed ${Object.entries(places)
     .map(([there, here]) => `-e 's#${there}#${here}#g'`)
@@ -210,8 +211,9 @@ esac`,
   value() { sed -n "s/^$1=//p" $unit; }
   cd "$(value WorkingDirectory)"; set -a; . "$(value EnvironmentFile)"; eval "$(value Environment)"; set +a
   if [ "$(value Type)" = oneshot ]; then sh -c "$(value ExecStart)"; return; fi
+  rm -f ${folder}/ready; export NOTIFY_SOCKET=/run/notify
   setsid sh -c "exec $(value ExecStart)" > ${folder}/$1.log 2>&1 < /dev/null & echo $! > ${folder}/$1.pid
-  sh -c "$(value ExecStartPost)"
+  until [ -e ${folder}/ready ]; do kill -0 "$(cat ${folder}/$1.pid)"; sleep 0.1; done
 }
 stop() { pid=$(cat ${folder}/$1.pid); kill -TERM $pid; while kill -0 $pid 2>/dev/null; do sleep 0.1; done; }
 case "$1 \${2:-}" in
@@ -263,8 +265,10 @@ test('the steps of the page, pasted, install it, back it up, upgrade it and rest
   // The source of the next release.
   await run('cp', ['-al', image, `${image}-next`])
   await step('upgrade')
+  await step('backup')
   expect(readFileSync(path.join(folder, 'npm.log'), 'utf8')).toContain('partners.yourdomain.com npm ci')
   expect(await step('restore')).toMatch(/is restored[^]*agree/)
+  expect(readdirSync(path.join(folder, 'backups'))).toHaveLength(2)
   expect(await query(url(), 'select email from users')).toEqual([{ email: 'ada@example.com' }])
   expect(readFileSync(path.join(data, 'secrets.json'), 'utf8')).toBe(secrets)
   expect((await fetch(`http://127.0.0.1:${port}/sign-in`)).status).toBe(200)

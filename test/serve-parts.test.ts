@@ -1,10 +1,11 @@
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { type IncomingMessage, request as send } from 'node:http'
+import { Agent, type IncomingMessage, request as send } from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
@@ -13,7 +14,7 @@ import { openChannels } from '../lib/serve/channels.ts'
 import { fetchOutside } from '../lib/serve/outside.ts'
 import { hmac } from '../lib/hmac.ts'
 import { openGeoFile } from '../lib/serve/geo.ts'
-import { openPool } from '../lib/serve/postgres.ts'
+import { openPool } from '../lib/commands/postgres.ts'
 import { openRateLimits } from '../lib/serve/rate-limits.ts'
 import { checkSecrets } from '../lib/commands/secrets.ts'
 import { startServer } from '../lib/serve/server.ts'
@@ -208,6 +209,52 @@ describe('over HTTP', async () => {
     'x-geo-city': Buffer.from('Łódź').toString('latin1'),
     host: 'evil.example',
   }
+  test('restarts lose no request of a proxy that keeps connections and dials again if a connection is refused', async () => {
+    const served = {
+      service: { answer: async () => (await sleep(2), new Response('ok')) },
+      baseUrl,
+      host: '127.0.0.1',
+      trusted: readTrusted(undefined).trusted,
+      placeOf: () => ({}),
+    }
+    let current = await startServer({ ...served, port: 0 })
+    const { port } = current
+    const agent = new Agent({ keepAlive: true, maxSockets: 24 })
+    const codes: unknown[] = []
+    let answered = 0
+    const over = new AbortController()
+    async function visit() {
+      while (!over.signal.aborted) {
+        const asked = send({ host: '127.0.0.1', port, agent, method: 'POST', path: '/x' })
+        const outcome = new Promise((resolve, reject) => {
+          asked.on('response', (response) => void text(response).then(resolve, reject)).on('error', reject)
+        })
+        asked.end('{}')
+        try {
+          await outcome
+          answered++
+        } catch (error) {
+          const code = error instanceof Error && 'code' in error ? error.code : error
+          if (code === 'ECONNREFUSED') await sleep(10)
+          else codes.push(code)
+        }
+      }
+    }
+    const visitors = Array.from({ length: 24 }, visit)
+    for (let restarts = 0; restarts < 5; restarts++) {
+      await sleep(100)
+      await current.stop()
+      current = await startServer({ ...served, port })
+    }
+    await sleep(100)
+    over.abort()
+    await Promise.all(visitors)
+    agent.destroy()
+    await current.stop()
+    expect(answered).toBeGreaterThan(100)
+    expect(codes).toEqual([])
+  }, 60_000)
+
   test('a visitor says nothing of where they are, and a trusted proxy does', async () => {
     expect(await ask('127.0.0.1', forged)).toMatchObject({
       url: `${baseUrl}/x`,

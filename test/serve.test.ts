@@ -16,7 +16,7 @@ import { Database } from '../lib/database.ts'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { makeEndpoint } from '../lib/notifications/webhook-endpoints.ts'
-import { openPool } from '../lib/serve/postgres.ts'
+import { openPool } from '../lib/commands/postgres.ts'
 import { checkSecrets } from '../lib/commands/secrets.ts'
 import { lossesOf, startCallers } from './chaos/serve.ts'
 import { launchBrowser } from './support/browser.ts'
@@ -314,6 +314,22 @@ describe('several processes on one database', async () => {
     120_000,
   )
 })
+
+test('a long migration answers 503 with Retry-After until it is done', async () => {
+  const { databaseUrl, sql } = await createDatabase()
+  const port = await freePort()
+  await sql.query('begin; lock table schema_functions in access exclusive mode')
+  const starting = startServe({ ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl })
+  const answer = () => fetch(`http://127.0.0.1:${port}/healthz`)
+  await vi.waitFor(async () => {
+    const { status, headers } = await answer()
+    expect([status, headers.get('retry-after')]).toEqual([503, '10'])
+  }, 60_000)
+  await sql.query('rollback')
+  const served = await starting
+  expect((await answer()).status).toBe(200)
+  expect(await served.end('SIGTERM')).toBe(0)
+}, 120_000)
 
 test('what cannot be started is refused before anything is changed, with all that lacks', async () => {
   const refused = await run(

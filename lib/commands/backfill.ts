@@ -1,9 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { openDatabase } from '../database.ts'
 import { OperatorError } from './operator-error.ts'
 import type { Backfill } from '../stripe/backfill.ts'
-import { runCommand, stripeEnvironment } from './command.ts'
+import { openCommandDatabase, runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
   'npm run -s backfill -- PROGRAM [--months 12]    reads the past of its Stripe account; goes on where it stopped unless --months is given'
@@ -27,7 +26,7 @@ async function backfill(): Promise<void> {
   const { openStripe } = await import('../stripe/client.ts')
   const { readBackfill, resumeBackfill, startBackfill, stepBackfill, stopBackfill } =
     await import('../stripe/backfill.ts')
-  const db = openDatabase(env)
+  const db = openCommandDatabase(env)
   const stripe = openStripe(env)
 
   const known = await readBackfill(db, programId)

@@ -1,7 +1,9 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { DatabaseError } from 'pg'
+import { Database, type DatabaseEnv } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { OperatorError } from './operator-error.ts'
+import { openPool } from './postgres.ts'
 import { readRunningStack, type RunningStack } from './running-stack.ts'
 
 /** Prints the usage and ends the process if the arguments contain `--help`. */
@@ -58,6 +60,13 @@ export function stripeEnvironment(): Pick<
     ...(NEON_ENDPOINT && { NEON_ENDPOINT }),
     ...(STRIPE_API_URL && { STRIPE_API_URL }),
   }
+}
+
+/** Opens a command's database: over HTTP on Neon and on the local stack, with plain connections on any other PostgreSQL. */
+export function openCommandDatabase(env: DatabaseEnv): Database {
+  const host = URL.parse(env.DATABASE_URL)?.hostname
+  if (host === undefined || env.NEON_ENDPOINT !== undefined || host.endsWith('.neon.tech')) return new Database(env)
+  return new Database({ ...env, POSTGRES: openPool(env.DATABASE_URL, 2) })
 }
 
 const isOfOptions = (error: unknown) =>

@@ -1,8 +1,7 @@
 import { parseArgs } from 'node:util'
-import { openDatabase } from '../database.ts'
 import { OperatorError } from './operator-error.ts'
 import { commandDatabase } from './running-stack.ts'
-import { runCommand } from './command.ts'
+import { openCommandDatabase, runCommand } from './command.ts'
 
 const usage =
   'npm run -s erase -- --program 1 --customer-key user-1    removes what identifies a customer; or --click-id cust_…'
@@ -19,7 +18,7 @@ async function erase(): Promise<void> {
   const who = customerKey ? { customer_key: customerKey } : clickId ? { click_id: clickId } : undefined
   if (!Number.isSafeInteger(Number(program)) || !who) throw new OperatorError(`Say whom to erase: ${usage}`)
   const { eraseCustomer } = await import('../tracking/erase-customer.ts')
-  const erased = await eraseCustomer(openDatabase(commandDatabase()), Number(program), who)
+  const erased = await eraseCustomer(openCommandDatabase(commandDatabase()), Number(program), who)
   console.log(`Erased: ${erased} customer${erased === 1 ? '' : 's'}. Amounts and days stay as they were.`)
 }
 

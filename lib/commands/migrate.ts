@@ -175,7 +175,8 @@ async function inTransaction<Result>(client: Client, work: () => Promise<Result>
   } catch (error) {
     // If the connection broke, report that error and not this one.
     await client.query('rollback').catch(() => {})
-    const code = error instanceof Error && error.cause instanceof DatabaseError ? error.cause.code : undefined
+    const cause = error instanceof OperatorError ? error.cause : error
+    const code = cause instanceof DatabaseError ? cause.code : undefined
     if (attemptsLeft <= 1 || (code !== deadlock && code !== lockTimeout)) throw error
     // The queries behind the lock go first.
     if (code === lockTimeout) await pause(1000)

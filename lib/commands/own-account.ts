@@ -1,9 +1,8 @@
 import { parseArgs } from 'node:util'
-import { openDatabase } from '../database.ts'
 import { OperatorError } from './operator-error.ts'
 import { commandDatabase } from './running-stack.ts'
 import { ownAccount } from '../stripe/facts.ts'
-import { runCommand } from './command.ts'
+import { openCommandDatabase, runCommand } from './command.ts'
 
 const usage =
   'npm run -s own-account -- PROGRAM    connects a program to the Stripe account whose key the deployment has'
@@ -17,7 +16,7 @@ async function connectOwnAccount(): Promise<void> {
   const programId = Number(positionals[0])
   if (!Number.isSafeInteger(programId)) throw new OperatorError(`Name the program: ${usage}`)
   const { connectProcessor } = await import('../stripe/connect.ts')
-  await connectProcessor(openDatabase(commandDatabase()), programId, ownAccount)
+  await connectProcessor(openCommandDatabase(commandDatabase()), programId, ownAccount)
   console.log(`Events without an account now belong to program ${programId}.`)
 }
 

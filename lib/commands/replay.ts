@@ -1,7 +1,6 @@
 import { parseArgs } from 'node:util'
-import { openDatabase } from '../database.ts'
 import { OperatorError } from './operator-error.ts'
-import { runCommand, stripeEnvironment } from './command.ts'
+import { openCommandDatabase, runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
   'npm run -s replay -- --program 1    applies the events of Stripe that wait; without an option those of every program'
@@ -19,7 +18,7 @@ async function replay(): Promise<void> {
   // Load the heavy modules only after the arguments are valid.
   const { openStripe } = await import('../stripe/client.ts')
   const { listUnreadEvents, replayWebhookEvent } = await import('../stripe/webhook-events.ts')
-  const db = openDatabase(env)
+  const db = openCommandDatabase(env)
   const stripe = openStripe(env)
   const events = await listUnreadEvents(db, programId)
   for (const { event_id: id, program_id: program } of events) {

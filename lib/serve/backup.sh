@@ -12,7 +12,7 @@ backup() {
   fi
   url=${DATABASE_URL:-$(cat "${DATA:-data}/database-url")}
   # Delete old ones only after a new one. `&&` is needed because `set -e` has no effect in a function that `||` follows.
-  DATABASE_URL=$url node lib/commands/backup.ts backup "$folder/svc-$(date -u +%F).sql.gz" &&
+  DATABASE_URL=$url node lib/commands/backup.ts backup "$folder/svc-$(date -u +%FT%H%M%S).sql.gz" &&
     find "$folder" -name 'svc-*.sql.gz*' -mtime +14 -delete
 }
 

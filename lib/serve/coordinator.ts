@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
-import { sessionOptions } from './postgres.ts'
+import { sessionOptions } from '../commands/postgres.ts'
 
 /** The process with this lock runs the schedules. The number is arbitrary. */
 const leaderLockKey = '7350163984022'

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http'
-import type { AddressInfo, BlockList } from 'node:net'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { type AddressInfo, type BlockList, Server as NetServer } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import { ApiError, errorResponse } from '../errors.ts'
 import { OperatorError } from '../commands/operator-error.ts'
@@ -24,6 +24,8 @@ export interface RunningServer {
 /** Shorter than the limits of systemd and the compose file. */
 const stopWithinMilliseconds = 25_000
 const backgroundWithinMilliseconds = 10_000
+/** During a stop, connections answer requests until none came for this time. Each response closes its connection. */
+const quietMilliseconds = 1000
 
 /**
  * Serves the functions over HTTP/1.1. A proxy does TLS. A visitor's address and place come from the connection or a trusted
@@ -49,10 +51,12 @@ export async function startServer(options: {
     passThroughOnException() {},
   }
   let stopping = false
+  let lastRequest = 0
   const open = new Set<IncomingMessage>()
 
   const server = createServer((incoming, outgoing) => {
     open.add(incoming)
+    lastRequest = Date.now()
     incoming.on('error', () => {})
     outgoing.on('error', () => {})
     const address = addressOf(incoming, baseUrl)
@@ -92,9 +96,18 @@ export async function startServer(options: {
     port,
     async stop() {
       stopping = true
-      const end = Date.now() + stopWithinMilliseconds
-      const closed = closeServer(server)
-      while (open.size > 0 && Date.now() < end) await pause(20)
+      lastRequest = Date.now()
+      const end = lastRequest + stopWithinMilliseconds
+      const isClosed = new AbortController()
+      const closed = once(server, 'close').then(() => isClosed.abort())
+      // Only stops listening. `server.close()` also ends idle connections, into which a proxy may be sending a request.
+      NetServer.prototype.close.call(server)
+      while (
+        !isClosed.signal.aborted &&
+        Date.now() < end &&
+        (open.size > 0 || Date.now() - lastRequest < quietMilliseconds)
+      )
+        await pause(20)
       server.closeAllConnections()
       await closed
       const last = Math.min(end, Date.now() + backgroundWithinMilliseconds)
@@ -115,12 +128,6 @@ function whyNotListening({ host, port }: { host: string; port: number }, error: 
     ENOTFOUND: `The name ${host} in HOST has no address. Set HOST to an address of this machine, such as 127.0.0.1.`,
   }
   return advices[code] ?? `The service cannot listen on ${host}, port ${port}: ${code}. Change HOST or PORT.`
-}
-
-async function closeServer(server: Server): Promise<void> {
-  server.close()
-  server.closeIdleConnections()
-  await once(server, 'close')
 }
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))

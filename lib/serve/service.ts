@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process'
 import { chmodSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { baseUrl as builtFor } from '../../tracker/dist/served/package.js'
@@ -10,7 +12,7 @@ import { coordinate } from './coordinator.ts'
 import { loadFunctions, type ReadFunction, type Service } from './functions.ts'
 import { openGeoFile } from './geo.ts'
 import { logAsJson } from './log.ts'
-import { openPool } from './postgres.ts'
+import { openPool } from '../commands/postgres.ts'
 import { openRateLimits, type RateLimits } from './rate-limits.ts'
 import { startSchedules } from './schedules.ts'
 import { checkSecrets } from '../commands/secrets.ts'
@@ -63,7 +65,8 @@ async function serve(read: ReadFunction): Promise<void> {
 async function start(settings: Settings, read: ReadFunction): Promise<void> {
   const placeOf = settings.geoFile === undefined ? () => ({}) : openGeoFile(settings.geoFile)
   const databaseUrl = settings.databaseUrl ?? (await startOwnPostgres(settings))
-  if (settings.migrates) console.log(JSON.stringify({ applied: await migrate(databaseUrl) }))
+  if (settings.migrates)
+    console.log(JSON.stringify({ applied: await answeringMeanwhile(settings, () => migrate(databaseUrl)) }))
   else await requireSchema(databaseUrl)
   await checkSecrets(databaseUrl, settings.environment, settings.replacedSecrets)
   const postgres = shareClicks(openPool(databaseUrl))
@@ -88,6 +91,31 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
     )
   }
   console.log(JSON.stringify({ serving: settings.environment['BASE_URL'], host: settings.host, port: server.port }))
+  // systemd waits for this; Node can't send its datagram.
+  if (process.env['NOTIFY_SOCKET'])
+    execFile('systemd-notify', ['--ready'], (error) => error && logFailure('systemd-notify', error))
+}
+
+/** Callers wait at the proxy during a short migration. During a longer one they get a 503, which they retry. */
+const silentMilliseconds = 5000
+
+async function answeringMeanwhile<Result>({ host, port }: Settings, work: () => Promise<Result>): Promise<Result> {
+  const server = createServer((incoming, outgoing) => {
+    incoming.resume()
+    const error = { code: 'unavailable', message: 'The service is being upgraded. Try again in a minute.' }
+    outgoing.writeHead(503, { 'retry-after': '10', 'content-type': 'application/json', connection: 'close' })
+    outgoing.end(JSON.stringify({ success: false, error }))
+  })
+  // A taken port is reported when the service itself starts to listen.
+  server.on('error', () => {})
+  const timer = setTimeout(() => server.listen(port, host), silentMilliseconds)
+  try {
+    return await work()
+  } finally {
+    clearTimeout(timer)
+    server.closeAllConnections()
+    if (server.listening) await new Promise((resolve) => server.close(resolve))
+  }
 }
 
 /** Runs the schedules of the leader and the webhook deliveries of every process. */

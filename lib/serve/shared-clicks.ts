@@ -1,7 +1,7 @@
 import { NeonDbError } from '@neondatabase/serverless'
 import type { SentStatement, StatementResult } from '../database.ts'
 import { functionCalls } from '../schema.ts'
-import type { PostgresPool } from './postgres.ts'
+import type { PostgresPool } from '../commands/postgres.ts'
 
 /** With this many click statements under way, a new click waits. See test/bench/README.md for measurements. */
 const mostUnderWay = 8

@@ -4,7 +4,7 @@ import { type MessagePort, parentPort, receiveMessageOnPort } from 'node:worker_
 import type { Postgres } from '../../lib/database.ts'
 import type { FunctionEntry } from '../../lib/commands/wrangler-file.ts'
 import { type Context, loadFunctions } from '../../lib/serve/functions.ts'
-import { openPool } from '../../lib/serve/postgres.ts'
+import { openPool } from '../../lib/commands/postgres.ts'
 import { openRateLimits } from '../../lib/serve/rate-limits.ts'
 import { startServer } from '../../lib/serve/server.ts'
 import { readSource } from '../../lib/serve/sources.ts'

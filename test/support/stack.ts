@@ -9,7 +9,7 @@ import { type NeonEndpoint, startNeonEndpoint } from '../../lib/local/neon.ts'
 import { freePort } from '../../lib/serve/embedded-postgres.ts'
 import type { Queue } from '../../lib/local/queue.ts'
 import { type LocalStripe, startLocalStripe } from '../../lib/local/stripe.ts'
-import { openPool } from '../../lib/serve/postgres.ts'
+import { openPool } from '../../lib/commands/postgres.ts'
 import { hashPasswordsCheaply } from './cheap-passwords.ts'
 import { type Meter, meter, type MeteredPostgres } from './meter.ts'
 

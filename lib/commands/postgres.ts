@@ -25,6 +25,8 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
     keepAlive: true,
     connectionTimeoutMillis: 10_000,
     idleTimeoutMillis: 60_000,
+    // A command ends without closing them.
+    allowExitOnIdle: true,
     options: sessionOptions,
     application_name: 'svc',
   })
