@@ -32,6 +32,8 @@ const sentences: Readonly<Record<string, string>> = {
   nothing_paid: 'Nothing was paid.',
   no_partner: 'No partner brought this customer.',
   no_refund: 'The charge has no refund that took money.',
+  unreadable_refund: 'Refund $1 was ignored: no known API version sends this $2.',
+  refund_too_large: 'Refund $1 was ignored: its amount is larger than the service can store.',
   known_reversal: 'Another event already reported it.',
   unknown_sale: 'No sale of this payment is known yet.',
   program_not_connected: 'Program $1, which its metadata names, is not connected to this account.',

@@ -120,6 +120,7 @@ export interface AffiliateLeadEvents {
   program_id: Int8;
   provisional: Generated<boolean>;
   session_id: string | null;
+  test_source: 'key' | 'test_link' | null;
 }
 
 export interface ApiKeys {
@@ -1352,7 +1353,7 @@ export interface DatabaseFunctions {
     row: { provisional: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null; outbox_ids: (number)[] | null }
   }
   track_browser_test_lead: {
-    arguments: { of_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    arguments: { of_program_id: number | null; by_test_link: boolean | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { is_known: boolean | null; is_kept: boolean | null }
   }
   track_click: {
@@ -1474,7 +1475,7 @@ export const functionCalls: {
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
-  track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
+  track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'by_test_link', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)', names: ['aff', 'named_program_id', 'host', 'existing_click_id', 'click_id_prefix', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign', 'visitor'] },
   track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'click_id_prefix', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_refund: { text: 'select * from track_refund($1, $2, $3, $4, $5, $6, $7)', names: ['hash', 'of_transaction_id', 'key', 'wanted_cents', 'because', 'because_text', 'request'] },

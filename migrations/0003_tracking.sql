@@ -111,6 +111,8 @@ create table affiliate_lead_events (
   -- Null on a provisional lead, which does not store the integrator's user id.
   customer_key text,
   provisional boolean not null default false,
+  -- Why a test lead makes its customer's sales tests: `key` if a server sent it, `test_link` if its click came by the test link.
+  test_source text check (test_source in ('key', 'test_link')),
   session_id text,
   page_url text,
   additional_data jsonb,

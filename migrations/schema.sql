@@ -136,13 +136,15 @@ create table affiliate_lead_events (
   customer_id bigint,
   customer_key text,
   provisional boolean not null default false,
+  test_source text,
   session_id text,
   page_url text,
   additional_data jsonb,
   created_at timestamp with time zone not null default now(),
   constraint affiliate_lead_events_pkey PRIMARY KEY (program_id, is_test, lead_timestamp, id),
   constraint affiliate_lead_events_check CHECK (((NOT provisional) OR (customer_key IS NULL))),
-  constraint affiliate_lead_events_check1 CHECK ((is_test OR (customer_id IS NOT NULL)))
+  constraint affiliate_lead_events_check1 CHECK ((is_test OR (customer_id IS NOT NULL))),
+  constraint affiliate_lead_events_test_source_check CHECK ((test_source = ANY (ARRAY['key'::text, 'test_link'::text])))
 ) partition by RANGE (lead_timestamp);
 CREATE INDEX affiliate_lead_events_customer_idx ON ONLY public.affiliate_lead_events USING btree (program_id, customer_id) WHERE (customer_id IS NOT NULL);
 
@@ -2248,13 +2250,14 @@ begin
     return with_outcome(event, null, 'conversion');
   end if;
   perform keep_reversals(event, fact, sale.currency);
+  perform keep_second_loss(event);
   if sale.id is not null then
     perform settle_reversals(sale);
   end if;
   event.program_id := sale.program_id;
 
   if jsonb_array_length(fact->'reversals') = 0 then
-    return with_outcome(event, 'ignored', 'no_refund');
+    return with_outcome(event, 'ignored', coalesce(answer->>'excluded', 'no_refund'));
   elsif not is_in_its_currency then
     perform notify_unconverted(sale, fact);
     return with_outcome(event, 'ignored', format('other_currency %s %s',
@@ -2262,11 +2265,11 @@ begin
   elsif not exists (
     select from processor_reversals v where v.account_id = event.account_id and event.event_id in (v.event_id, v.returned_event_id)
   ) then
-    return with_outcome(event, 'duplicate', 'known_reversal');
+    return with_outcome(event, 'duplicate', coalesce(answer->>'excluded', 'known_reversal'));
   elsif sale.id is null then
     return with_outcome(event, 'parked', 'unknown_sale');
   end if;
-  return with_outcome(event, 'recorded', null);
+  return with_outcome(event, 'recorded', answer->>'excluded');
 end $function$
 ;
 
@@ -3415,7 +3418,9 @@ AS $function$
 declare
   was_attributed boolean := sale.customer_id is not null;
 begin
-  if given.amount_source > sale.amount_source then
+  -- A charge can bring a part of what its intent brought, and both have the session's rank if it awaited them.
+  if given.amount_source > sale.amount_source
+    or given.amount_source = sale.amount_source and sale.amount_source <> 'api' and given.amount_cents > sale.amount_cents then
     sale := correct_sale(sale, given);
   end if;
   if not was_attributed then
@@ -5952,6 +5957,38 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.keep_second_loss(event processor_events)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  again_id text := event.fact#>>'{reversals,0,reversal_id}' || ':again';
+  moves record;
+  is_lost_again boolean;
+begin
+  if event.event_type not in ('charge.dispute.funds_withdrawn', 'charge.dispute.funds_reinstated') then
+    return;
+  end if;
+  select count(*) filter (where is_return) as returns, count(*) filter (where not is_return) as losses,
+    max(event_created_at) filter (where is_return) as returned_at, max(event_created_at) filter (where not is_return) as lost_at,
+    max(event_id) filter (where is_return) as return_id into moves
+  from (select m.*, m.event_type = 'charge.dispute.funds_reinstated' as is_return from moves_of_dispute(event) m) m;
+  is_lost_again := moves.lost_at > moves.returned_at or moves.lost_at = moves.returned_at and moves.losses > moves.returns;
+  if is_lost_again then
+    insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, charge_id, invoice_id, amount_cents, currency,
+      event_id)
+    select m.account_id, again_id, m.livemode, 'chargeback', m.fact->>'payment_intent_id', m.fact->>'charge_id', m.fact->>'invoice_id',
+      (m.fact#>>'{reversals,0,amount_cents}')::bigint, m.fact#>>'{reversals,0,currency}', m.event_id
+    from moves_of_dispute(event) m where m.event_type = 'charge.dispute.funds_withdrawn'
+    order by m.event_created_at desc, m.event_id = event.event_id desc, m.event_id limit 1
+    on conflict (account_id, reversal_id) do nothing;
+  elsif moves.returns > 0 then
+    update processor_reversals v set returned_event_id = moves.return_id, returned_at = now()
+    where v.account_id = event.account_id and v.reversal_id = again_id and v.returned_at is null;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.keep_session(of_program_id bigint, buyer_id bigint, fact jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -5963,14 +6000,14 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.keep_test_lead(of_program_id bigint, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb)
+CREATE OR REPLACE FUNCTION public.keep_test_lead(of_program_id bigint, source text, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 begin
-  insert into affiliate_lead_events (program_id, is_test, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
-  values (of_program_id, true, at, lead_id, customer_key, session_id, page_url, additional_data)
+  insert into affiliate_lead_events (program_id, is_test, test_source, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
+  values (of_program_id, true, source, at, lead_id, customer_key, session_id, page_url, additional_data)
   on conflict do nothing;
 end $function$
 ;
@@ -6799,6 +6836,22 @@ begin
     sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
   end loop;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.moves_of_dispute(event processor_events)
+ RETURNS SETOF processor_events
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select (event).*
+  union all
+  select e.* from processor_events e
+  where coalesce(e.fact->>'payment_intent_id', e.fact->>'charge_id', e.fact->>'invoice_id')
+      = coalesce((event).fact->>'payment_intent_id', (event).fact->>'charge_id', (event).fact->>'invoice_id')
+    and e.account_id = (event).account_id and e.event_id <> (event).event_id and not starts_with(e.event_id, 'backfill_')
+    and e.event_type in ('charge.dispute.funds_withdrawn', 'charge.dispute.funds_reinstated')
+    and e.fact#>>'{reversals,0,reversal_id}' = (event).fact#>>'{reversals,0,reversal_id}'
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.names_of_customer(buyer customers)
@@ -8887,11 +8940,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.signed_up_as_test(of_program_id bigint, of_customer_key text)
+CREATE OR REPLACE FUNCTION public.signed_up_as_test(of_program_id bigint, of_customer_key text, has_code boolean)
  RETURNS boolean
  LANGUAGE sql
  STABLE
-RETURN (EXISTS (SELECT FROM affiliate_lead_events e WHERE ((e.program_id = signed_up_as_test.of_program_id) AND e.is_test AND (e.lead_timestamp > (now() - '1 day'::interval)) AND (e.customer_key = signed_up_as_test.of_customer_key))))
+RETURN (EXISTS (SELECT FROM affiliate_lead_events e WHERE ((e.program_id = signed_up_as_test.of_program_id) AND e.is_test AND (e.lead_timestamp > (now() - '1 day'::interval)) AND (e.customer_key = signed_up_as_test.of_customer_key) AND ((e.test_source = 'key'::text) OR ((e.test_source = 'test_link'::text) AND (NOT signed_up_as_test.has_code))))))
 ;
 
 CREATE OR REPLACE FUNCTION public.signups_of_one_address()
@@ -9167,7 +9220,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_browser_test_lead(of_program_id bigint, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb, OUT is_known boolean, OUT is_kept boolean)
+CREATE OR REPLACE FUNCTION public.track_browser_test_lead(of_program_id bigint, by_test_link boolean, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb, OUT is_known boolean, OUT is_kept boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -9175,7 +9228,7 @@ begin
   is_known := exists (select from programs p where p.id = of_program_id and p.deleted_at is null);
   is_kept := is_known and count_public_test_event(of_program_id);
   if is_kept then
-    perform keep_test_lead(of_program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
+    perform keep_test_lead(of_program_id, case when by_test_link then 'test_link' end, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
 end $function$
 ;
@@ -9346,7 +9399,8 @@ begin
   select c.id into given.customer_id from customers c
   where c.program_id = track_sale.program_id and c.customer_key = track_sale.customer_key
     and (c.key_unverified_since is null or of_click_id is null);
-  given.is_test := is_test or given.customer_id is null and of_click_id is null and signed_up_as_test(program_id, customer_key);
+  given.is_test := is_test or given.customer_id is null and of_click_id is null
+    and signed_up_as_test(program_id, customer_key, coupon is not null);
   is_of_payment := account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_';
   if is_of_payment then
     given.transaction_id := known_transaction(given, account_id);
@@ -9422,7 +9476,7 @@ begin
   key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
   if key_refusal is not distinct from '' and program_matches then
-    perform keep_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
+    perform keep_test_lead(key.program_id, 'key', at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
 end $function$
 ;

@@ -48,7 +48,8 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
   })
 
   test.each([
-    ['lost, with nothing told before', [], 'lost', [], 10_000],
+    ['lost, with an empty list and nothing reported before', [], 'lost', [], 0],
+    ['lost, with an empty list after a withdrawal', ['funds_withdrawn'], 'lost', [], 10_000],
     ['lost, with what it took', [], 'lost', [moved(-10_000)], 10_000],
     ['lost, with a part given back', [], 'lost', [moved(-10_000), moved(3000)], 7000],
     ['lost, told before as well', ['funds_withdrawn'], 'lost', [moved(-10_000)], 10_000],
@@ -60,6 +61,56 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     for (const type of before) await send(shop, `charge.dispute.${type}`, { ...closed, status: 'needs_response' })
     await send(shop, 'charge.dispute.closed', { ...closed, balance_transactions: moves })
     expect(await salesOf(shop)).toMatchObject([{ refunded, reversed: refunded / 5 }])
+  })
+
+  const inAnyOrder = [
+    [0, 1, 2],
+    [2, 1, 0],
+    [1, 2, 0],
+    [0, 2, 1],
+  ]
+  test.each(inAnyOrder.flatMap((order) => [false, true].map((isListed) => [order.join(), isListed, order] as const)))(
+    'won, then lost again, and at last won: order %s, with balance transactions: %s',
+    async (_, isListed, order) => {
+      const shop = await sold({ generation })
+      const dp = { id: 'dp_1', amount: 10_000, ...paidBy }
+      const steps = [-10_000, 10_000, -10_000, 10_000].map(moved)
+      const report = async (step: number) => {
+        const kind = step % 2 === 0 ? 'funds_withdrawn' : 'funds_reinstated'
+        const object = dispute(shop, { ...dp, status: step % 2 === 0 ? 'lost' : 'won' })
+        const balance_transactions = isListed ? steps.slice(0, step + 1) : []
+        const later = { ...shop, now: shop.now + step }
+        return await send(
+          later,
+          `charge.dispute.${kind}`,
+          { ...object, balance_transactions },
+          `evt_${shop.programId}_${step}`,
+        )
+      }
+      for (const step of order) await report(step)
+      expect(await salesOf(shop)).toMatchObject([{ refunded: 10_000, reversed: 2000 }])
+      // The end of a lost dispute only confirms it, and repeats change nothing.
+      const closed = dispute(shop, { ...dp, status: 'lost' })
+      await send(shop, 'charge.dispute.closed', { ...closed, balance_transactions: isListed ? steps.slice(0, 3) : [] })
+      for (const step of order) await report(step)
+      expect(await salesOf(shop)).toMatchObject([{ refunded: 10_000, reversed: 2000 }])
+      await report(3)
+      expect(await salesOf(shop)).toMatchObject([{ refunded: 0, reversed: 0 }])
+    },
+  )
+
+  test('a withdrawal after a return in the same second counts', async () => {
+    const shop = await sold({ generation })
+    const lost = {
+      ...dispute(shop, { id: 'dp_1', amount: 10_000, status: 'lost', ...paidBy }),
+      balance_transactions: [],
+    }
+    const refunded = []
+    for (const kind of ['withdrawn', 'reinstated', 'withdrawn', 'reinstated']) {
+      await send(shop, `charge.dispute.funds_${kind}`, lost)
+      refunded.push((await salesOf(shop))[0]?.['refunded'])
+    }
+    expect(refunded).toEqual([10_000, 0, 10_000, 0])
   })
 
   test('a dispute that is won is put back into the balance, and the advertiser is asked to look', async () => {

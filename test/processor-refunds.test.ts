@@ -92,6 +92,26 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     stripe.refunds.delete('ch_1')
   })
 
+  test.each([
+    ['is too large', { amount: 10_000_000_000_000, currency: 'idr' }, 'its amount is larger'],
+    ['has its currency in capitals', { amount: 10, currency: 'USD' }, 'sends this currency'],
+  ])('a refund that %s leaves the others of its charge', async (_, broken, reason) => {
+    const shop = await sold({ generation })
+    stripe.refunds.set('ch_1', [
+      { ...refund(shop, { id: 're_1', amount: 10 }), ...broken },
+      refund(shop, { id: 're_2', amount: 2000 }),
+    ])
+    const total = charge(shop, { id: 'ch_1', amount: 10_000, refunded: 2010, payment_intent: 'pi_1' })
+    const answer = await send(shop, 'charge.refunded', total)
+    expect(answer).toMatchObject({ status: 200, body: { outcome: 'recorded' } })
+    expect(answer.body.reason).toContain('Refund re_1 was ignored')
+    expect(answer.body.reason).toContain(reason)
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 2000, reversed: 400 }])
+    stripe.refunds.set('ch_1', [{ ...refund(shop, { id: 're_3', amount: 10 }), ...broken }])
+    expect(await send(shop, 'charge.refunded', total)).toMatchObject({ status: 200, body: { outcome: 'ignored' } })
+    stripe.refunds.delete('ch_1')
+  })
+
   test('a refund told by the webhook and by the endpoint with the same id counts once', async () => {
     const { key, hint } = await generateApiKey()
     const keyHash = await apiKeyHash(`Bearer ${key}`)

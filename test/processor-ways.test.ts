@@ -13,6 +13,7 @@ import {
 } from '../lib/local/stripe-events.ts'
 import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
 import { ownAccount } from '../lib/stripe/facts.ts'
+import { readInvoice } from '../lib/stripe/read-invoice.ts'
 import { bill, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -21,6 +22,45 @@ import { openWebhook, testWhatIsKept } from './support/webhook.ts'
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
 const { env, stripe, send, post, salesOf } = await openWebhook(endpoint)
+
+test.each([
+  ['captures first', false],
+  ['whole intent first', true],
+])('an intent outweighs a part of it that was captured, of an unpaid session too: %s', async (_, isIntentFirst) => {
+  for (const hasSession of [false, true]) {
+    const shop = await createShop(sql)
+    const ids = { payment_intent: 'pi_1' }
+    if (hasSession) await send(shop, 'checkout.session.completed', oneTime(shop, { ...ids, payment_status: 'unpaid' }))
+    const captured = capturedCharge(shop, { id: 'ch_1', ...ids, amount: 10_000, captured: 3000 })
+    const reports = [
+      ['charge.captured', captured],
+      ['payment_intent.succeeded', paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000 })],
+    ] as const
+    for (const [type, object] of isIntentFirst ? reports.toReversed() : reports) await send(shop, type, object)
+    expect(await salesOf(shop)).toMatchObject([{ amount: 10_000, commission: 2000 }])
+  }
+})
+
+test('a credited line of an invoice names no product', async () => {
+  const fact = await readInvoice(
+    {
+      id: 'in_1',
+      created: 1_700_000_000,
+      amount_paid: 5000,
+      total: 5000,
+      currency: 'usd',
+      lines: {
+        data: [
+          { amount: 6000, pricing: { price_details: { price: 'price_a', product: 'prod_a' } } },
+          { amount: -1000, pricing: { price_details: { price: 'price_b', product: 'prod_b' } } },
+        ],
+      },
+    },
+    new Date().toISOString(),
+    (email) => Promise.resolve(email),
+  )
+  expect(fact).toMatchObject({ sale: { product_ids: ['price_a', 'prod_a'] } })
+})
 
 describe('a payment link', () => {
   const noMetadata = { metadata: {}, payment_intent: 'pi_1' }

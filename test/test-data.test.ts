@@ -310,6 +310,46 @@ const events = async (table: string, { programId }: Sandbox) =>
     )
   ).rows[0]
 
+/** Calls a tracking endpoint without a key, as anybody can. */
+async function keyless(path: string, body: object) {
+  const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
+  return await (await fetch(`${stack.baseUrl}/api/v1/track/${path}`, init)).json()
+}
+
+test('a test lead without a key makes no test of a sale by code', async () => {
+  const sandbox = await makeProgram()
+  const { programId, partnerCode, apiKey } = sandbox
+  await sql.query(
+    `insert into partner_codes (program_id, partner_id, code)
+    select program_id, partner_id, 'SAVE10' from referral_links where program_id = $1 and code = $2`,
+    [programId, partnerCode],
+  )
+  const affiliate_url = `https://shop.example.com/?aff=svc-test-${programId}`
+  const { click_id } = await keyless('click', { affiliate_url })
+  const additional_data = { test_mode: true, program_id: programId }
+  const guessed = await keyless('lead', { customer_key: 'guessed', additional_data })
+  const tested = await keyless('lead', { customer_key: 'tested', click_id })
+  expect([guessed, tested]).toMatchObject([{ test_mode: true }, { test_mode: true }])
+  const sale = { amount_cents: 10_000, coupon: 'SAVE10' }
+  for (const customer_key of ['guessed', 'tested']) {
+    const answer = await track(
+      { ...sandbox, apiKey },
+      'sale',
+      { ...sale, customer_key, transaction_id: customer_key },
+      false,
+    )
+    expect(answer).toMatchObject({ status: 200, attributed: true, commission_cents: 1500 })
+    expect(answer).not.toHaveProperty('test_mode')
+  }
+  // Without a code, only the test link's lead makes a test.
+  await keyless('lead', { customer_key: 'guessed too', additional_data })
+  await keyless('lead', { customer_key: 'tested too', click_id })
+  const plain = async (customer_key: string) =>
+    await track(sandbox, 'sale', { customer_key, transaction_id: customer_key, amount_cents: 900 }, false)
+  expect(await plain('guessed too')).not.toHaveProperty('test_mode')
+  expect(await plain('tested too')).toMatchObject({ test_mode: true })
+})
+
 describe('a test link', () => {
   const oneTest = { tests: '1', live: '0' }
 

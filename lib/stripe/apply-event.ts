@@ -7,7 +7,7 @@ import { retryBinding } from '../tracking/customers.ts'
 import { askConversions, discountedBy, invoiceOfPaymentIntent, refundsOfCharge } from './client.ts'
 import { inEachCurrency } from './conversions.ts'
 import type { WebhookEvent, Reversal } from './facts.ts'
-import { reversalsOf } from './read-refund.ts'
+import { readListedRefund } from './read-refund.ts'
 
 /** The outcome of an event, as the log stores it, and the notifications to send. */
 export interface AppliedEvent {
@@ -23,6 +23,8 @@ interface StripeAnswer {
   /** The refunds of a charge one by one, or the event's reversals in each currency that Stripe converted them to. */
   reversals?: Reversal[]
   is_converted?: boolean
+  /** The reason of the first refund in the list that the service cannot store. */
+  excluded?: string | undefined
   /** The invoice that the payment intent paid; null if it paid none. */
   invoice_id?: string | null
   /** The promotion codes of its discounts. */
@@ -38,7 +40,9 @@ export async function applyEvent(db: Database, stripe: Stripe, event: WebhookEve
   const answer: StripeAnswer = {}
   if (fact.kind === 'charge_refunds') {
     const refunds = await refundsOfCharge(stripe, accountId, fact.charge_id)
-    answer.reversals = refunds.flatMap(reversalsOf)
+    const read = refunds.map(readListedRefund)
+    answer.reversals = read.flatMap(({ reversals }) => reversals)
+    answer.excluded = read.map(({ excluded }) => excluded).find((reason) => reason !== undefined)
   }
   let applied = await apply(db, event, answer)
   while (applied.outcome === null) {

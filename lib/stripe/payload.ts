@@ -1,5 +1,4 @@
 import * as z from 'zod/mini'
-import { maxAmountCents } from '../money.ts'
 
 /** Hashes an e-mail address; see `emailHash`. */
 export type HashEmail = (email: string) => Promise<string>
@@ -29,7 +28,8 @@ export const unixTime = z.pipe(
   z.transform((seconds) => new Date(seconds * 1000).toISOString()),
 )
 
-export const amount = z.int().check(z.gte(0), z.lte(maxAmountCents))
+/** In Stripe's unit, which can be a hundredth of ours: the upper limit applies after scaling. */
+export const amount = z.int().check(z.gte(0))
 export const currency = z.string().check(z.regex(/^[a-z]{3}$/))
 
 /** Text that people enter. Text that the database cannot store counts as missing. */

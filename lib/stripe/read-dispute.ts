@@ -26,6 +26,11 @@ export function readDispute(type: string, object: unknown): Fact {
   if (type === 'charge.dispute.closed' && disputed.status !== 'lost') {
     return ignored('The dispute was not lost. funds_reinstated reports the money that it gives back.')
   }
+  if (type === 'charge.dispute.closed' && !disputed.balance_transactions?.length) {
+    return ignored(
+      'It carries no balance transactions. funds_withdrawn and funds_reinstated report the money that moved.',
+    )
+  }
   return {
     kind: 'reversals',
     payment_intent_id: disputed.payment_intent,
@@ -42,6 +47,8 @@ interface Move {
   taken: number
   kept: number
   isReinstated: boolean
+  /** The number of balance transactions so far. */
+  steps: number
 }
 
 /**
@@ -50,17 +57,16 @@ interface Move {
  */
 function movesOf(type: string, { id: disputeId, amount: disputed, currency: unit, ...rest }: Dispute): Move[] {
   const transactions = rest.balance_transactions ?? []
-  const isReinstated =
-    type === 'charge.dispute.funds_reinstated' ||
-    (type === 'charge.dispute.closed' && transactions.some((move) => move.amount > 0))
+  const isReinstated = type === 'charge.dispute.funds_reinstated' || transactions.some((move) => move.amount > 0)
+  const steps = transactions.length
   const [first] = transactions
   const taken = -transactions.reduce((sum, move) => sum + Math.min(move.amount, 0), 0)
   if (!first || taken === 0) {
     const kept = isReinstated ? 0 : disputed
-    return [{ reversal_id: disputeId, currency: unit, taken: disputed, kept, isReinstated }]
+    return [{ reversal_id: disputeId, currency: unit, taken: disputed, kept, isReinstated, steps }]
   }
   const kept = Math.max(0, -transactions.reduce((sum, move) => sum + move.amount, 0))
-  if (first.currency === unit) return [{ reversal_id: disputeId, currency: unit, taken, kept, isReinstated }]
+  if (first.currency === unit) return [{ reversal_id: disputeId, currency: unit, taken, kept, isReinstated, steps }]
   return [
     {
       reversal_id: disputeId,
@@ -68,13 +74,14 @@ function movesOf(type: string, { id: disputeId, amount: disputed, currency: unit
       taken: disputed,
       kept: shareOf(disputed, kept, taken),
       isReinstated,
+      steps,
     },
-    { reversal_id: `${disputeId}:${first.currency}`, currency: first.currency, taken, kept, isReinstated },
+    { reversal_id: `${disputeId}:${first.currency}`, currency: first.currency, taken, kept, isReinstated, steps },
   ]
 }
 
 /** Returns the reversals of a move. A partly reinstated dispute is returned, and the kept part is reversed in its place. */
-function reversalsOf({ reversal_id, currency: unit, taken, kept, isReinstated }: Move): Reversal[] {
+function reversalsOf({ reversal_id, currency: unit, taken, kept, isReinstated, steps }: Move): Reversal[] {
   const reversal = (reversalId: string, amountOf: number, returned: boolean): Reversal => ({
     reversal_id: reversalId,
     reason: 'chargeback',
@@ -84,5 +91,12 @@ function reversalsOf({ reversal_id, currency: unit, taken, kept, isReinstated }:
     returned,
   })
   const whole = reversal(reversal_id, taken, isReinstated)
-  return isReinstated && kept > 0 ? [whole, reversal(`${reversal_id}:kept`, kept, false)] : [whole]
+  if (!isReinstated) return [whole]
+  // A dispute that is lost again has more steps, and its latest one replaces all earlier ones.
+  const earlier = steps > 2 ? ['again', 'kept', ...Array.from({ length: steps - 3 }, (_, n) => `kept${n + 3}`)] : []
+  return [
+    whole,
+    ...earlier.map((name) => reversal(`${reversal_id}:${name}`, taken, true)),
+    ...(kept > 0 ? [reversal(`${reversal_id}:kept${steps > 2 ? steps : ''}`, kept, false)] : []),
+  ]
 }

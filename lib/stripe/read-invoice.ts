@@ -134,10 +134,12 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
 }
 
 /**
- * Returns the sold products for `sales.product_ids`: the largest amount first, each price before its product. Null if no line names any.
+ * Returns the sold products for `sales.product_ids`: the largest amount first, each price before its product. A credited line sells
+ * nothing. Null if no line names any.
  */
 function productsOf(lines: z.output<typeof line>[]): string[] | null {
   const ids = lines
+    .filter((sold) => (sold.amount ?? 1) > 0)
     .toSorted((a, b) => (b.amount ?? 0) - (a.amount ?? 0))
     .flatMap(({ pricing, price }) => [
       pricing?.price_details?.price ?? price?.id ?? null,

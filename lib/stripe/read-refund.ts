@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
+import { maxAmountCents } from '../money.ts'
 import { conversionsOf, inEachCurrency } from './conversions.ts'
 import { type Fact, ignored, type Reversal } from './facts.ts'
 import { amount, currency, freeText, id, reference } from './payload.ts'
@@ -33,6 +34,19 @@ export function reversalsOf(object: unknown): Reversal[] {
     returned,
   }
   return inEachCurrency(reversal, conversionsOf(object))
+}
+
+/** Reads a refund of a charge's list. A refund that cannot be stored has the code of the reason, and does not stop the others. */
+export function readListedRefund(object: unknown): { reversals: Reversal[]; excluded?: string } {
+  const { data, error } = refund.safeParse(object)
+  if (!data) {
+    const { data: named } = z.looseObject({ id }).safeParse(object)
+    const fields = [...new Set(error.issues.map(({ path }) => path.join('.') || 'object'))].join(',')
+    return { reversals: [], excluded: `unreadable_refund ${named?.id ?? '?'} ${fields}` }
+  }
+  const reversals = reversalsOf(object)
+  if (reversals.every(({ amount_cents: cents }) => cents <= maxAmountCents)) return { reversals }
+  return { reversals: [], excluded: `refund_too_large ${data.id}` }
 }
 
 /** Reads `refund.created`, `refund.updated`, `refund.failed` and the older `charge.refund.updated`. */

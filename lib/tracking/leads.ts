@@ -1,6 +1,7 @@
 import { requireActiveKey } from '../access/api-keys.ts'
 import { newClickIdPrefix, newEventId, programOfClickId, tooManyTestEvents } from './clicks.ts'
 import { retryBinding } from './customers.ts'
+import { programOfTestClick } from './test-links.ts'
 import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
@@ -124,7 +125,8 @@ export async function recordTestLead(
 /** Records a browser's test lead. The program is the click's, or the one that the page names. */
 async function recordBrowserTestLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
   const event = testEvent(lead)
-  const statement = call('track_browser_test_lead', { of_program_id: programId, ...event })
+  const by_test_link = programId !== null && programOfTestClick(lead.click_id ?? '') === programId
+  const statement = call('track_browser_test_lead', { of_program_id: programId, by_test_link, ...event })
   const [row] = await retryOnce(() => db.query(statement))
   if (!row?.is_known) {
     throw new ApiError(

@@ -167,11 +167,11 @@ end $$;
 
 -- Stores a test lead: an event with is_test, without a customer and without a count, once.
 create or replace function keep_test_lead(
-  of_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb
+  of_program_id bigint, source text, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb
 ) returns void language plpgsql as $$
 #variable_conflict use_column
 begin
-  insert into affiliate_lead_events (program_id, is_test, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
-  values (of_program_id, true, at, lead_id, customer_key, session_id, page_url, additional_data)
+  insert into affiliate_lead_events (program_id, is_test, test_source, lead_timestamp, id, customer_key, session_id, page_url, additional_data)
+  values (of_program_id, true, source, at, lead_id, customer_key, session_id, page_url, additional_data)
   on conflict do nothing;
 end $$;

@@ -136,7 +136,9 @@ create or replace function complete_sale(sale sales, given sales) returns sales 
 declare
   was_attributed boolean := sale.customer_id is not null;
 begin
-  if given.amount_source > sale.amount_source then
+  -- A charge can bring a part of what its intent brought, and both have the session's rank if it awaited them.
+  if given.amount_source > sale.amount_source
+    or given.amount_source = sale.amount_source and sale.amount_source <> 'api' and given.amount_cents > sale.amount_cents then
     sale := correct_sale(sale, given);
   end if;
   if not was_attributed then

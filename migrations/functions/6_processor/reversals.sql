@@ -40,13 +40,14 @@ begin
     return with_outcome(event, null, 'conversion');
   end if;
   perform keep_reversals(event, fact, sale.currency);
+  perform keep_second_loss(event);
   if sale.id is not null then
     perform settle_reversals(sale);
   end if;
   event.program_id := sale.program_id;
 
   if jsonb_array_length(fact->'reversals') = 0 then
-    return with_outcome(event, 'ignored', 'no_refund');
+    return with_outcome(event, 'ignored', coalesce(answer->>'excluded', 'no_refund'));
   elsif not is_in_its_currency then
     perform notify_unconverted(sale, fact);
     return with_outcome(event, 'ignored', format('other_currency %s %s',
@@ -54,11 +55,11 @@ begin
   elsif not exists (
     select from processor_reversals v where v.account_id = event.account_id and event.event_id in (v.event_id, v.returned_event_id)
   ) then
-    return with_outcome(event, 'duplicate', 'known_reversal');
+    return with_outcome(event, 'duplicate', coalesce(answer->>'excluded', 'known_reversal'));
   elsif sale.id is null then
     return with_outcome(event, 'parked', 'unknown_sale');
   end if;
-  return with_outcome(event, 'recorded', null);
+  return with_outcome(event, 'recorded', answer->>'excluded');
 end $$;
 
 -- Stores refunds and disputes as the processor reported them. If a report gives several currencies, it stores the amount in the sale's
@@ -81,6 +82,48 @@ begin
     event_id = coalesce(stored.event_id, excluded.event_id),
     returned_event_id = coalesce(stored.returned_event_id, excluded.returned_event_id),
     returned_at = coalesce(stored.returned_at, excluded.returned_at);
+end $$;
+
+-- Returns all events of an event's dispute that moved money, this one included.
+create or replace function moves_of_dispute(event processor_events) returns setof processor_events language sql stable as $$
+  select (event).*
+  union all
+  select e.* from processor_events e
+  where coalesce(e.fact->>'payment_intent_id', e.fact->>'charge_id', e.fact->>'invoice_id')
+      = coalesce((event).fact->>'payment_intent_id', (event).fact->>'charge_id', (event).fact->>'invoice_id')
+    and e.account_id = (event).account_id and e.event_id <> (event).event_id and not starts_with(e.event_id, 'backfill_')
+    and e.event_type in ('charge.dispute.funds_withdrawn', 'charge.dispute.funds_reinstated')
+    and e.fact#>>'{reversals,0,reversal_id}' = (event).fact#>>'{reversals,0,reversal_id}'
+$$;
+
+-- Stores a second loss of a dispute that was won before, if its events carry no balance transactions. The latest event decides. Of events in
+-- one second, more withdrawals than returns are a loss. So any order of deliveries ends the same.
+create or replace function keep_second_loss(event processor_events) returns void language plpgsql as $$
+declare
+  again_id text := event.fact#>>'{reversals,0,reversal_id}' || ':again';
+  moves record;
+  is_lost_again boolean;
+begin
+  if event.event_type not in ('charge.dispute.funds_withdrawn', 'charge.dispute.funds_reinstated') then
+    return;
+  end if;
+  select count(*) filter (where is_return) as returns, count(*) filter (where not is_return) as losses,
+    max(event_created_at) filter (where is_return) as returned_at, max(event_created_at) filter (where not is_return) as lost_at,
+    max(event_id) filter (where is_return) as return_id into moves
+  from (select m.*, m.event_type = 'charge.dispute.funds_reinstated' as is_return from moves_of_dispute(event) m) m;
+  is_lost_again := moves.lost_at > moves.returned_at or moves.lost_at = moves.returned_at and moves.losses > moves.returns;
+  if is_lost_again then
+    insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, charge_id, invoice_id, amount_cents, currency,
+      event_id)
+    select m.account_id, again_id, m.livemode, 'chargeback', m.fact->>'payment_intent_id', m.fact->>'charge_id', m.fact->>'invoice_id',
+      (m.fact#>>'{reversals,0,amount_cents}')::bigint, m.fact#>>'{reversals,0,currency}', m.event_id
+    from moves_of_dispute(event) m where m.event_type = 'charge.dispute.funds_withdrawn'
+    order by m.event_created_at desc, m.event_id = event.event_id desc, m.event_id limit 1
+    on conflict (account_id, reversal_id) do nothing;
+  elsif moves.returns > 0 then
+    update processor_reversals v set returned_event_id = moves.return_id, returned_at = now()
+    where v.account_id = event.account_id and v.reversal_id = again_id and v.returned_at is null;
+  end if;
 end $$;
 
 -- Notifies the advertiser once of a refund or dispute in another currency than its sale, so that somebody reverses the commission by hand.

@@ -87,19 +87,19 @@ begin
   key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
   if key_refusal is not distinct from '' and program_matches then
-    perform keep_test_lead(key.program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
+    perform keep_test_lead(key.program_id, 'key', at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
 end $$;
 
 -- Records a test lead of a program that the browser names. Returns whether the program exists and whether the event is kept.
 create or replace function track_browser_test_lead(
-  of_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb,
-  out is_known boolean, out is_kept boolean
+  of_program_id bigint, by_test_link boolean, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text,
+  additional_data jsonb, out is_known boolean, out is_kept boolean
 ) language plpgsql as $$
 begin
   is_known := exists (select from programs p where p.id = of_program_id and p.deleted_at is null);
   is_kept := is_known and count_public_test_event(of_program_id);
   if is_kept then
-    perform keep_test_lead(of_program_id, at, lead_id, customer_key, session_id, page_url, additional_data);
+    perform keep_test_lead(of_program_id, case when by_test_link then 'test_link' end, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
 end $$;

@@ -39,7 +39,8 @@ begin
   select c.id into given.customer_id from customers c
   where c.program_id = track_sale.program_id and c.customer_key = track_sale.customer_key
     and (c.key_unverified_since is null or of_click_id is null);
-  given.is_test := is_test or given.customer_id is null and of_click_id is null and signed_up_as_test(program_id, customer_key);
+  given.is_test := is_test or given.customer_id is null and of_click_id is null
+    and signed_up_as_test(program_id, customer_key, coupon is not null);
   is_of_payment := account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_';
   if is_of_payment then
     given.transaction_id := known_transaction(given, account_id);
@@ -76,11 +77,13 @@ begin
   outbox_ids := written_outbox_ids();
 end $$;
 
--- Whether a customer key signed up as a test within a day, as a test link does. An unattributed sale with this key is then a test too.
-create or replace function signed_up_as_test(of_program_id bigint, of_customer_key text) returns boolean language sql stable
+-- Returns whether a test lead of the last day makes an unattributed sale with this key a test. Leads that the public sends without a key
+-- count only if they came by the test link, and only if the sale names no code: anybody can send them, and a code earns a commission.
+create or replace function signed_up_as_test(of_program_id bigint, of_customer_key text, has_code boolean) returns boolean language sql stable
 return exists (
   select from affiliate_lead_events e
   where e.program_id = of_program_id and e.is_test and e.lead_timestamp > now() - interval '1 day' and e.customer_key = of_customer_key
+    and (e.test_source = 'key' or e.test_source = 'test_link' and not has_code)
 );
 
 -- Returns the transaction id that a call means by one of the processor's ids: that of the payment's sale if it is known, else the id
