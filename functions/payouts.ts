@@ -3,7 +3,7 @@ import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { asDecision, asPayout, payoutDecision, payoutPath, payoutsQuery } from '../lib/api/payouts.ts'
 import { createProgramApi, known, withKey } from '../lib/api/program-key.ts'
-import { listPayouts, payPayout, readPayout, refusePayout } from '../lib/money/payouts.ts'
+import { listPayouts, payPayout, readPayout, refusePayout, returnPayout } from '../lib/money/payouts.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 
 const app = createProgramApi<RelayEnv>()
@@ -33,7 +33,9 @@ app.patch(
     const decision = asDecision(c.req.valid('json'))
     const { payout, outbox } = decision.transfer
       ? await payPayout(db, programId, id, decision.amount_cents, decision.transfer)
-      : await refusePayout(db, programId, id, decision.reason)
+      : decision.status === 'refused'
+        ? await refusePayout(db, programId, id, decision.reason)
+        : await returnPayout(db, programId, id, decision.status, decision.reason)
     c.executionCtx.waitUntil(sendSoon(c.env, outbox))
     return c.json({ success: true, payout: asPayout(payout) })
   },

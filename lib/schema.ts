@@ -175,7 +175,7 @@ export interface BalanceEntries {
   amount_cents: Int8;
   balance_after_cents: Int8;
   balance_before_cents: Int8;
-  cause: 'commission_credited' | 'commission_corrected' | 'commission_reversed' | 'reversal_returned' | 'adjusted' | 'payout_paid';
+  cause: 'commission_credited' | 'commission_corrected' | 'commission_reversed' | 'reversal_returned' | 'adjusted' | 'payout_paid' | 'payout_returned';
   commission_id: Int8 | null;
   correction_number: number | null;
   created_at: Generated<Timestamp>;
@@ -459,7 +459,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -580,7 +580,8 @@ export interface Payouts {
   reference: string | null;
   request_id: string | null;
   requested_cents: Int8;
-  status: Generated<'requested' | 'paid' | 'refused' | 'cancelled'>;
+  sent_at: Timestamp | null;
+  status: Generated<'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'>;
 }
 
 export interface PayoutsDue {
@@ -1324,9 +1325,17 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_group_id: number | null }
     row: { remove_group: number | null }
   }
+  reopen_payout_run: {
+    arguments: { of_program_id: number | null; of_run_id: number | null }
+    row: { run_id: number | null; is_open: boolean | null }
+  }
   replay_webhooks: {
     arguments: { of_program_id: number | null; of_endpoint_id: number | null; of_message_id: number | null; since: Date | null; until: Date | null; failed_only: boolean | null }
     row: { replay_webhooks: number | null }
+  }
+  return_payout: {
+    arguments: { of_program_id: number | null; of_payout_id: number | null; as_status: string | null; because: string | null }
+    row: { status: string | null }
   }
   revoke_code: {
     arguments: { of_program_id: number | null; of_code_id: number | null }
@@ -1343,6 +1352,10 @@ export interface DatabaseFunctions {
   save_rules: {
     arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; rules: string | null }
     row: { save_rules: boolean | null }
+  }
+  send_payouts: {
+    arguments: { of_program_id: number | null; payout_ids: (number)[] | null; amounts: (number)[] | null; addresses: (string)[] | null }
+    row: { send_payouts: boolean | null }
   }
   test_webhook: {
     arguments: { of_program_id: number | null; of_endpoint_id: number | null }
@@ -1468,11 +1481,14 @@ export const functionCalls: {
   reject_commission: { text: 'select * from reject_commission($1, $2, $3)', names: ['of_program_id', 'of_commission_id', 'because'] },
   reject_commissions: { text: 'select * from reject_commissions($1, $2, $3)', names: ['of_program_id', 'commission_ids', 'because'] },
   remove_group: { text: 'select remove_group($1, $2)', names: ['of_program_id', 'of_group_id'] },
+  reopen_payout_run: { text: 'select * from reopen_payout_run($1, $2)', names: ['of_program_id', 'of_run_id'] },
   replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
+  return_payout: { text: 'select * from return_payout($1, $2, $3, $4)', names: ['of_program_id', 'of_payout_id', 'as_status', 'because'] },
   revoke_code: { text: 'select revoke_code($1, $2)', names: ['of_program_id', 'of_code_id'] },
   save_join_page: { text: 'select save_join_page($1, $2)', names: ['of_program_id', 'changes'] },
   save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
+  send_payouts: { text: 'select send_payouts($1, $2, $3, $4)', names: ['of_program_id', 'payout_ids', 'amounts', 'addresses'] },
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'by_test_link', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },

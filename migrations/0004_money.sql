@@ -155,14 +155,16 @@ create table payouts (
   partner_id bigint not null,
   currency currency_code not null,
   requested_cents amount_cents not null check (requested_cents > 0),
-  -- The current amount; a reversal that leaves too little reduces it, and cancels it at zero. The partner can cancel it as well.
+  -- The current amount. Until it is sent, a reversal that leaves too little reduces it, and cancels it at zero, and the partner can cancel it.
   amount_cents amount_cents not null,
-  status text not null default 'requested' check (status in ('requested', 'paid', 'refused', 'cancelled')),
+  status text not null default 'requested' check (status in ('requested', 'sent', 'paid', 'returned', 'failed', 'refused', 'cancelled')),
+  -- When a payment file first held it. From then on its amount and address never change.
+  sent_at timestamptz,
   -- The number of the balance's last entry when the payout was created, set by a trigger: the audit derives the payable amount from it.
   created_at_entry_number bigint not null default 0,
   -- Null if the partner requested it.
   payout_run_id bigint,
-  -- The address that the run pays: the partner's address when the run was created. Null: the current address at the time of payment.
+  -- The address to pay: the partner's address when the run was created, or when a payment file first held it. Null before that.
   payout_address text check (length(payout_address) <= 320),
   reason reason_text,
   -- The transfer's reference, and the day on which the money left.
@@ -178,13 +180,15 @@ create table payouts (
   unique (program_id, id, partner_id, currency),
   check (amount_cents <= requested_cents),
   check (amount_cents > 0 or status = 'cancelled'),
-  check ((status = 'requested') = (decided_at is null)),
-  check (status = 'paid' and num_nulls(reference, paid_on) = 0 or status <> 'paid' and num_nulls(reference, paid_on) = 2)
+  check ((status in ('requested', 'sent')) = (decided_at is null)),
+  check (case status when 'requested' then sent_at is null when 'sent' then sent_at is not null else true end),
+  check (num_nulls(reference, paid_on) = 0 and status in ('paid', 'returned', 'failed')
+    or num_nulls(reference, paid_on) = 2 and status <> 'paid')
 );
 create unique index payouts_payout_run_key on payouts (program_id, payout_run_id, partner_id, currency)
   where payout_run_id is not null;
 create index payouts_partner_idx on payouts (program_id, partner_id, currency, id);
-create index payouts_open_idx on payouts (program_id, partner_id, currency, id) where status = 'requested';
+create index payouts_open_idx on payouts (program_id, partner_id, currency, id) where decided_at is null;
 create unique index payouts_request_key on payouts (program_id, request_id);
 
 -- credited_at, paid_at, rejected_at and the reversal are the facts; the status follows from them. The trigger sets it: as a generated
@@ -309,10 +313,10 @@ create table balance_entries (
   balance_before_cents bigint not null,
   balance_after_cents bigint not null,
   cause text not null check (cause in (
-    'commission_credited', 'commission_corrected', 'commission_reversed', 'reversal_returned', 'adjusted', 'payout_paid'
+    'commission_credited', 'commission_corrected', 'commission_reversed', 'reversal_returned', 'adjusted', 'payout_paid', 'payout_returned'
   )),
   commission_id bigint,
-  -- The number of the commission's correction.
+  -- The number of the commission's correction, or of the payout's earlier payments that came back.
   correction_number integer,
   refund_id bigint,
   payout_id bigint,
@@ -340,6 +344,7 @@ create table balance_entries (
       when 'commission_reversed' then amount_cents < 0 and commission_id is not null and payout_id is null
       when 'reversal_returned' then amount_cents > 0 and commission_id is not null and refund_id is not null and payout_id is null
       when 'adjusted' then num_nonnulls(commission_id, refund_id, payout_id) = 0
+      when 'payout_returned' then amount_cents > 0 and payout_id is not null and commission_id is null and refund_id is null
       else amount_cents < 0 and payout_id is not null and commission_id is null and refund_id is null
     end and (cause = 'adjusted') = (adjustment_id is not null)
   )

@@ -24,7 +24,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -265,7 +265,7 @@ create table balance_entries (
   constraint balance_entries_cause_key UNIQUE NULLS NOT DISTINCT (program_id, cause, commission_id, correction_number, refund_id, payout_id, adjustment_id),
   constraint balance_entries_program_id_partner_id_currency_entry_number_key UNIQUE (program_id, partner_id, currency, entry_number, balance_after_cents),
   constraint balance_entries_amount_cents_check CHECK ((amount_cents <> 0)),
-  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_corrected'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'adjusted'::text, 'payout_paid'::text]))),
+  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_corrected'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'adjusted'::text, 'payout_paid'::text, 'payout_returned'::text]))),
   constraint balance_entries_check CHECK (((entry_number > 1) OR (balance_before_cents = 0))),
   constraint balance_entries_check1 CHECK (((balance_before_cents + amount_cents) = balance_after_cents)),
   constraint balance_entries_check2 CHECK ((
@@ -275,6 +275,7 @@ CASE cause
     WHEN 'commission_reversed'::text THEN ((amount_cents < 0) AND (commission_id IS NOT NULL) AND (payout_id IS NULL))
     WHEN 'reversal_returned'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NOT NULL) AND (payout_id IS NULL))
     WHEN 'adjusted'::text THEN (num_nonnulls(commission_id, refund_id, payout_id) = 0)
+    WHEN 'payout_returned'::text THEN ((amount_cents > 0) AND (payout_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
     ELSE ((amount_cents < 0) AND (payout_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
 END AND ((cause = 'adjusted'::text) = (adjustment_id IS NOT NULL)))),
   constraint balance_entries_entry_number_check CHECK ((entry_number > 0)),
@@ -848,6 +849,7 @@ create table payouts (
   requested_cents amount_cents not null,
   amount_cents amount_cents not null,
   status text not null default 'requested'::text,
+  sent_at timestamp with time zone,
   created_at_entry_number bigint not null default 0,
   payout_run_id bigint,
   payout_address text,
@@ -861,20 +863,26 @@ create table payouts (
   constraint payouts_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint payouts_check CHECK (((amount_cents)::bigint <= (requested_cents)::bigint)),
   constraint payouts_check1 CHECK ((((amount_cents)::bigint > 0) OR (status = 'cancelled'::text))),
-  constraint payouts_check2 CHECK (((status = 'requested'::text) = (decided_at IS NULL))),
-  constraint payouts_check3 CHECK ((((status = 'paid'::text) AND (num_nulls(reference, paid_on) = 0)) OR ((status <> 'paid'::text) AND (num_nulls(reference, paid_on) = 2)))),
+  constraint payouts_check2 CHECK (((status = ANY (ARRAY['requested'::text, 'sent'::text])) = (decided_at IS NULL))),
+  constraint payouts_check3 CHECK (
+CASE status
+    WHEN 'requested'::text THEN (sent_at IS NULL)
+    WHEN 'sent'::text THEN (sent_at IS NOT NULL)
+    ELSE true
+END),
+  constraint payouts_check4 CHECK ((((num_nulls(reference, paid_on) = 0) AND (status = ANY (ARRAY['paid'::text, 'returned'::text, 'failed'::text]))) OR ((num_nulls(reference, paid_on) = 2) AND (status <> 'paid'::text)))),
   constraint payouts_payout_address_check CHECK ((length(payout_address) <= 320)),
   constraint payouts_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
   constraint payouts_requested_cents_check CHECK (((requested_cents)::bigint > 0)),
-  constraint payouts_status_check CHECK ((status = ANY (ARRAY['requested'::text, 'paid'::text, 'refused'::text, 'cancelled'::text]))),
+  constraint payouts_status_check CHECK ((status = ANY (ARRAY['requested'::text, 'sent'::text, 'paid'::text, 'returned'::text, 'failed'::text, 'refused'::text, 'cancelled'::text]))),
   constraint payouts_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint payouts_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
 );
-CREATE INDEX payouts_open_idx ON public.payouts USING btree (program_id, partner_id, currency, id) WHERE (status = 'requested'::text);
+CREATE INDEX payouts_open_idx ON public.payouts USING btree (program_id, partner_id, currency, id) WHERE (decided_at IS NULL);
 CREATE INDEX payouts_partner_idx ON public.payouts USING btree (program_id, partner_id, currency, id);
 CREATE UNIQUE INDEX payouts_payout_run_key ON public.payouts USING btree (program_id, payout_run_id, partner_id, currency) WHERE (payout_run_id IS NOT NULL);
 CREATE UNIQUE INDEX payouts_request_key ON public.payouts USING btree (program_id, request_id);
-CREATE TRIGGER payouts_audit AFTER UPDATE OF status ON public.payouts FOR EACH ROW WHEN (((old.status = 'requested'::text) AND ((new.status = 'refused'::text) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_payout();
+CREATE TRIGGER payouts_audit AFTER UPDATE OF status ON public.payouts FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND ((new.status = ANY (ARRAY['refused'::text, 'returned'::text, 'failed'::text])) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_payout();
 CREATE TRIGGER payouts_note_balance BEFORE INSERT ON public.payouts FOR EACH ROW EXECUTE FUNCTION note_balance_of_payout();
 CREATE TRIGGER payouts_webhooks AFTER INSERT OR UPDATE ON public.payouts FOR EACH ROW EXECUTE FUNCTION send_webhooks_of_payout();
 
@@ -1496,7 +1504,7 @@ create view payable_balances as
             w_1.currency,
             sum((w_1.amount_cents)::bigint) AS open_cents
            FROM payouts w_1
-          WHERE (w_1.status = 'requested'::text)
+          WHERE (w_1.decided_at IS NULL)
           GROUP BY w_1.program_id, w_1.partner_id, w_1.currency) w ON (((w.program_id = b.program_id) AND (w.partner_id = b.partner_id) AND ((w.currency)::text = (b.currency)::text))));
 
 create view payouts_due as
@@ -1527,7 +1535,7 @@ create view unsettled_partners as
                 CASE
                     WHEN (EXISTS ( SELECT
                        FROM payouts w
-                      WHERE ((w.program_id = r.program_id) AND (w.partner_id = r.id) AND (w.status = 'requested'::text)))) THEN 'an open payout'::text
+                      WHERE ((w.program_id = r.program_id) AND (w.partner_id = r.id) AND (w.decided_at IS NULL)))) THEN 'an open payout'::text
                     WHEN (EXISTS ( SELECT
                        FROM balances b
                       WHERE ((b.program_id = r.program_id) AND (b.partner_id = r.id) AND (b.balance_cents > 0)))) THEN 'a balance'::text
@@ -2976,14 +2984,17 @@ AS $function$
 declare
   balance_cents bigint := post_entry(of_program_id, of_partner_id, of_currency, of_cents, of_cause, of_commission_id, of_correction_number,
     of_refund_id, null, of_adjustment_id);
+  left_cents bigint;
 begin
   if of_cents > 0 then
     return;
   end if;
-  perform fit_payouts(of_program_id, of_partner_id, of_currency, balance_cents, by_cause, details);
-  if balance_cents < 0 then
+  select balance_cents - coalesce(sum(w.amount_cents), 0) into left_cents from payouts w
+  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'sent';
+  perform fit_payouts(of_program_id, of_partner_id, of_currency, left_cents, by_cause, details);
+  if left_cents < 0 then
     perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause,
-      details || jsonb_build_object('amount_cents', -balance_cents));
+      details || jsonb_build_object('amount_cents', -left_cents));
   end if;
 end $function$
 ;
@@ -4526,6 +4537,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.earlier_payments(payout payouts)
+ RETURNS integer
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT NULLIF(count(*), 0) AS "nullif" FROM balance_entries e WHERE ((e.program_id = (earlier_payments.payout).program_id) AND (e.partner_id = (earlier_payments.payout).partner_id) AND ((e.currency)::text = ((earlier_payments.payout).currency)::text) AND (e.payout_id = (earlier_payments.payout).id) AND (e.cause = 'payout_paid'::text)))
+;
+
 CREATE OR REPLACE FUNCTION public.earned_by(sale sales, first_purchase_date timestamp with time zone)
  RETURNS bigint
  LANGUAGE sql
@@ -5192,7 +5210,7 @@ CREATE OR REPLACE FUNCTION public.first_with_prefix(ids text[], prefix text)
 AS $function$ select id from unnest(ids) id where starts_with(id, prefix) order by id limit 1 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.fit_payouts(of_program_id bigint, of_partner_id bigint, of_currency text, balance_cents bigint, by_cause text, details jsonb)
+CREATE OR REPLACE FUNCTION public.fit_payouts(of_program_id bigint, of_partner_id bigint, of_currency text, left_cents bigint, by_cause text, details jsonb)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -5201,7 +5219,7 @@ declare
   excess_cents bigint;
   cut_cents bigint;
 begin
-  select sum(w.amount_cents) - greatest(fit_payouts.balance_cents, 0) into excess_cents from payouts w
+  select sum(w.amount_cents) - greatest(left_cents, 0) into excess_cents from payouts w
   where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested';
   if excess_cents is null or excess_cents <= 0 then
     return;
@@ -5684,7 +5702,7 @@ CREATE OR REPLACE FUNCTION public.hold_changed_payout_address()
  LANGUAGE plpgsql
 AS $function$
 begin
-  if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'paid')) then
+  if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'sent', 'paid')) then
     new.payout_waits_until := now() + interval '24 hours';
   end if;
   return new;
@@ -6427,6 +6445,16 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.lock_paid_payouts(of_program_id bigint, payout_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from commissions c where c.program_id = of_program_id and c.payout_id = any (payout_ids) order by c.id for no key update;
+  perform lock_payout_balances(of_program_id, payout_ids);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.lock_payments(of_account_id text, ids text[])
  RETURNS void
  LANGUAGE plpgsql
@@ -6463,6 +6491,20 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.lock_payout_balances(of_program_id bigint, payout_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from balances b
+  where exists (
+    select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids)
+      and w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency
+  )
+  order by b.program_id, b.partner_id, b.currency for no key update;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.lock_payout_payments(of_program_id bigint, payout_ids bigint[])
  RETURNS void
  LANGUAGE plpgsql
@@ -6471,16 +6513,11 @@ begin
   perform from commissions c
   where c.program_id = of_program_id and c.credited_at is not null and c.paid_at is null
     and exists (
-      select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids) and w.status = 'requested'
+      select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids) and w.decided_at is null
         and w.partner_id = c.partner_id and w.currency = c.currency
     )
   order by c.id for no key update;
-  perform from balances b
-  where exists (
-    select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids)
-      and w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency
-  )
-  order by b.program_id, b.partner_id, b.currency for no key update;
+  perform lock_payout_balances(of_program_id, payout_ids);
 end $function$
 ;
 
@@ -6570,7 +6607,7 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  RETURNS mail_topic
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
 ;
 
 CREATE OR REPLACE FUNCTION public.mailbox_of(email text)
@@ -7062,7 +7099,8 @@ CREATE OR REPLACE FUNCTION public.notify_payout(of_kind text, payout payouts)
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform write_outbox(payout.program_id, of_kind, 'partner', payout.partner_id, 'payout:' || payout.id, jsonb_build_object(
+  perform write_outbox(payout.program_id, of_kind, 'partner', payout.partner_id,
+    'payout:' || payout.id || coalesce(':' || nullif(earlier_payments(payout), 1), ''), jsonb_build_object(
     'payout_id', payout.id, 'amount_cents', payout.amount_cents, 'currency', payout.currency,
     'reason', payout.reason, 'reference', payout.reference));
 end $function$
@@ -7293,7 +7331,7 @@ begin
   status := payout.status;
   amount_cents := payout.amount_cents;
   currency := payout.currency;
-  if status = 'requested' and amount_cents = transferred_cents then
+  if status in ('requested', 'sent') and amount_cents = transferred_cents then
     perform post_payout(payout, of_reference, of_paid_on);
   end if;
 end $function$
@@ -7315,13 +7353,13 @@ begin
     select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = of_run_id
   ));
   select coalesce(sum(w.amount_cents), 0) into open_cents from payouts w
-  where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested';
+  where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.decided_at is null;
   if run_id is null or was_paid or open_cents <> coalesce(transferred_cents, open_cents) then
     return;
   end if;
   for payout in
     select w.* from payouts w
-    where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested' order by w.id
+    where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.decided_at is null order by w.id
   loop
     perform post_payout(payout, of_reference, of_paid_on);
   end loop;
@@ -7395,8 +7433,20 @@ begin
   where w.program_id = payout.program_id and w.id = payout.id
   returning w.* into payout;
   perform mark_paid_commissions(payout, post_entry(payout.program_id, payout.partner_id, payout.currency,
-    -payout.amount_cents, 'payout_paid', of_payout_id => payout.id));
+    -payout.amount_cents, 'payout_paid', of_correction_number => earlier_payments(payout), of_payout_id => payout.id));
   perform notify_payout('payout_paid', payout);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.post_returned_payout(payout payouts)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update commissions c set paid_at = null, payout_id = null where c.program_id = payout.program_id and c.payout_id = payout.id;
+  update adjustments a set paid_at = null, payout_id = null where a.program_id = payout.program_id and a.payout_id = payout.id;
+  perform post_entry(payout.program_id, payout.partner_id, payout.currency, payout.amount_cents, 'payout_returned',
+    of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
 end $function$
 ;
 
@@ -8103,7 +8153,7 @@ AS $function$
 begin
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
       <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
-    or old.payout_id is not null and new.payout_id is distinct from old.payout_id then
+    or old.payout_id is not null and new.payout_id is distinct from old.payout_id and new.payout_id is not null then
     raise exception 'adjustments stay as they were made' using errcode = 'restrict_violation';
   end if;
   return new;
@@ -8355,6 +8405,40 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.reopen_payout_run(of_program_id bigint, of_run_id bigint, OUT run_id bigint, OUT is_open boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  run payout_runs;
+  payout payouts;
+begin
+  select r.* into run from payout_runs r where r.program_id = of_program_id and r.id = of_run_id for no key update;
+  run_id := run.id;
+  is_open := run.paid_at is null or run.paid_at > now() - interval '24 hours' and not exists (
+    select from payout_runs r where r.program_id = of_program_id and r.id > of_run_id
+  );
+  if run.paid_at is null or not is_open then
+    return;
+  end if;
+  perform lock_paid_payouts(of_program_id, array(
+    select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = of_run_id
+  ));
+  for payout in
+    select w.* from payouts w
+    where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'paid' and w.decided_at = run.paid_at order by w.id
+  loop
+    perform post_returned_payout(payout);
+    update payouts w set status = 'sent', sent_at = coalesce(w.sent_at, now()), decided_at = null, reference = null, paid_on = null
+    where w.program_id = of_program_id and w.id = payout.id;
+  end loop;
+  update payout_runs r set reference = null, paid_on = null, paid_at = null
+  where r.program_id = of_program_id and r.id = of_run_id;
+  perform write_program_audit(of_program_id, 'payout_run.reopened', of_run_id::text, jsonb_build_object('reference', run.reference));
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.replay_webhooks(of_program_id bigint, of_endpoint_id bigint, of_message_id bigint, since timestamp with time zone, until timestamp with time zone, failed_only boolean)
  RETURNS integer
  LANGUAGE plpgsql
@@ -8445,6 +8529,29 @@ begin
     new.revoked_at := now();
   end if;
   return new;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.return_payout(of_program_id bigint, of_payout_id bigint, as_status text, because text, OUT status text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  payout payouts;
+begin
+  perform lock_paid_payouts(of_program_id, array[of_payout_id]);
+  select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
+  status := payout.status;
+  if status in ('sent', 'paid') then
+    if status = 'paid' then
+      perform post_returned_payout(payout);
+    end if;
+    update payouts w set status = as_status, reason = because, decided_at = now()
+    where w.program_id = of_program_id and w.id = of_payout_id
+    returning w.* into payout;
+    perform notify_payout('payout_returned', payout);
+  end if;
 end $function$
 ;
 
@@ -8748,6 +8855,27 @@ begin
       and (r.product_id, r.sale_type) is not distinct from (w.product_id, w.sale_type)
   )
   order by w.ordinality;
+  return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform lock_payout_balances(of_program_id, payout_ids);
+  if exists (
+    select from unnest(payout_ids, amounts, addresses) f (id, amount_cents, address)
+    left join payouts w on w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'sent', 'paid')
+    left join partners p on p.program_id = w.program_id and p.id = w.partner_id
+    where (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
+  ) then
+    return false;
+  end if;
+  update payouts w set status = 'sent', sent_at = now(), payout_address = f.address
+  from unnest(payout_ids, addresses) f (id, address)
+  where w.program_id = of_program_id and w.id = f.id and w.status = 'requested';
   return true;
 end $function$
 ;

@@ -132,7 +132,7 @@ const corruptions: [check: string, statement: string][] = [
     'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 1)',
   ],
   [
-    'a payment was of money that was there',
+    'a payment leaves no balance below zero',
     "update balance_entries set balance_before_cents = balance_before_cents - 5000, balance_after_cents = balance_after_cents - 5000 where cause = 'payout_paid' and program_id = $1",
   ],
   [
@@ -147,7 +147,7 @@ const corruptions: [check: string, statement: string][] = [
     "update payouts set requested_cents = requested_cents + 9000 where status = 'paid' and program_id = $1",
   ],
   [
-    'open payouts fit',
+    'requested payouts fit',
     "update payouts set requested_cents = 90000, amount_cents = 90000 where status = 'requested' and program_id = $1",
   ],
   ['a reduced payout was reported', "delete from outbox where kind = 'payout_reduced' and program_id = $1"],

@@ -11,8 +11,8 @@ import {
 } from '../lib/money/commissions.ts'
 import { ApiError } from '../lib/errors.ts'
 import { exportPayments } from '../lib/money/payout-files.ts'
-import { createPayoutRun, payByHand, payPayoutRun } from '../lib/money/payout-runs.ts'
-import { askPayout, cancelPayout, payPayout, refusePayout } from '../lib/money/payouts.ts'
+import { createPayoutRun, payByHand, payPayoutRun, readPayoutRun } from '../lib/money/payout-runs.ts'
+import { askPayout, cancelPayout, payPayout, refusePayout, returnPayout } from '../lib/money/payouts.ts'
 import { decideReviews } from '../lib/money/reviews.ts'
 import { apply, approveApplications, listApplications } from '../lib/programs/applications.ts'
 import { saveRules } from '../lib/programs/commission-rules.ts'
@@ -94,6 +94,7 @@ const anyStep = fc.oneof(
   drawn(4, 'pay', { pick }),
   drawn(1, 'refuse', { pick }),
   drawn(1, 'cancel', { pick }),
+  drawn(1, 'return', { pick }),
   drawn(2, 'run', {}),
   drawn(2, 'pay run', { pick }),
   drawn(1, 'pay by hand', { pick }),
@@ -194,6 +195,16 @@ class World {
     }
   }
 
+  /** The payouts of a run, without a file. */
+  async payoutsOf(run: number): Promise<Payment[]> {
+    const { payouts } = await readPayoutRun(db, this.program.programId, run)
+    return payouts.map(({ id, partner_name: partner, currency, amount_cents: amount }) => ({
+      id,
+      to: `${partner.replace('Partner ', '')} ${currency}`,
+      amount,
+    }))
+  }
+
   /** Transfers money, and returns the reference that the bank gives it. */
   transfer(payments: Payment[]): string {
     const reference = randomUUID()
@@ -205,7 +216,7 @@ class World {
   async expectPaidWhatWasTransferred(): Promise<void> {
     const { rows } = await pool.query<{ reference: string; payments: Payment[] }>(
       `select w.reference, json_agg(json_build_object('id', w.id, 'amount', -e.amount_cents) order by w.id) as payments
-      from payouts w join balance_entries e on e.program_id = w.program_id and e.payout_id = w.id
+      from payouts w join balance_entries e on e.program_id = w.program_id and e.payout_id = w.id and e.cause = 'payout_paid'
       where w.program_id = $1 group by w.reference`,
       [this.program.programId],
     )
@@ -408,16 +419,24 @@ class World {
         const answer = await answerOf(cancelPayout(db, programId, partnerId, payout.id))
         return { answer, expected: model.cancel(payout) }
       }
+      case 'return': {
+        const payout = choose(model.payouts, step.pick)
+        if (!payout) return nothing
+        const returned = returnPayout(db, programId, payout.id, 'returned', 'Account closed')
+        return { answer: await answerOf(returned.then(() => undefined)), expected: model.return(payout, 'returned') }
+      }
       case 'run': {
         const due = model.payable().map(({ partner, currency, amount }) => ({ to: `${partner} ${currency}`, amount }))
         const run = await createPayoutRun(db, programId, randomUUID())
         if (run === null) return { answer: due, expected: [] }
         const again = await createPayoutRun(db, programId, randomUUID())
         this.runs.push(run)
-        const file = await this.file(run)
+        const isSent = run % 2 === 0
+        const file = isSent ? await this.file(run) : await this.payoutsOf(run)
         for (const { id, to, amount } of file) {
           const [partner, currency = ''] = to.split(' ')
-          model.payouts.push({ id, partner: Number(partner), currency, amount, status: 'requested', run })
+          const status = isSent ? 'sent' : 'requested'
+          model.payouts.push({ id, partner: Number(partner), currency, amount, status, run })
         }
         return { answer: { file, again }, expected: { file: due, again: null } }
       }
@@ -427,6 +446,7 @@ class World {
         const open = model.openOf(run).map(({ id, amount }) => ({ id, amount }))
         const isPaid = model.paidRuns.has(run)
         const file = await this.file(run)
+        model.send(file.map(({ id }) => id))
         const reference = this.transfer(file)
         const amount = file.reduce((sum, payment) => sum + payment.amount, 0)
         const answer = await answerOf(

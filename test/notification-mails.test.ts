@@ -79,7 +79,7 @@ test('each kind of notification is of a topic of those who are told of it', asyn
   const { rows } = await sql.query<{ audience: 'partner' | 'advertiser'; topic: (typeof mailTopics)[number] }>(
     `select distinct audience, mail_topic_of(kind) as topic from (values
       ('commission_earned', 'partner'), ('commission_reversed', 'partner'), ('commission_refunded', 'partner'), ('commission_corrected', 'partner'),
-      ('payout_reduced', 'partner'), ('payout_paid', 'partner'), ('payout_refused', 'partner'), ('payout_due', 'advertiser'),
+      ('payout_reduced', 'partner'), ('payout_paid', 'partner'), ('payout_refused', 'partner'), ('payout_returned', 'partner'), ('payout_due', 'advertiser'),
       ('application_received', 'advertiser'), ('adjustment_added', 'partner'), ('adjustment_deducted', 'partner'),
       ('commission_flagged', 'advertiser'),
       ('paid_commission_reversed', 'advertiser'), ('dispute_reinstated', 'advertiser'), ('balance_negative', 'advertiser'),
@@ -90,7 +90,7 @@ test('each kind of notification is of a topic of those who are told of it', asyn
   const { rows: kinds } = await sql.query<{ definition: string }>(
     `select pg_get_constraintdef(c.oid) as definition from pg_constraint c join pg_type t on t.oid = c.contypid where t.typname = 'notification_kind'`,
   )
-  expect(kinds[0]?.definition.match(/'\w+'::text/g)?.length).toBe(19)
+  expect(kinds[0]?.definition.match(/'\w+'::text/g)?.length).toBe(20)
 })
 
 test('a partner is mailed at once that they were paid, once, however often it is told and by however many it is sent', async () => {

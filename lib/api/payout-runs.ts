@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
 import { type PayoutRun, payoutRunSorts, type readPayoutRun } from '../money/payout-runs.ts'
+import { payoutStatuses } from '../money/payouts.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, type Operation, refused } from './operation.ts'
 import { cents, count, currency, day, id, success, text, time } from '../response-fields.ts'
@@ -62,7 +63,7 @@ const whole = () =>
         amount_cents: cents(),
         requested_cents: cents(),
         currency: currency(),
-        status: z.enum(['requested', 'paid', 'refused', 'cancelled']),
+        status: z.enum(payoutStatuses),
       }),
     ),
     excluded: z.array(

@@ -1,14 +1,12 @@
 import * as z from 'zod/mini'
-import { transferDay, type Payout, payoutSorts } from '../money/payouts.ts'
+import { transferDay, type Payout, payoutSorts, payoutStatuses } from '../money/payouts.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
 import { noteField } from './request-fields.ts'
 import { cents, currency, day, id, success, text, time } from '../response-fields.ts'
 
-const states = ['requested', 'paid', 'refused', 'cancelled'] as const
-
 export const payoutsQuery = listQuery({
-  status: z.optional(oneOf(states)),
+  status: z.optional(oneOf(payoutStatuses)),
   partner_id: z.optional(idIn()),
   payout_run_id: z.optional(idIn()),
   sort: z.optional(oneOf(payoutSorts)),
@@ -22,7 +20,7 @@ const needed = 'must be given with this status, and only then'
 /** Body of PATCH /api/v1/payouts/{payout_id}. */
 export const payoutDecision = z
   .strictObject({
-    status: oneOf(['paid', 'refused']),
+    status: oneOf(['paid', 'refused', 'returned', 'failed']),
     amount_cents: z.optional(z.int().check(z.positive())),
     reference: z.optional(z.string().check(z.trim(), z.minLength(1), z.maxLength(200))),
     paid_on: z.optional(
@@ -41,15 +39,15 @@ export const payoutDecision = z
       paid_on: transfer.paid_on,
     }
     for (const [name, value] of Object.entries({ ...wanted, reason })) {
-      if ((value !== undefined) !== (name === 'reason' ? status === 'refused' : status === 'paid')) {
+      if ((value !== undefined) !== (name === 'reason' ? status !== 'paid' : status === 'paid')) {
         context.issues.push({ code: 'custom', path: [name], message: needed, input: value })
       }
     }
   })
 
 /** Reads the transfer or the reason from an accepted body. */
-export function asDecision({ amount_cents, reference, paid_on, reason }: z.output<typeof payoutDecision>) {
-  if (reason !== undefined) return { reason }
+export function asDecision({ status, amount_cents, reference, paid_on, reason }: z.output<typeof payoutDecision>) {
+  if (reason !== undefined && status !== 'paid') return { status, reason }
   if (amount_cents === undefined || reference === undefined || paid_on === undefined) throw new Error(needed)
   return { amount_cents, transfer: { reference, paid_on: new Date(`${paid_on}T00:00:00Z`) } }
 }
@@ -68,7 +66,7 @@ const payout = () =>
     currency: currency(),
     requested_cents: cents(),
     amount_cents: cents(),
-    status: z.enum(states),
+    status: z.enum(payoutStatuses),
     reason: text(),
     payout_run_id: z.nullable(id()),
     payout_address: text(),
@@ -96,6 +94,7 @@ const example = {
   decided_at: null,
 }
 const fields = {
+  status: '`sent` once a payment file holds it: its amount and address are fixed, and the partner cannot cancel it.',
   amount_cents: 'The current amount, after reversals reduced it from `requested_cents`.',
   payout_run_id: 'The run of the payout; null if the partner requested it.',
   payout_waits_until: 'The partner changed the payout address; no run pays there before this time.',
@@ -142,18 +141,18 @@ export const payoutOperations = (): Operation[] => [
     id: 'decidePayout',
     method: 'patch',
     path: `${path}/{payout_id}`,
-    summary: 'Record a payout as paid, or refuse it',
+    summary: 'Record a payout as paid, refuse it, or record that it came back',
     description:
-      '`paid` deducts it from the partner’s balance and notifies them. `refused` makes its amount payable again and notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if a reversal reduced it below the transferred amount.',
+      '`paid` deducts it from the partner’s balance and notifies them. `refused` makes a requested payout’s amount payable again. `returned` and `failed` do so for a sent or paid payout; if it was paid, an entry returns the amount to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
     auth: 'key',
     scope: 'manage',
     parameters: [pathParameter()],
     body: body(payoutDecision, {
-      status: 'The decision: `paid` or `refused`.',
+      status: 'The decision: `paid`, `refused`, `returned` or `failed`.',
       amount_cents: 'With `paid`: the transferred amount, which must equal the payout’s amount.',
       reference: 'With `paid`: the reference of the transfer at the bank or PayPal.',
       paid_on: 'With `paid`: the day of the transfer.',
-      reason: 'With `refused`: the reason. The partner reads it.',
+      reason: 'With `refused`, `returned` and `failed`: the reason. The partner reads it.',
     }),
     success: { schemas: [one()], description: 'The payout as it is now.', fields },
     errors: ['not_found', 'conflict'],

@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import { payoutStatuses } from '../money/payouts.ts'
 import { testType, type WebhookType, webhookTypes } from '../notifications/webhook-types.ts'
 import { cents, count, currency, day, id } from '../response-fields.ts'
 
@@ -35,7 +36,7 @@ const payout = () => ({
   payout_run_id: maybe.id(),
   amount_cents: cents(),
   currency: currency(),
-  status: z.enum(['requested', 'paid', 'refused', 'cancelled']),
+  status: z.enum(payoutStatuses),
   reference: maybe.text(),
   paid_on: z.optional(day()),
 })

@@ -26,7 +26,7 @@ const parts = {
     select w.id, p.name as partner, w.amount_cents, w.currency, w.status, w.payout_run_id, w.reference
     from payouts w join partners p on p.program_id = w.program_id and p.id = w.partner_id where w.program_id = $1 order by w.id`,
   notifications: `
-    select audience, regexp_replace(kind, '^payout_(paid|reduced|refused)$', 'withdrawal_\\1') as kind, payload->>'transaction_id' as transaction_id, (payload->>'amount_cents')::bigint as amount_cents,
+    select audience, regexp_replace(kind, '^payout_(paid|reduced|refused|returned)$', 'withdrawal_\\1') as kind, payload->>'transaction_id' as transaction_id, (payload->>'amount_cents')::bigint as amount_cents,
       payload->>'currency' as currency, payload->>'reason' as reason
     from notifications where program_id = $1 order by id`,
 }

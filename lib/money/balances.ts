@@ -42,13 +42,7 @@ export function balancesOf(programId: number | Expression<number>, partnerId: nu
       'currency',
       eb.lit<number>(0).as('pending_cents'),
       eb.lit<number>(0).as('balance_cents'),
-      eb
-        .case()
-        .when('status', '=', 'requested')
-        .then(eb.ref('amount_cents'))
-        .else(eb.lit(0))
-        .end()
-        .as('requested_cents'),
+      eb.case().when('decided_at', 'is', null).then(eb.ref('amount_cents')).else(eb.lit(0)).end().as('requested_cents'),
       eb.case().when('status', '=', 'paid').then(eb.ref('amount_cents')).else(eb.lit(0)).end().as('paid_cents'),
     ])
     .where('program_id', '=', programId)

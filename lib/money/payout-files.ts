@@ -1,6 +1,6 @@
 import { expressionBuilder } from 'kysely'
 import { csvLines } from '../csv.ts'
-import type { Database } from '../database.ts'
+import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
@@ -53,7 +53,8 @@ export interface PayoutFile {
  * given. Once the run is paid, it holds the paid ones: until then, a payout that was paid by itself must not be paid again. Payouts that
  * partners requested belong to no run, so two files never hold the same money. Partners without a payout address are excluded.
  *
- * Refuses with `conflict` if the layout cannot pay a payout, and with `not_found` if a run has no payouts.
+ * The payouts in the file are sent from then on: their amounts and addresses never change, so the file holds exactly what leaves the
+ * balances. Refuses with `conflict` if the layout cannot pay a payout, and with `not_found` if a run has no payouts.
  */
 export async function exportPayments(
   db: Database,
@@ -84,7 +85,7 @@ export async function exportPayments(
           .where('w.payout_run_id', '=', of.payoutRunId)
           .where((eb) =>
             eb.or([
-              eb('w.status', '=', 'requested'),
+              eb('w.decided_at', 'is', null),
               eb.and([
                 eb('w.status', '=', 'paid'),
                 eb.exists(
@@ -101,11 +102,22 @@ export async function exportPayments(
   if (currency !== undefined) query = query.where('w.currency', '=', currency)
   const limit = maxPayments[layout]
   if (limit !== undefined) query = query.limit(limit).offset((part - 1) * limit)
-  const payments = await db.query(query)
-  if (payments.length === 0 && 'payoutRunId' in of) {
-    throw new ApiError('not_found', 'This program has no such payout run, or the run has nothing left to pay.')
+  for (let attempt = 0; attempt < 5; attempt++) {
+    const payments = await db.query(query)
+    if (payments.length === 0 && 'payoutRunId' in of) {
+      throw new ApiError('not_found', 'This program has no such payout run, or the run has nothing left to pay.')
+    }
+    const file = payoutFile(layout, payments)
+    const send = call('send_payouts', {
+      of_program_id: programId,
+      payout_ids: payments.map(({ id }) => id),
+      amounts: payments.map(({ amount_cents: cents }) => cents),
+      addresses: payments.map(({ email }) => email),
+    })
+    const [row] = await retryOnce(() => db.query(send))
+    if (row?.send_payouts) return file
   }
-  return payoutFile(layout, payments)
+  throw new ApiError('conflict', 'The payouts of this file are changing. Download it again in a moment.')
 }
 
 /** How many payments the files of those have that partners asked for, by currency. */
@@ -124,13 +136,17 @@ export async function countAskedPayments(db: Database, programId: number) {
   )
 }
 
-/** A requested payout goes to the partner's current address, unless that changed within a day. */
+/** An open payout that a partner requested. It goes to the partner's current address, unless that changed within a day. */
 const isAskedPayment = () =>
   payment.and([
     payment('w.payout_run_id', 'is', null),
-    payment('w.status', '=', 'requested'),
+    payment('w.decided_at', 'is', null),
     payment(payment.fn.coalesce('w.payout_address', 'p.payout_email', 'p.email'), 'is not', null),
-    payment.or([payment('p.payout_waits_until', 'is', null), payment('p.payout_waits_until', '<', now)]),
+    payment.or([
+      payment('w.sent_at', 'is not', null),
+      payment('p.payout_waits_until', 'is', null),
+      payment('p.payout_waits_until', '<', now),
+    ]),
   ])
 const payment = expressionBuilder<{ w: DB['payouts']; p: DB['partners'] }, 'w' | 'p'>()
 

@@ -66,10 +66,27 @@ export async function payPayoutRun(
   if (!row.was_paid && transferredCents !== null && row.open_cents !== transferredCents) {
     throw new ApiError(
       'conflict',
-      'The amounts of this run have changed since you looked: a reversal reduced one. Load the page again and pay what it shows.',
+      'The amounts of this run have changed since you looked. Load the page again and pay the amounts that it shows.',
     )
   }
   return messagesAbout({ program_id: programId, ...told })
+}
+
+/**
+ * Takes back that a run was marked as paid: entries return its payments to the balances, and its payouts are sent again. This is possible
+ * for 24 hours and until the next run; later it refuses with `conflict`. An open run stays as it is. Refuses with `not_found`.
+ */
+export async function reopenPayoutRun(db: Database, programId: number, runId: number): Promise<void> {
+  const [row] = await retryOnce(() =>
+    db.query(call('reopen_payout_run', { of_program_id: programId, of_run_id: runId })),
+  )
+  if (!row?.run_id) throw noRun()
+  if (!row.is_open) {
+    throw new ApiError(
+      'conflict',
+      'This run was paid more than 24 hours ago, or there is a later run. Mark single payouts as returned instead.',
+    )
+  }
 }
 
 /**

@@ -9,6 +9,17 @@ import type { DB } from '../schema.ts'
 
 export type PayoutStatus = Selectable<DB['payouts']>['status']
 
+/** The states of a payout, as the API names them. */
+export const payoutStatuses = [
+  'requested',
+  'sent',
+  'paid',
+  'returned',
+  'failed',
+  'refused',
+  'cancelled',
+] as const satisfies PayoutStatus[]
+
 export type Payout = InferResult<ReturnType<typeof payoutsStatement>>[number]
 
 /** A payout that was decided on, as it is then, and the messages to send. */
@@ -67,7 +78,7 @@ export async function askPayout(
 
 /**
  * Cancels an open payout for its partner: the amount is payable again. Repeating it changes nothing. Refuses with `conflict` if the payout
- * is paid or refused, and with `not_found` if the partner has no such payout.
+ * is sent, paid or refused, and with `not_found` if the partner has no such payout.
  */
 export async function cancelPayout(
   db: Database,
@@ -82,6 +93,9 @@ export async function cancelPayout(
   })
   const [row] = await retryOnce(() => db.query(statement))
   if (!row?.status) throw new ApiError('not_found', 'You have no such payout.')
+  if (row.status === 'sent') {
+    throw new ApiError('conflict', 'This payout is on its way. It cannot be cancelled. Ask the program about it.')
+  }
   if (row.status !== 'requested' && row.status !== 'cancelled') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be cancelled.`)
   }
@@ -112,19 +126,20 @@ export async function payPayout(
     db.batch([statement, one(programId, payoutId), writtenMessages()]),
   )
   if (!row?.status || !payout) throw notFound()
-  if (row.status !== 'requested' && row.status !== 'paid') {
+  const isOpen = row.status === 'requested' || row.status === 'sent'
+  if (!isOpen && row.status !== 'paid') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be paid.`)
   }
-  if (row.status === 'requested' && row.amount_cents !== amountCents) {
-    const stands = formatMoney(row.amount_cents ?? 0, row.currency ?? '')
-    throw new ApiError('conflict', `A reversal has reduced this payout to ${stands}. Pay that amount.`)
+  if (isOpen && row.amount_cents !== amountCents) {
+    const amount = formatMoney(row.amount_cents ?? 0, row.currency ?? '')
+    throw new ApiError('conflict', `The amount of this payout is ${amount}. Pay that amount, then record it.`)
   }
   return { payout, outbox: messagesAbout({ program_id: programId, ...told }) }
 }
 
 /**
  * Refuses an open payout: the amount is payable again, and the partner is given the reason. Refusing it again changes nothing. Refuses with
- * `conflict` if the payout is paid or canceled, and with `not_found` if the program has no such payout.
+ * `conflict` if the payout is sent, paid or canceled, and with `not_found` if the program has no such payout.
  */
 export async function refusePayout(
   db: Database,
@@ -141,8 +156,42 @@ export async function refusePayout(
     db.batch([statement, one(programId, payoutId), writtenMessages()]),
   )
   if (!row?.status || !payout) throw notFound()
+  if (row.status === 'sent') {
+    throw new ApiError('conflict', 'This payout is sent. Mark it as failed if it does not arrive.')
+  }
   if (row.status !== 'requested' && row.status !== 'refused') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be refused.`)
+  }
+  return { payout, outbox: messagesAbout({ program_id: programId, ...told }) }
+}
+
+/**
+ * Records that a sent or paid payout did not arrive, because the transfer came back or failed. The amount is payable again: if it was
+ * paid, an entry returns it to the balance. The partner is given the reason. Repeating it changes nothing. Refuses with `conflict` if the
+ * payout is neither sent nor paid, and with `not_found` if the program has no such payout.
+ */
+export async function returnPayout(
+  db: Database,
+  programId: number,
+  payoutId: number,
+  status: 'returned' | 'failed',
+  reason: string,
+): Promise<Decided> {
+  const statement = call('return_payout', {
+    of_program_id: programId,
+    of_payout_id: payoutId,
+    as_status: status,
+    because: reason,
+  })
+  const [[row], [payout], [told]] = await retryOnce(() =>
+    db.batch([statement, one(programId, payoutId), writtenMessages()]),
+  )
+  if (!row?.status || !payout) throw notFound()
+  if (row.status === 'requested') {
+    throw new ApiError('conflict', 'This payout is not sent yet. Refuse it, or mark it as paid first.')
+  }
+  if (row.status !== 'sent' && row.status !== 'paid' && row.status !== status) {
+    throw new ApiError('conflict', `This payout is ${row.status}. It cannot be marked as ${status}.`)
   }
   return { payout, outbox: messagesAbout({ program_id: programId, ...told }) }
 }

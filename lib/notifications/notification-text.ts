@@ -50,6 +50,8 @@ export function textOf(
       return `You were paid ${amount}${payload.reference ? `, reference ${payload.reference}` : ''}.`
     case 'payout_refused':
       return `Your payout of ${amount} was refused. The amount stays in your balance.${why}`
+    case 'payout_returned':
+      return `Your payout of ${amount} did not arrive. The amount is available to you again.${why}`
     case 'refund_not_converted':
       return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
     case 'payment_ignored':

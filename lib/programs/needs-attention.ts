@@ -30,7 +30,7 @@ export function needsStatement(programId: number) {
               .selectFrom('payouts as w')
               .whereRef('w.program_id', '=', 'r.program_id')
               .whereRef('w.payout_run_id', '=', 'r.id')
-              .where('w.status', '=', 'requested'),
+              .where('w.decided_at', 'is', null),
           ),
         )
         .as('runs_open'),
@@ -38,7 +38,7 @@ export function needsStatement(programId: number) {
         .selectFrom('payouts as w')
         .select((asked) => asked.fn.countAll<number>().as('n'))
         .whereRef('w.program_id', '=', 'p.id')
-        .where('w.status', '=', 'requested')
+        .where('w.decided_at', 'is', null)
         .where('w.payout_run_id', 'is', null)
         .as('payouts_asked'),
       unverifiedCommissions()

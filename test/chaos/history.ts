@@ -164,6 +164,6 @@ export class History {
   }
 
   payoutsOpen(): boolean {
-    return this.model.payouts.some(({ status }) => status === 'requested')
+    return this.model.payouts.some(({ status }) => status === 'requested' || status === 'sent')
   }
 }

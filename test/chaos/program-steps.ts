@@ -239,7 +239,7 @@ async function takeRun(history: History, run: number, due: ReturnType<Model['pay
     due.map(({ amount }) => amount),
   )
   for (const [index, payment] of due.entries())
-    history.model.payouts.push({ ...payment, id: file[index]?.id ?? 0, status: 'requested', run })
+    history.model.payouts.push({ ...payment, id: file[index]?.id ?? 0, status: 'sent', run })
   history.runs.push(run)
   const again = await history.world.settle(async () => ({
     run: await service.createPayoutRun(db, history.program.programId, crypto.randomUUID()),

@@ -147,6 +147,7 @@ const kinds: Record<DB['outbox']['kind'], true> = {
   payout_reduced: true,
   payout_paid: true,
   payout_refused: true,
+  payout_returned: true,
   commission_flagged: true,
   adjustment_added: true,
   adjustment_deducted: true,

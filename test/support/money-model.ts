@@ -30,6 +30,8 @@ export interface ModelCommission {
   /** Its place in the order of credits, or undefined. */
   credited?: number
   paid: boolean
+  /** The payout that paid it. */
+  paidBy?: number | undefined
 }
 
 /** Terms for everybody, a group or a partner, for one type of sale or all. */
@@ -58,7 +60,7 @@ export interface ModelPayout {
   partner: number
   currency: string
   amount: number
-  status: 'requested' | 'paid' | 'refused' | 'cancelled'
+  status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
   /** Its payout run. */
   run?: number
 }
@@ -78,6 +80,7 @@ export class Model {
     reversed: 0
     credited: number
     paid: boolean
+    paidBy?: number | undefined
   }[] = []
   readonly payouts: ModelPayout[] = []
   readonly paidRuns = new Set<number>()
@@ -249,21 +252,44 @@ export class Model {
     return { deduction_cents: left }
   }
 
+  /** A payment file holds these payouts: their amounts never change from then on. */
+  send(ids: number[]): void {
+    for (const payout of this.payouts)
+      if (ids.includes(payout.id) && payout.status === 'requested') payout.status = 'sent'
+  }
+
   pay(payout: ModelPayout): object {
-    if (payout.status !== 'requested') return payout.status === 'paid' ? { ok: true } : { error: 'conflict' }
+    if (!isOpen(payout)) return payout.status === 'paid' ? { ok: true } : { error: 'conflict' }
     payout.status = 'paid'
     this.#tell('payout_paid')
-    this.#move(payout, -payout.amount)
+    this.#add(payout, -payout.amount)
     let newer = 0
     const unpaid = [...this.commissions, ...this.added].filter(
       (c) => c.partner === payout.partner && c.currency === payout.currency && c.credited !== undefined && !c.paid,
     )
     for (const commission of unpaid.toSorted((a, b) => (b.credited ?? 0) - (a.credited ?? 0))) {
       const left = commission.amount - commission.reversed
-      if (left > 0 && newer >= this.balance(payout.partner, payout.currency)) commission.paid = true
+      if (left > 0 && newer >= this.balance(payout.partner, payout.currency)) {
+        commission.paid = true
+        commission.paidBy = payout.id
+      }
       newer += left
     }
     return { ok: true }
+  }
+
+  /** A sent or paid payout did not arrive. */
+  return(payout: ModelPayout, status: 'returned' | 'failed'): object {
+    if (payout.status === 'sent' || payout.status === 'paid') {
+      if (payout.status === 'paid') {
+        this.#add(payout, payout.amount)
+        for (const one of [...this.commissions, ...this.added])
+          if (one.paidBy === payout.id) Object.assign(one, { paid: false, paidBy: undefined })
+      }
+      payout.status = status
+      this.#tell('payout_returned')
+    }
+    return payout.status === status ? { ok: true } : { error: 'conflict' }
   }
 
   refuse(payout: ModelPayout): object {
@@ -289,7 +315,7 @@ export class Model {
 
   /** The payments of a run that are neither paid nor canceled. */
   openOf(run: number): ModelPayout[] {
-    return this.payouts.filter((payout) => payout.run === run && payout.status === 'requested')
+    return this.payouts.filter((payout) => payout.run === run && isOpen(payout))
   }
 
   payRun(run: number): void {
@@ -318,7 +344,7 @@ export class Model {
                 .filter((item) => item.partner === partner && item.currency === currency)
                 .map((item) => amount(item as never)),
             )
-          const requested_cents = total(this.payouts, (w: ModelPayout) => (w.status === 'requested' ? w.amount : 0))
+          const requested_cents = total(this.payouts, (w: ModelPayout) => (isOpen(w) ? w.amount : 0))
           const balance_cents = this.balance(partner, currency)
           return balance_cents === 0
             ? []
@@ -347,18 +373,17 @@ export class Model {
   }
 
   #open(partner: number, currency: string): ModelPayout[] {
-    return this.payouts.filter((w) => w.partner === partner && w.currency === currency && w.status === 'requested')
+    return this.payouts.filter((w) => w.partner === partner && w.currency === currency && isOpen(w))
   }
 
-  /** Moves a balance and, if it fell, reduces the newest open payouts to fit. */
+  /** Moves a balance and, if it fell, reduces the newest requested payouts to fit. */
   #move({ partner, currency }: { partner: number; currency: string }, amount: number): void {
-    this.balances.set(`${partner} ${currency}`, this.balance(partner, currency) + amount)
-    if (amount < 0 && this.balance(partner, currency) < 0) this.#tell('balance_negative')
-    let excess = Math.min(
-      -this.available(partner, currency),
-      sum(this.#open(partner, currency).map((payout) => payout.amount)),
-    )
-    for (const payout of this.#open(partner, currency).toSorted((a, b) => b.id - a.id)) {
+    this.#add({ partner, currency }, amount)
+    const requested = this.#open(partner, currency).filter(({ status }) => status === 'requested')
+    const asked = sum(requested.map((payout) => payout.amount))
+    if (amount < 0 && this.available(partner, currency) + asked < 0) this.#tell('balance_negative')
+    let excess = Math.min(-this.available(partner, currency), asked)
+    for (const payout of requested.toSorted((a, b) => b.id - a.id)) {
       if (excess <= 0) return
       const cut = Math.min(excess, payout.amount)
       payout.amount -= cut
@@ -368,10 +393,16 @@ export class Model {
     }
   }
 
+  #add({ partner, currency }: { partner: number; currency: string }, amount: number): void {
+    this.balances.set(`${partner} ${currency}`, this.balance(partner, currency) + amount)
+  }
+
   #tell(kind: string): void {
     this.told.set(kind, (this.told.get(kind) ?? 0) + 1)
   }
 }
+
+const isOpen = ({ status }: ModelPayout) => status === 'requested' || status === 'sent'
 
 /** `json_agg` without rows is null. */
 const orNull = <Item>(list: Item[]) => (list.length === 0 ? null : list)

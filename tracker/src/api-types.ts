@@ -1306,7 +1306,7 @@ export interface ApiOperations {
           amount_cents: number
           requested_cents: number
           currency: string
-          status: 'requested' | 'paid' | 'refused' | 'cancelled'
+          status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
         }[]
         excluded: {
           partner_id: number
@@ -1325,7 +1325,7 @@ export interface ApiOperations {
       /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only payouts in this state. */
-      status?: 'requested' | 'paid' | 'refused' | 'cancelled' | undefined
+      status?: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled' | undefined
       /** Only payouts to this partner. */
       partner_id?: number | undefined
       /** Only payouts of this run. */
@@ -1342,7 +1342,7 @@ export interface ApiOperations {
         currency: string
         requested_cents: number
         amount_cents: number
-        status: 'requested' | 'paid' | 'refused' | 'cancelled'
+        status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
         reason: string | null
         payout_run_id: number | null
         payout_address: string | null
@@ -1367,7 +1367,7 @@ export interface ApiOperations {
         currency: string
         requested_cents: number
         amount_cents: number
-        status: 'requested' | 'paid' | 'refused' | 'cancelled'
+        status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
         reason: string | null
         payout_run_id: number | null
         payout_address: string | null
@@ -1379,19 +1379,19 @@ export interface ApiOperations {
       }
     }
   }
-  /** Record a payout as paid, or refuse it. */
+  /** Record a payout as paid, refuse it, or record that it came back. */
   decidePayout: {
     query: undefined
     body: {
-      /** The decision: `paid` or `refused`. */
-      status: 'paid' | 'refused'
+      /** The decision: `paid`, `refused`, `returned` or `failed`. */
+      status: 'paid' | 'refused' | 'returned' | 'failed'
       /** With `paid`: the transferred amount, which must equal the payout’s amount. */
       amount_cents?: number | undefined
       /** With `paid`: the reference of the transfer at the bank or PayPal. */
       reference?: string | undefined
       /** With `paid`: the day of the transfer. */
       paid_on?: string | undefined
-      /** With `refused`: the reason. The partner reads it. */
+      /** With `refused`, `returned` and `failed`: the reason. The partner reads it. */
       reason?: string | undefined
     }
     answer: {
@@ -1402,7 +1402,7 @@ export interface ApiOperations {
         currency: string
         requested_cents: number
         amount_cents: number
-        status: 'requested' | 'paid' | 'refused' | 'cancelled'
+        status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
         reason: string | null
         payout_run_id: number | null
         payout_address: string | null

@@ -8,7 +8,10 @@ import type { Column } from './table.tsx'
 
 export const payoutStates: States<PayoutStatus> = {
   requested: { name: 'Open', tone: 'warn' },
+  sent: { name: 'Sent', tone: 'warn' },
   paid: { name: 'Paid', tone: 'good' },
+  returned: { name: 'Returned', tone: 'bad' },
+  failed: { name: 'Failed', tone: 'bad' },
   refused: { name: 'Refused', tone: 'bad' },
   cancelled: { name: 'Canceled', tone: 'plain' },
 }

@@ -11,11 +11,13 @@ import {
   payPayoutRun,
   type PayoutRun,
   readPayoutRunPart,
+  reopenPayoutRun,
 } from '../../../lib/money/payout-runs.ts'
 import type { Payout } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath } from '../components/address.ts'
 import { Badge, Card, Heading, Metric, Segments } from '../components/blocks.tsx'
+import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, type FormState, shownForm } from '../components/form.ts'
 import { counted, Day, formatDate, formatNumber } from '../components/format.tsx'
@@ -65,6 +67,8 @@ export function RunState({ run: { paid_on: paidOn, reference } }: { run: Pick<Pa
 }
 
 const missing = 'This program has no such payout run.'
+/** How long a run can be taken back after it was marked as paid. */
+const reopenMs = 24 * 60 * 60 * 1000
 const runIn = (c: ProgramContext) => idInPath(c, 'runId', missing)
 
 type RunShown = Awaited<ReturnType<typeof readPayoutRunPart>>
@@ -132,8 +136,8 @@ interface RunProps {
 
 /** The totals of a run, above one of its lists. */
 function Run({ run, address, query, pays, form: shown, children }: PropsWithChildren<RunProps>) {
-  const open = run.sums.filter(({ status }) => status === 'requested')
-  const inFiles = run.sums.filter(({ status }) => status === 'requested' || (run.paid_at !== null && status === 'paid'))
+  const open = run.sums.filter(({ status }) => status === 'requested' || status === 'sent')
+  const inFiles = run.paid_at === null ? open : run.sums.filter(({ status }) => status === 'paid')
   return (
     <>
       <Heading
@@ -164,6 +168,17 @@ function Run({ run, address, query, pays, form: shown, children }: PropsWithChil
         {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={inFiles} />}
       </Heading>
       {pays && run.paid_at === null && <PayRun address={address} open={open} form={shown} />}
+      {pays && run.paid_at !== null && Date.now() - run.paid_at.getTime() < reopenMs && (
+        <Card title="Marked as paid by mistake?">
+          <p class="muted">
+            For 24 hours, and until the next run, you can take this back. The payments return to the balances as
+            entries.
+          </p>
+          <PostButton action={`${address}/reopen`} label="Take back that this run is paid">
+            Take back
+          </PostButton>
+        </Card>
+      )}
       <Find address={address} query={query} what="Partner" />
       {children}
     </>
@@ -260,6 +275,13 @@ payoutRunPage.get('/programs/:programId/payout-runs/:runId/file.csv', requirePro
   return await exportCsv(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}`, text)
 })
 
+payoutRunPage.post('/programs/:programId/payout-runs/:runId/reopen', requireProgram('payout:pay'), async (c) => {
+  const { id: programId } = c.get('program')
+  const runId = runIn(c)
+  await reopenPayoutRun(c.get('db'), programId, runId)
+  return redirectWith(c, `${payoutsOf(programId)}/${runId}`, 'The run is open again.')
+})
+
 const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 
 /** Asks for confirmation before the run is marked as paid, on a page of its own, so it works without scripts. */
@@ -273,7 +295,7 @@ payoutRunPage.post(
     const { amount_cents: amountCents, reference, paid_on: paidOn } = c.req.valid('form')
     const run = await readPayoutRunPart(c.get('db'), programId, runId, { payments: { limit: 0 } })
     const address = `${payoutsOf(programId)}/${runId}`
-    const open = run.sums.filter(({ status }) => status === 'requested')
+    const open = run.sums.filter(({ status }) => status === 'requested' || status === 'sent')
     const payments = open.reduce((sum, { payments: count }) => sum + count, 0)
     const day = paidOn.toISOString().slice(0, 10)
     return renderProgram(c, {

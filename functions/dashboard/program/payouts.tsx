@@ -3,7 +3,14 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { countAskedPayments, exportPayments } from '../../../lib/money/payout-files.ts'
-import { listPayouts, payPayout, refusePayout, type Payout, type payoutSorts } from '../../../lib/money/payouts.ts'
+import {
+  listPayouts,
+  payPayout,
+  refusePayout,
+  returnPayout,
+  type Payout,
+  type payoutSorts,
+} from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { backTo, idInPath } from '../components/address.ts'
 import { ReasonMenu } from '../components/fields.tsx'
@@ -118,32 +125,44 @@ interface DecisionsProps {
 }
 
 function Decisions({ payout, address, form: shown }: DecisionsProps) {
-  if (payout.payout_run_id !== null) {
-    const run = payout.payout_run_id
-    return <a href={address.replace(/payouts$/, `payout-runs/${run}`)}>Payout run {run}</a>
-  }
-  if (payout.status !== 'requested') return null
-  const { id, partner_name: partner, amount_cents: amountCents, currency } = payout
-  const amount = formatMoney(amountCents, currency)
-  const subject = `the payout of ${amount} to ${partner}`
+  const { id, status, payout_run_id: run, partner_name: partner, amount_cents: amountCents, currency } = payout
+  const subject = `the payout of ${formatMoney(amountCents, currency)} to ${partner}`
+  const isOpen = status === 'requested' || status === 'sent'
+  const wasSent = status === 'sent' || status === 'paid'
   return (
     <div class="row right">
-      <PayMenu
-        action={`${address}/${id}/pay`}
-        id={String(id)}
-        subject={subject}
-        amountCents={amountCents}
-        form={shown}
-      />
-      <ReasonMenu
-        action={`${address}/${id}/refuse`}
-        id={id}
-        verb="Refuse"
-        subject={subject}
-        label="Reason, shown to the partner"
-        submit="Refuse payout"
-        form={shown}
-      />
+      {run !== null && <a href={address.replace(/payouts$/, `payout-runs/${run}`)}>Payout run {run}</a>}
+      {run === null && isOpen && (
+        <PayMenu
+          action={`${address}/${id}/pay`}
+          id={String(id)}
+          subject={subject}
+          amountCents={amountCents}
+          form={shown}
+        />
+      )}
+      {run === null && status === 'requested' && (
+        <ReasonMenu
+          action={`${address}/${id}/refuse`}
+          id={id}
+          verb="Refuse"
+          subject={subject}
+          label="Reason, shown to the partner"
+          submit="Refuse payout"
+          form={shown}
+        />
+      )}
+      {wasSent && (
+        <ReasonMenu
+          action={`${address}/${id}/return`}
+          id={id}
+          verb="Mark as returned"
+          subject={subject}
+          label="Reason, shown to the partner"
+          submit="Mark as returned"
+          form={shown}
+        />
+      )}
     </div>
   )
 }
@@ -187,6 +206,20 @@ payoutPages.post(
 /** The message for the second person who records a transfer for the same payout. */
 const paidBefore = ({ reference }: { reference: string | null }) =>
   `This was already paid, by the transfer ${reference}. Yours is not recorded: look whether the money went twice.`
+
+payoutPages.post(
+  '/programs/:programId/payouts/:payoutId/return',
+  requireProgram('payout:pay'),
+  form(z.object({ reason: reasonField('Enter a reason. The partner sees it.') }), pageOf),
+  async (c) => {
+    const { id: programId } = c.get('program')
+    const { reason } = c.req.valid('form')
+    const payoutId = idInPath(c, 'payoutId', missing)
+    const { outbox } = await returnPayout(c.get('db'), programId, payoutId, 'returned', reason)
+    await sendSoon(c.env, outbox)
+    return redirectWith(c, backTo(c, addressIn(programId)), 'Marked as returned. The amount is payable again.')
+  },
+)
 
 const refuseForm = z.object({ reason: reasonField('Enter a reason. The partner sees it.') })
 

@@ -1,7 +1,8 @@
--- open payouts fit into the balance
+-- requested payouts fit into the balance, beside those that are sent
 select w.program_id, format('partner %s %s', w.partner_id, w.currency) as subject, sum(w.amount_cents) || ' asked' as found,
   'up to ' || greatest(max(b.balance_cents), 0) as expected
 from payouts w left join balances b using (program_id, partner_id, currency)
-where w.status = 'requested' and ($1::bigint is null or w.program_id = $1)
+where w.decided_at is null and ($1::bigint is null or w.program_id = $1)
 group by w.program_id, w.partner_id, w.currency
-having sum(w.amount_cents) > coalesce(greatest(max(b.balance_cents), 0), 0)
+having sum(w.amount_cents) filter (where w.status = 'requested')
+  > greatest(coalesce(max(b.balance_cents), 0) - coalesce(sum(w.amount_cents) filter (where w.status = 'sent'), 0), 0)

@@ -1,9 +1,11 @@
 -- a payout was payable when it was made: the balance held it beside what older ones were paid from it later or still hold
 with payout as (
-  select w.program_id, w.partner_id, w.currency, w.id, w.requested_cents, w.amount_cents, w.status, w.created_at_entry_number,
-    e.entry_number as paid_at_entry_number
+  select w.program_id, w.partner_id, w.currency, w.id, w.requested_cents, w.amount_cents, w.decided_at, w.created_at_entry_number,
+    (
+      select max(e.entry_number) from balance_entries e
+      where e.program_id = w.program_id and e.payout_id = w.id and e.cause = 'payout_paid'
+    ) as paid_at_entry_number
   from payouts w
-  left join balance_entries e on e.program_id = w.program_id and e.payout_id = w.id and e.cause = 'payout_paid'
   where ($1::bigint is null or w.program_id = $1)
 )
 select w.program_id, 'payout ' || w.id as subject, format('%s beside %s', w.requested_cents, coalesce(sum(o.amount_cents), 0)) as found,
@@ -12,6 +14,9 @@ from payout w
 left join balance_entries e on e.program_id = w.program_id and e.partner_id = w.partner_id and e.currency = w.currency
   and e.entry_number = w.created_at_entry_number
 left join payout o on o.program_id = w.program_id and o.partner_id = w.partner_id and o.currency = w.currency and o.id < w.id
-  and (o.status = 'requested' or o.paid_at_entry_number > w.created_at_entry_number)
+  and (o.decided_at is null or o.paid_at_entry_number > w.created_at_entry_number) and not exists (
+    select from balance_entries p where p.program_id = o.program_id and p.payout_id = o.id and p.entry_number <= w.created_at_entry_number
+    having sum(p.amount_cents) < 0
+  )
 group by w.program_id, w.id, w.requested_cents
 having w.requested_cents + coalesce(sum(o.amount_cents), 0) > coalesce(max(e.balance_after_cents), 0)

@@ -310,7 +310,8 @@ begin
   return null;
 end $$;
 create or replace trigger payouts_audit after update of status on payouts
-  for each row when (old.status = 'requested' and (new.status = 'refused' or new.status = 'paid' and new.payout_run_id is null))
+  for each row when (old.status is distinct from new.status
+    and (new.status in ('refused', 'returned', 'failed') or new.status = 'paid' and new.payout_run_id is null))
   execute function audit_payout();
 
 create or replace function audit_webhook_endpoint() returns trigger language plpgsql as $$

@@ -55,8 +55,9 @@ begin
   return balance.balance_cents + of_cents;
 end $$;
 
--- Posts an entry that is no credit of a commission and no payment. If the balance falls, it reduces open payouts to what the balance covers,
--- and notifies the advertiser of a negative balance. `details` tell in these notifications what it is about. The caller holds the lock of the balance.
+-- Posts an entry that is neither a credit of a commission nor a payment. If the balance falls, it reduces requested payouts to the amount
+-- that the balance covers, and notifies the advertiser of a negative balance. The money of sent payouts has left already. `details` describe
+-- the cause in these notifications. The caller has locked the balance.
 create or replace function change_balance(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, by_cause text, details jsonb,
   of_commission_id bigint default null, of_correction_number integer default null, of_refund_id bigint default null,
@@ -65,28 +66,31 @@ create or replace function change_balance(
 declare
   balance_cents bigint := post_entry(of_program_id, of_partner_id, of_currency, of_cents, of_cause, of_commission_id, of_correction_number,
     of_refund_id, null, of_adjustment_id);
+  left_cents bigint;
 begin
   if of_cents > 0 then
     return;
   end if;
-  perform fit_payouts(of_program_id, of_partner_id, of_currency, balance_cents, by_cause, details);
-  if balance_cents < 0 then
+  select balance_cents - coalesce(sum(w.amount_cents), 0) into left_cents from payouts w
+  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'sent';
+  perform fit_payouts(of_program_id, of_partner_id, of_currency, left_cents, by_cause, details);
+  if left_cents < 0 then
     perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause,
-      details || jsonb_build_object('amount_cents', -balance_cents));
+      details || jsonb_build_object('amount_cents', -left_cents));
   end if;
 end $$;
 
--- Reduces a partner's open payouts to what the balance covers, the newest first, and notifies the partner. Payouts change only under
--- the lock of their balance, so they need none of their own.
+-- Reduces a partner's requested payouts to `left_cents`, the newest first, and notifies the partner. Payouts change only under the lock of
+-- their balance, so they need none of their own.
 create or replace function fit_payouts(
-  of_program_id bigint, of_partner_id bigint, of_currency text, balance_cents bigint, by_cause text, details jsonb
+  of_program_id bigint, of_partner_id bigint, of_currency text, left_cents bigint, by_cause text, details jsonb
 ) returns void language plpgsql as $$
 declare
   payout payouts;
   excess_cents bigint;
   cut_cents bigint;
 begin
-  select sum(w.amount_cents) - greatest(fit_payouts.balance_cents, 0) into excess_cents from payouts w
+  select sum(w.amount_cents) - greatest(left_cents, 0) into excess_cents from payouts w
   where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested';
   if excess_cents is null or excess_cents <= 0 then
     return;

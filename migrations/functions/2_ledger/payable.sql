@@ -5,7 +5,7 @@ select b.program_id, b.partner_id, b.currency, b.balance_cents, coalesce(w.open_
 from balances b
 left join (
   select w.program_id, w.partner_id, w.currency, sum(w.amount_cents) as open_cents from payouts w
-  where w.status = 'requested' group by w.program_id, w.partner_id, w.currency
+  where w.decided_at is null group by w.program_id, w.partner_id, w.currency
 ) w on w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency;
 
 -- The payouts and exclusions of a run that is created now.
@@ -30,7 +30,7 @@ from partners r
 cross join lateral (
   select case
     when exists (
-      select from payouts w where w.program_id = r.program_id and w.partner_id = r.id and w.status = 'requested'
+      select from payouts w where w.program_id = r.program_id and w.partner_id = r.id and w.decided_at is null
     ) then 'an open payout'
     when exists (
       select from balances b where b.program_id = r.program_id and b.partner_id = r.id and b.balance_cents > 0

@@ -2,7 +2,7 @@
 -- account gets nothing before the partner has read the mail about the change.
 create or replace function hold_changed_payout_address() returns trigger language plpgsql as $$
 begin
-  if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'paid')) then
+  if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'sent', 'paid')) then
     new.payout_waits_until := now() + interval '24 hours';
   end if;
   return new;
@@ -66,18 +66,51 @@ begin
     select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = of_run_id
   ));
   select coalesce(sum(w.amount_cents), 0) into open_cents from payouts w
-  where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested';
+  where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.decided_at is null;
   if run_id is null or was_paid or open_cents <> coalesce(transferred_cents, open_cents) then
     return;
   end if;
   for payout in
     select w.* from payouts w
-    where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'requested' order by w.id
+    where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.decided_at is null order by w.id
   loop
     perform post_payout(payout, of_reference, of_paid_on);
   end loop;
   update payout_runs r set reference = of_reference, paid_on = of_paid_on, paid_at = now()
   where r.program_id = of_program_id and r.id = of_run_id;
+end $$;
+
+-- Takes back that a run was marked as paid: its paid payouts are sent again. This is possible for 24 hours, and only until the next run.
+-- `run_id` is null if the program has no such run. If `is_open` is false, it was too late; an open run stays as it is.
+create or replace function reopen_payout_run(of_program_id bigint, of_run_id bigint, out run_id bigint, out is_open boolean)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  run payout_runs;
+  payout payouts;
+begin
+  select r.* into run from payout_runs r where r.program_id = of_program_id and r.id = of_run_id for no key update;
+  run_id := run.id;
+  is_open := run.paid_at is null or run.paid_at > now() - interval '24 hours' and not exists (
+    select from payout_runs r where r.program_id = of_program_id and r.id > of_run_id
+  );
+  if run.paid_at is null or not is_open then
+    return;
+  end if;
+  perform lock_paid_payouts(of_program_id, array(
+    select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = of_run_id
+  ));
+  for payout in
+    select w.* from payouts w
+    where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'paid' and w.decided_at = run.paid_at order by w.id
+  loop
+    perform post_returned_payout(payout);
+    update payouts w set status = 'sent', sent_at = coalesce(w.sent_at, now()), decided_at = null, reference = null, paid_on = null
+    where w.program_id = of_program_id and w.id = payout.id;
+  end loop;
+  update payout_runs r set reference = null, paid_on = null, paid_at = null
+  where r.program_id = of_program_id and r.id = of_run_id;
+  perform write_program_audit(of_program_id, 'payout_run.reopened', of_run_id::text, jsonb_build_object('reference', run.reference));
 end $$;
 
 -- Records a payment by hand to a partner without a run: a payout of the whole payable amount, created and paid at once. `payout_id` is null

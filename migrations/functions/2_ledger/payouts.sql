@@ -63,7 +63,8 @@ end $$;
 
 create or replace function notify_payout(of_kind text, payout payouts) returns void language plpgsql as $$
 begin
-  perform write_outbox(payout.program_id, of_kind, 'partner', payout.partner_id, 'payout:' || payout.id, jsonb_build_object(
+  perform write_outbox(payout.program_id, of_kind, 'partner', payout.partner_id,
+    'payout:' || payout.id || coalesce(':' || nullif(earlier_payments(payout), 1), ''), jsonb_build_object(
     'payout_id', payout.id, 'amount_cents', payout.amount_cents, 'currency', payout.currency,
     'reason', payout.reason, 'reference', payout.reference));
 end $$;
@@ -136,6 +137,26 @@ begin
   from paid where c.program_id = payout.program_id and c.id = paid.commission_id;
 end $$;
 
+-- Fixes the amounts and addresses of payouts in a payment file: requested ones are sent from now on. Returns false and changes nothing if
+-- one of them has another amount or address by now, or is no longer to be paid.
+create or replace function send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[]) returns boolean
+language plpgsql as $$
+begin
+  perform lock_payout_balances(of_program_id, payout_ids);
+  if exists (
+    select from unnest(payout_ids, amounts, addresses) f (id, amount_cents, address)
+    left join payouts w on w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'sent', 'paid')
+    left join partners p on p.program_id = w.program_id and p.id = w.partner_id
+    where (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
+  ) then
+    return false;
+  end if;
+  update payouts w set status = 'sent', sent_at = now(), payout_address = f.address
+  from unnest(payout_ids, addresses) f (id, address)
+  where w.program_id = of_program_id and w.id = f.id and w.status = 'requested';
+  return true;
+end $$;
+
 -- Posts the payment of an open payout. The caller has locked its balance.
 create or replace function post_payout(payout payouts, of_reference text, of_paid_on date) returns void
 language plpgsql as $$
@@ -144,8 +165,48 @@ begin
   where w.program_id = payout.program_id and w.id = payout.id
   returning w.* into payout;
   perform mark_paid_commissions(payout, post_entry(payout.program_id, payout.partner_id, payout.currency,
-    -payout.amount_cents, 'payout_paid', of_payout_id => payout.id));
+    -payout.amount_cents, 'payout_paid', of_correction_number => earlier_payments(payout), of_payout_id => payout.id));
   perform notify_payout('payout_paid', payout);
+end $$;
+
+-- How often a payout was paid before, for its next entry; null for never.
+create or replace function earlier_payments(payout payouts) returns integer language sql stable
+return (
+  select nullif(count(*), 0) from balance_entries e
+  where e.program_id = (payout).program_id and e.partner_id = (payout).partner_id and e.currency = (payout).currency
+    and e.payout_id = (payout).id and e.cause = 'payout_paid'
+);
+
+-- Posts that a paid payout came back. Its commissions and manual additions wait for another payment. The caller holds the locks of
+-- lock_paid_payouts.
+create or replace function post_returned_payout(payout payouts) returns void language plpgsql as $$
+begin
+  update commissions c set paid_at = null, payout_id = null where c.program_id = payout.program_id and c.payout_id = payout.id;
+  update adjustments a set paid_at = null, payout_id = null where a.program_id = payout.program_id and a.payout_id = payout.id;
+  perform post_entry(payout.program_id, payout.partner_id, payout.currency, payout.amount_cents, 'payout_returned',
+    of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
+end $$;
+
+-- Records that a sent or paid payout did not arrive, as `returned` or `failed`: its amount is payable again. `status` is its previous
+-- status, or null if the program has no such payout.
+create or replace function return_payout(of_program_id bigint, of_payout_id bigint, as_status text, because text, out status text)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  payout payouts;
+begin
+  perform lock_paid_payouts(of_program_id, array[of_payout_id]);
+  select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
+  status := payout.status;
+  if status in ('sent', 'paid') then
+    if status = 'paid' then
+      perform post_returned_payout(payout);
+    end if;
+    update payouts w set status = as_status, reason = because, decided_at = now()
+    where w.program_id = of_program_id and w.id = of_payout_id
+    returning w.* into payout;
+    perform notify_payout('payout_returned', payout);
+  end if;
 end $$;
 
 -- Locks everything that the payment of these payouts touches, in the usual order: commissions by id, then balances. It does not lock a
@@ -156,10 +217,23 @@ begin
   perform from commissions c
   where c.program_id = of_program_id and c.credited_at is not null and c.paid_at is null
     and exists (
-      select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids) and w.status = 'requested'
+      select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids) and w.decided_at is null
         and w.partner_id = c.partner_id and w.currency = c.currency
     )
   order by c.id for no key update;
+  perform lock_payout_balances(of_program_id, payout_ids);
+end $$;
+
+-- Locks what these paid payouts paid, commissions by id, and then their balances.
+create or replace function lock_paid_payouts(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
+begin
+  perform from commissions c where c.program_id = of_program_id and c.payout_id = any (payout_ids) order by c.id for no key update;
+  perform lock_payout_balances(of_program_id, payout_ids);
+end $$;
+
+-- Locks the balances of these payouts, in the order of their keys.
+create or replace function lock_payout_balances(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
+begin
   perform from balances b
   where exists (
     select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids)
@@ -169,7 +243,7 @@ begin
 end $$;
 
 -- Marks an open payout as paid, for `payPayout` in lib/money/payouts.ts. `status` and `amount_cents` are the previous ones: the payout is
--- now paid if its status was `requested` and its amount equals the transferred one.
+-- now paid if it was open and its amount equals the transferred one.
 create or replace function pay_payout(
   of_program_id bigint, of_payout_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
   out status text, out amount_cents bigint, out currency text
@@ -183,7 +257,7 @@ begin
   status := payout.status;
   amount_cents := payout.amount_cents;
   currency := payout.currency;
-  if status = 'requested' and amount_cents = transferred_cents then
+  if status in ('requested', 'sent') and amount_cents = transferred_cents then
     perform post_payout(payout, of_reference, of_paid_on);
   end if;
 end $$;
