@@ -419,7 +419,7 @@ describe('a payment that came back', () => {
     const runId = (await run()) ?? 0
     await payPayoutRun(db, programId, runId, transfer, 3000)
     const { payouts } = await readPayoutRun(db, programId, runId)
-    const [{ id = 0 } = {}] = payouts
+    const id = payouts[0]?.id ?? 0
     for (const _ of ['once', 'again']) await returnPayout(db, programId, id, status, 'Account closed')
     expect(await balances()).toEqual([2000, 0])
     expect((await bookedIn(programId)).entries).toEqual([

@@ -130,7 +130,9 @@ export function askPayout(history: History): Step {
     alone: true,
     run: async () => {
       const available = history.model.available(partner, currency)
-      const amountCents = Math.max(Math.floor((Math.max(available, 0) * percent) / 100), 1)
+      const share = Math.floor((Math.max(available, 0) * percent) / 100)
+      // A delayed attempt can arrive after its retry was refused and the balance grew. It must be too large even then.
+      const amountCents = share > 0 && share <= available ? share : 1_000_000_000_000
       const requestId = crypto.randomUUID()
       const ask = {
         programId: history.program.programId,
