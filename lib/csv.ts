@@ -6,14 +6,20 @@ function cell(value: Value): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(value)
   const text = value instanceof Date ? value.toISOString() : String(value)
-  const inert = /^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text
-  return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert
+  return quoted(/^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text)
+}
+
+const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
+
+/** Writes rows of unchanged texts as RFC 4180 text, for a machine. Spreadsheets could take a cell for a formula. */
+export function machineCsv(rows: readonly (readonly string[])[]): string {
+  return [...rows.map((row) => row.map(quoted).join(',')), ''].join('\r\n')
 }
 
 type Value = string | number | boolean | Date | null
 
-/** Writes rows as RFC 4180 text, without a header. */
-export function csvLines(rows: readonly (readonly Value[])[]): string {
+/** Writes rows of a report for spreadsheets as RFC 4180 text, without a header. */
+function csvLines(rows: readonly (readonly Value[])[]): string {
   return [...rows.map((row) => row.map(cell).join(',')), ''].join('\r\n')
 }
 

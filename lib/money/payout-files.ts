@@ -1,5 +1,5 @@
 import { expressionBuilder } from 'kysely'
-import { csvLines } from '../csv.ts'
+import { machineCsv } from '../csv.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
@@ -150,8 +150,20 @@ const isAskedPayment = () =>
   ])
 const payment = expressionBuilder<{ w: DB['payouts']; p: DB['partners'] }, 'w' | 'p'>()
 
-/** The lines of a payout file. PayPal's has no header and one currency; its customer id has no spaces and 30 characters at most. */
+/**
+ * Writes a payout file with unchanged values. PayPal's has no header and one currency; its customer id has no spaces and 30 characters at
+ * most. Refuses with `conflict` a value that the file cannot hold.
+ */
 export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
+  const unwritable = payments.find(({ name, email, program_name }) =>
+    /[\p{Cc}\u2028\u2029]/u.test(name + email + program_name),
+  )
+  if (unwritable) {
+    throw new ApiError(
+      'conflict',
+      `A payment file cannot hold the line breaks or control characters in the name or address of payout ${unwritable.id}. Remove them first.`,
+    )
+  }
   const currencies = [...new Set(payments.map(({ currency }) => currency))]
   if (layout === 'paypal') {
     const [currency = 'usd', ...others] = currencies
@@ -170,18 +182,18 @@ export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
       )
     }
     // Recipient, amount, currency, customer id, note to the recipient, wallet.
-    return csvLines(
+    return machineCsv(
       payments.map((p) => [p.email, amountOf(p), p.currency.toUpperCase(), referenceOf(p), p.program_name, 'PayPal']),
     )
   }
   if (layout === 'csv') {
-    return csvLines([
+    return machineCsv([
       ['reference', 'partner', 'payout_email', 'amount', 'currency', 'program'],
       ...payments.map((p) => [referenceOf(p), p.name, p.email, amountOf(p), p.currency.toUpperCase(), p.program_name]),
     ])
   }
   // `target`: the partner receives exactly the amount.
-  return csvLines([
+  return machineCsv([
     [
       'name',
       'recipientEmail',
