@@ -3325,7 +3325,7 @@ CREATE OR REPLACE FUNCTION public.commission_of(base_cents bigint, commission_bp
  RETURNS bigint
  LANGUAGE sql
  STABLE
-RETURN CASE WHEN ((base_cents = 0) OR (sale_date > (first_purchase_date + make_interval(months => months)))) THEN (0)::bigint ELSE GREATEST(LEAST(((((base_cents * commission_bp) + 5000) / 10000) + COALESCE(fixed_cents, (0)::bigint)), left_cents, '9999999999999'::bigint), (0)::bigint) END
+RETURN CASE WHEN ((base_cents = 0) OR (sale_date > months_after(first_purchase_date, months))) THEN (0)::bigint ELSE GREATEST(LEAST(((((base_cents * commission_bp) + 5000) / 10000) + COALESCE(fixed_cents, (0)::bigint)), left_cents, '9999999999999'::bigint), (0)::bigint) END
 ;
 
 CREATE OR REPLACE FUNCTION public.commissions_by_rules(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
@@ -3696,7 +3696,7 @@ begin
   commission.reversed_cents := reversed_share(earned_cents, sale.refunded_cents, sale.amount_cents);
   commission.reason := case
     when sale.amount_cents = 0 then 'no_payment_required'
-    when earned_cents = 0 and sale.sale_date > first_date + make_interval(months => sale.commission_months) then 'after_duration'
+    when earned_cents = 0 and sale.sale_date > months_after(first_date, sale.commission_months) then 'after_duration'
     when earned_cents = 0 then 'nothing_left_to_earn'
     else (
       select coalesce(r.reason_text, r.reason) from refunds r
@@ -6766,6 +6766,13 @@ CREATE OR REPLACE FUNCTION public.month_of(at timestamp with time zone)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select date_trunc('month', at at time zone 'UTC')::date $function$
+;
+
+CREATE OR REPLACE FUNCTION public.months_after(at timestamp with time zone, months integer)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (((at AT TIME ZONE 'UTC'::text) + make_interval(months => months)) AT TIME ZONE 'UTC'::text)
 ;
 
 CREATE OR REPLACE FUNCTION public.move_first_purchase(sale sales)

@@ -42,6 +42,18 @@ test.for<[what: string, sold: string, first: string | null, months: number | nul
   expect(await evaluate(expression, [months, sold, first])).toBe(earns ? '980' : '0')
 })
 
+test.for<[what: string, sold: string, first: string, earns: boolean]>([
+  ['before the end in UTC', '2026-04-15T11:30:00Z', '2026-03-15T12:00:00Z', true],
+  ['after the end in UTC', '2026-11-15T12:30:00Z', '2026-10-15T12:00:00Z', false],
+])('duration in another time zone, over a change of its clocks: %s', async ([, sold, first, earns]) => {
+  const expression = 'commission_of(4900, 2000, null, 1, $1, $2, null)'
+  const { rows } = await sql.query<{ answer: string }>(
+    `select ${expression} as answer from set_config('TimeZone', 'Europe/Berlin', true)`,
+    [sold, first],
+  )
+  expect(rows).toEqual([{ answer: earns ? '980' : '0' }])
+})
+
 test.for<[what: string, commission: number, refunded: number, sale: number, reversed: number, reversal: string]>([
   ['nothing is refunded', 980, 0, 4900, 0, 'none'],
   ['a part rounds down', 980, 1, 4900, 0, 'partial'],

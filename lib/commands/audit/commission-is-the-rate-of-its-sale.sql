@@ -6,7 +6,7 @@ from (
     else y.uncapped end as expected
   from (
     select s.program_id, s.id, s.commission_base_cents, s.commission_cap_cents, c.amount_cents,
-      case when s.commission_base_cents = 0 or s.sale_date > u.first_purchase_date + make_interval(months => s.commission_months) then 0
+      case when s.commission_base_cents = 0 or s.sale_date > months_after(u.first_purchase_date, s.commission_months) then 0
         else least(div(s.commission_base_cents::numeric * s.commission_bp + 5000, 10000) + coalesce(s.commission_fixed_cents, 0), 9999999999999)
       end as uncapped,
       coalesce(sum(c.amount_cents) over (

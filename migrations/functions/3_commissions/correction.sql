@@ -88,7 +88,7 @@ begin
   commission.reversed_cents := reversed_share(earned_cents, sale.refunded_cents, sale.amount_cents);
   commission.reason := case
     when sale.amount_cents = 0 then 'no_payment_required'
-    when earned_cents = 0 and sale.sale_date > first_date + make_interval(months => sale.commission_months) then 'after_duration'
+    when earned_cents = 0 and sale.sale_date > months_after(first_date, sale.commission_months) then 'after_duration'
     when earned_cents = 0 then 'nothing_left_to_earn'
     else (
       select coalesce(r.reason_text, r.reason) from refunds r
