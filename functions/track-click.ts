@@ -81,13 +81,19 @@ for (const path of ['/', '/api/v1/track/click']) {
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
 
+/** A code has at most 64 characters. A mail tool can append garbage. */
+const longestAff = 200
+
 /**
  * Returns the first `aff` parameter of the referral URL, without trailing or surrounding characters of a chat, mail or
  * campaign tool: `ann/`, `ann%26utm_source=x`, `ann)`.
  */
 function affOf(parameters: URLSearchParams): string | null {
-  const aff = parameters.get('aff')
-  return aff && (aff.replace(/[?&#;/][^]*|^[^\w.@-]+|[^\w.@-]+$/g, '') || aff)
+  const aff = parameters.get('aff')?.slice(0, longestAff)
+  if (!aff) return null
+  const [code = ''] = aff.split(/[?&#;/]/, 1)
+  // Linear: the two classes have no character in common.
+  return /[\w.@-]+(?:[^\w.@-]+[\w.@-]+)*/.exec(code)?.[0] ?? aff
 }
 
 async function asClick(
