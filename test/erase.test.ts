@@ -220,7 +220,7 @@ test('a visitor whose row expired is erased by the click id in their clicks', as
 })
 
 test.each(['click_id', 'customer_key'] as const)(
-  'what Stripe told of a purchase that was nobody’s is erased by the %s in it, with the rest of that buyer',
+  'Stripe’s reports of an unattributed purchase and its buyer are erased by their %s',
   async (field) => {
     const program = await api.program()
     const named = field === 'click_id' ? (await endedVisitor()).clickId : `nobody-${crypto.randomUUID()}`

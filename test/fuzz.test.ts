@@ -17,7 +17,8 @@ const open = () => openStage(stack.baseUrl, stack.db, env)
 const strangeIds = ['abc', '\r\nX-Injected: 1', '9'.repeat(30), '999999999']
 
 // The API reports an impossible id. Two of its addresses take a token and no key.
-const told = (route: string) => (route.startsWith('GET /api/') || route.endsWith('.csv') ? [400, 401, 404] : [404])
+const expectedStatuses = (route: string) =>
+  route.startsWith('GET /api/') || route.endsWith('.csv') ? [400, 401, 404] : [404]
 
 test.each(strangeIds)('no page, resource or form exists for the id %j', async (strange) => {
   const { callers, ids, sandbox: own } = await open()
@@ -42,7 +43,7 @@ test.each(strangeIds)('no page, resource or form exists for the id %j', async (s
     }),
   )
   const wrong = answers.filter(({ route, status }) =>
-    route.startsWith('GET ') ? !told(route).includes(status) : status < 300 || status >= 500,
+    route.startsWith('GET ') ? !expectedStatuses(route).includes(status) : status < 300 || status >= 500,
   )
   expect(wrong).toEqual([])
 })

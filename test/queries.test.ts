@@ -210,7 +210,7 @@ describe('the SQL of built queries', () => {
 })
 
 // TypeScript finds a wrong name in an object literal, but not in an object that a callback returns.
-test('what a query writes is given as an object, not by a callback that returns one', () => {
+test('queries write objects, not callbacks that return objects', () => {
   const files = ['lib', 'functions'].flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name}`),
   )

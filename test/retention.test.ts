@@ -75,8 +75,8 @@ test('after thirty months of clicks the stored rows level off, and the figures s
     await program.refund(`sale-${step}`, 100)
     const seen = { ...noLead, customer_key: `browser-${step}`, click_id: browser?.click_id ?? null }
     await recordBrowserLead(db, seen, programId)
-    await sql.query(`with told as (update outbox set delivered_at = now() where delivered_at is null returning *)
-      insert into notifications select program_id, id, kind, audience, partner_id, payload, created_at from told`)
+    await sql.query(`with delivered as (update outbox set delivered_at = now() where delivered_at is null returning *)
+      insert into notifications select program_id, id, kind, audience, partner_id, payload, created_at from delivered`)
     await sql.query(`with sent as (
         update webhook_deliveries set status = 'delivered', next_attempt_at = null, attempt_count = 1, finished_at = now()
         where status = 'pending' returning *

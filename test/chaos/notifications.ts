@@ -61,25 +61,25 @@ export async function deliverEverything(
     await Promise.all([sendMails(round, 1), sendMails(round, 2)])
   }
   queue.destroy()
-  const { rows } = await pool.query<{ rows: string; told: string }>(
-    'select count(*) as rows, count(n.id) as told from outbox o full join notifications n on n.program_id = o.program_id and n.id = o.id',
+  const { rows } = await pool.query<{ rows: string; notified: string }>(
+    'select count(*) as rows, count(n.id) as notified from outbox o full join notifications n on n.program_id = o.program_id and n.id = o.id',
   )
   const [row] = rows
-  if (row?.rows !== row?.told) wrong.push(`of ${row?.rows} notifications ${row?.told} were told`)
+  if (row?.rows !== row?.notified) wrong.push(`of ${row?.rows} notifications ${row?.notified} were delivered`)
   const mailed = mailedTo(mail)
   // Notifications that were decided before their mail was due get no mail.
-  const { rows: readers } = await pool.query<{ email: string; told: string; decided: string }>(
-    `select u.email, count(*) as told, count(*) filter (where is_decided(n)) as decided
+  const { rows: readers } = await pool.query<{ email: string; notified: string; decided: string }>(
+    `select u.email, count(*) as notified, count(*) filter (where is_decided(n)) as decided
     from outbox o join notifications n using (program_id, id) join programs p on p.id = o.program_id
     left join partners r on r.program_id = o.program_id and r.id = o.partner_id and o.audience = 'partner'
     left join workspace_members m on m.workspace_id = p.workspace_id and o.audience = 'advertiser'
     join users u on u.id = coalesce(r.user_id, m.user_id)
     group by u.email`,
   )
-  for (const { email, told, decided } of readers) {
+  for (const { email, notified, decided } of readers) {
     const count = mailed.get(email) ?? 0
-    if (count > Number(told) || count < Number(told) - Number(decided))
-      wrong.push(`${email} was mailed ${count} of ${told} notifications, of which ${decided} were decided on`)
+    if (count > Number(notified) || count < Number(notified) - Number(decided))
+      wrong.push(`${email} was mailed ${count} of ${notified} notifications, of which ${decided} were decided on`)
   }
   if (mailed.size > readers.length) wrong.push(`${mailed.size} were mailed, ${readers.length} are to be`)
   return [...wrong, ...mail.wrong]

@@ -152,7 +152,7 @@ wrong.push(...served.wrong)
 const befallen = Object.entries(served.strokes).map(([stroke, count]) => `${count} × ${stroke}`)
 console.log(
   color.dim(
-    `${served.acknowledged} calls acknowledged by two processes of npm run serve, ${served.refusals} told to come again: ${befallen.join(', ')}; audited in ${(served.audit_ms / 1000).toFixed(1)} s, ${seconds()} s`,
+    `${served.acknowledged} calls acknowledged by two processes of npm run serve, ${served.refusals} answered with a request to repeat: ${befallen.join(', ')}; audited in ${(served.audit_ms / 1000).toFixed(1)} s, ${seconds()} s`,
   ),
 )
 const notifications = await world.pool.query<{ count: string }>('select count(*) from notifications')

@@ -208,7 +208,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     if (hung() - before < hangs.length) wrong.push('fewer requests hung than there are endpoints that do')
     if (beside_ms > alone_ms + patienceMilliseconds)
       wrong.push(
-        `a sale was told after ${beside_ms} ms beside dead endpoints of others, and after ${alone_ms} ms alone`,
+        `a sale's webhook arrived after ${beside_ms} ms beside dead endpoints of others, and after ${alone_ms} ms alone`,
       )
   }
 
@@ -242,20 +242,20 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
       if (!signed) wrong.push(`${name} got ${id} with a signature that is not its own`)
     }
     for (const [id, { size }] of bodies) {
-      if (size > 1) wrong.push(`${name} was told ${id} with ${size} bodies`)
+      if (size > 1) wrong.push(`${name} received ${id} with ${size} bodies`)
       if (!taken.has(id)) wrong.push(`${name} never took ${id}`)
     }
-    const told = [...bodies.values()]
+    const received = [...bodies.values()]
       .flatMap((each) => [...each].map((body) => JSON.parse(body) as Told))
       .toSorted((a, b) => a.sequence - b.sequence)
-    events += told.length
-    const ofSales = Map.groupBy(told, ({ data }) => data.transaction_id)
-    for (const id of ofSales.keys()) if (!sales.has(id)) wrong.push(`${name} was told of ${id}, which is not its own`)
+    events += received.length
+    const ofSales = Map.groupBy(received, ({ data }) => data.transaction_id)
+    for (const id of ofSales.keys()) if (!sales.has(id)) wrong.push(`${name} received ${id} of another program`)
     for (const [id, refunds] of sales) {
       const steps = (ofSales.get(id) ?? []).map(({ type, data }) => [type, data.refunded_cents ?? 0].join(' '))
       const orders = [refunds, refunds.toReversed()].map((order) => stepsOf(order).join(', '))
       if (!orders.includes(steps.join(', ')))
-        wrong.push(`by their numbers, ${name} was told of ${id}: ${steps.join(', ') || 'nothing'}`)
+        wrong.push(`by their numbers, ${name} received for ${id}: ${steps.join(', ') || 'nothing'}`)
     }
   }
   const requests = receiver.received.length

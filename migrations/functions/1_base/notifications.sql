@@ -56,8 +56,8 @@ create or replace function mail_recipients(
     left join program_members o on o.program_id = p.id and o.user_id = m.user_id
     where of_audience = 'advertiser' and m.workspace_id = p.workspace_id and m.removed_at is null
       and (m.role = any (reading_roles) or o.role = any (reading_roles))
-  ) told
-  join users u on u.id = told.user_id
+  ) recipient
+  join users u on u.id = recipient.user_id
   where p.id = of_program_id and p.deleted_at is null and u.email_verified
     and (of_audience = 'partner' or u.two_factor_enabled or not w.requires_two_factor)
     and not exists (select from refused_addresses a where a.email = u.email)
