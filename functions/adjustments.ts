@@ -22,7 +22,7 @@ app.post(all, limitBody, withKey('manage'), accept('json', newAdjustment, known)
   const outbox: RelayMessage[] = []
   const adjustment = await makeOnce(() => createAdjustment(c.get('db'), programId, asked, requestId, outbox))
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
-  return c.json({ success: true, adjustment: asAdjustment(adjustment) })
+  return c.json({ success: true, adjustment: asAdjustment(adjustment) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 

@@ -55,7 +55,7 @@ app.post(all, limitBody, withKey('manage'), accept('json', newApplication, known
       mailConfirmation(openDatabase(c.env), c.env, { to: email, programName: made.program_name }, token),
     )
   }
-  return c.json({ success: true, application: asApplication(made) })
+  return c.json({ success: true, application: asApplication(made) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 

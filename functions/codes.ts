@@ -21,7 +21,7 @@ app.get(all, withKey('read'), accept('query', codesQuery, known), async (c) => {
 
 app.post(all, limitBody, withKey('manage'), accept('json', newCode, known), withIdempotency, async (c) => {
   const code = await makeOnce(() => makePartnerCode(c.get('db'), c.env, c.get('programId'), c.req.valid('json')))
-  return c.json({ success: true, code: asCode(code) })
+  return c.json({ success: true, code: asCode(code) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 

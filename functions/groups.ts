@@ -31,7 +31,7 @@ app.get(all, withKey('read'), accept('query', groupsQuery, known), async (c) => 
 app.post(all, limitBody, withKey('manage'), accept('json', newGroup, known), withIdempotency, async (c) => {
   const { name, rules: given = [] } = c.req.valid('json')
   const group = await makeOnce(() => makeGroup(c.get('db'), c.get('programId'), { name, rules: given }))
-  return c.json({ success: true, group: asGroup(group) })
+  return c.json({ success: true, group: asGroup(group) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 

@@ -20,7 +20,7 @@ app.post(all, limitBody, withKey('manage'), accept('json', newLink, known), with
   requireOwnPage(page_url, c.get('key').domain)
   const asked = { ...given, code, pageUrl: page_url, partnerId, programId: c.get('programId') }
   const link = await makeOnce(() => addLink(c.get('db'), asked))
-  return c.json({ success: true, link: asLink(link) })
+  return c.json({ success: true, link: asLink(link) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 

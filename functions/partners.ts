@@ -19,7 +19,7 @@ app.post(all, limitBody, withKey('manage'), accept('json', newPartner, known), w
   const { code = null, ...given } = c.req.valid('json')
   const asked = { ...given, code, programId: c.get('programId') }
   const partner = await makeOnce(async () => (await addPartner(c.get('db'), asked)).partner)
-  return c.json({ success: true, partner: asPartner(partner) })
+  return c.json({ success: true, partner: asPartner(partner) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 

@@ -23,7 +23,7 @@ app.post(all, limitBody, withKey('manage'), withoutFields, withIdempotency, asyn
   const run = await makeOnce(() => openPayoutRun(c.get('db'), c.get('programId'), requestId, outbox))
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   if (!run) throw new ApiError('conflict', nobodyDue)
-  return c.json({ success: true, payout_run: asPayoutRun(run) })
+  return c.json({ success: true, payout_run: asPayoutRun(run) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 

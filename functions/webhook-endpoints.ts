@@ -48,7 +48,7 @@ app.post(all, limitBody, withKey('manage'), accept('json', newEndpoint, known), 
   const { url, description, types } = c.req.valid('json')
   const settings = { url, description: description ?? '', types }
   const made = await makeEndpoint(c.get('db'), c.env, c.get('programId'), settings, makeOnce)
-  return c.json({ success: true, webhook_endpoint: asNewEndpoint(made) })
+  return c.json({ success: true, webhook_endpoint: asNewEndpoint(made) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 

@@ -198,7 +198,7 @@ test('a group is made with its rules once, changed by the field, and pays its pa
   const rules = [{ commission_bp: 3000 }, { sale_type: 'upgrade', commission_fixed_cents: 500 }]
   const made = await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))
   expect(made).toMatchObject({
-    status: 200,
+    status: 201,
     body: {
       group: {
         name: 'Gold',
@@ -254,7 +254,7 @@ test('a code is given once, found by its text, and revoked', async () => {
   const asked = { partner_id: program.partnerId, code: 'Spring-20' }
   const made = await post('/api/v1/codes', asked, withKey('spring'))
   expect(made).toMatchObject({
-    status: 200,
+    status: 201,
     body: { code: { ...asked, status: 'active', promotion_code_id: null, revoked_at: null } },
   })
   expect((await post('/api/v1/codes', asked, withKey('spring'))).body).toEqual(made.body)

@@ -92,7 +92,7 @@ async function applying(): Promise<number> {
 async function due(): Promise<number> {
   await patch(`/api/v1/commissions/${await sell()}`, { status: 'approved' })
   const run = await post('/api/v1/payout-runs', {})
-  expect(run.status).toBe(200)
+  expect(run.status).toBe(201)
   return run.body.payout_run.id
 }
 
@@ -165,7 +165,7 @@ test.for(creations)('%s: what is sent again with its Idempotency-Key is made onc
   }
   await prepare()
   const first = await post(path, body, one)
-  expect(first.status).toBe(200)
+  expect(first.status).toBe(201)
   expect((await post(path, body, one)).body).toEqual(first.body)
   const elsewhere = path === '/api/v1/partners' ? '/api/v1/links' : '/api/v1/partners'
   const mismatched =
@@ -185,7 +185,7 @@ test.for(creations)('%s: what is sent again with its Idempotency-Key is made onc
     { ...key, ...many },
   )
   expect(new Set(racing.map(({ status, body: answer }) => JSON.stringify([status, answer]))).size).toBe(1)
-  expect(racing[0]?.status).toBe(200)
+  expect(racing[0]?.status).toBe(201)
   expect(await count()).toBe(before + 1)
   expect(await post(path, body, { ...withKey('has space'), databaseRequests: 1 })).toMatchObject({
     status: 400,
@@ -196,7 +196,7 @@ test.for(creations)('%s: what is sent again with its Idempotency-Key is made onc
 test('a request whose answer was lost on the way from the database makes one thing', async () => {
   api.stack.neon.inject({ action: 'drop-after', matching: 'insert into "partners"' })
   const made = await post('/api/v1/partners', { name: 'Lost', email: 'lost@example.com' }, { databaseRequests: 3 })
-  expect(made).toMatchObject({ status: 200, body: { partner: { email: 'lost@example.com' } } })
+  expect(made).toMatchObject({ status: 201, body: { partner: { email: 'lost@example.com' } } })
   expect((await get('/api/v1/partners?email=LOST@example.com')).body.data).toEqual([made.body.partner])
 })
 
@@ -265,13 +265,13 @@ test('the client makes, changes and reads over all pages, and says what was refu
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: `${api.stack.baseUrl}/` })
   const asked = { name: 'By the client', code: 'by-client', metadata: { from: 'client' } }
   const made = await client.partners.create(asked, { idempotencyKey: 'client-1' })
-  expect(made).toMatchObject({ ok: true, status: 200, data: { name: 'By the client', metadata: { from: 'client' } } })
+  expect(made).toMatchObject({ ok: true, status: 201, data: { name: 'By the client', metadata: { from: 'client' } } })
   expect(await client.partners.create(asked, { idempotencyKey: 'client-1' })).toEqual(made)
   expect(await client.partners.create(asked)).toMatchObject({ ok: false, status: 409, error: { code: 'conflict' } })
   const id = made.data?.id ?? 0
-  expect(await client.partners.get(id)).toEqual(made)
+  expect(await client.partners.get(id)).toEqual({ ...made, status: 200 })
   const link = await client.links.create({ partner_id: id, code: 'by-client-2' })
-  expect(await client.links.get(link.data?.id ?? 0)).toEqual(link)
+  expect(await client.links.get(link.data?.id ?? 0)).toEqual({ ...link, status: 200 })
   expect(await client.links.update(link.data?.id ?? 0, { status: 'inactive' })).toMatchObject({
     data: { status: 'inactive' },
   })

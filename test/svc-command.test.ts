@@ -442,7 +442,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     )
     expect(await json(['groups', 'list', '--json'])).toMatchObject({ data: [{ name: 'Joined', partners: 1 }] })
     const refused: [args: string[], exitCode: number, stderr: string][] = [
-      [['applications', 'reject', grace], 1, 'approved already'],
+      [['applications', 'reject', grace], 1, 'already approved'],
       [['applications', 'delete', grace], 1, 'became a partner'],
       [['applications', 'delete', eve], 1, 'Reject it first'],
       [['applications', 'show', '999999'], 1, 'no such application'],

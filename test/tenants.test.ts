@@ -335,7 +335,8 @@ test.each(routes.scoped)("%s takes an active key, and reaches nothing of another
   // Nobody of the other program is due, and it has no join page.
   const conflicts = ['POST /api/v1/payout-runs', 'POST /api/v1/applications']
   const isNamed = /\/:|^POST .*(preview|adjustments|codes|links)$/.test(route)
-  expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : 200)
+  const success = /^POST .*(partners|groups|webhook-endpoints)$/.test(route) ? 201 : 200
+  expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : success)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])
     expect(text).not.toContain(secret)
   expect(await victims()).toBe(before)

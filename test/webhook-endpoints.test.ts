@@ -95,7 +95,7 @@ test('a program has twenty webhook endpoints at most, however many ask at once',
   const busy = await api.program()
   const asked = times(24, () => ({ url: 'https://hooks.example.com/c', types: ['sale.created'] }))
   const answers = await api.callAll('/api/v1/webhook-endpoints', asked, { key: busy.apiKey })
-  expect(answers.filter(({ status }) => status === 200)).toHaveLength(20)
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(20)
   expect(answers.filter(({ status, body }) => status === 409 && body.error.code === 'conflict')).toHaveLength(4)
 })
 

@@ -3,7 +3,7 @@ import type { Made } from '../idempotency.ts'
 import { isCurrency, maxAmountCents } from '../money.ts'
 import type { Adjustment } from '../money/adjustments.ts'
 import { idIn, listParameters, listQuery, listResponse } from './lists.ts'
-import { answered, body, type Operation, refused } from './operation.ts'
+import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { noteField, positiveInteger } from './request-fields.ts'
 import { currency, id, success, text, time } from '../response-fields.ts'
 
@@ -111,7 +111,7 @@ export const adjustmentOperations = (): Operation[] => [
     },
     errors: ['not_found', 'conflict', 'idempotency_mismatch'],
     examples: [
-      answered(
+      answeredCreated(
         'created',
         'A bonus',
         { adjustment: example },

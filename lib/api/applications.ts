@@ -4,7 +4,7 @@ import { nameOf } from '../names.ts'
 import { type Application, applicationStatuses } from '../programs/applications.ts'
 import { joinPageChanges, type JoinPage, maxQuestions, questionTypes } from '../programs/join-page.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { answered, body, type Operation, refused } from './operation.ts'
+import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { noteField } from './request-fields.ts'
 import { count, id, success, text, time } from '../response-fields.ts'
 
@@ -275,7 +275,7 @@ export const applicationOperations = (): Operation[] => [
     }),
     errors: ['conflict', 'idempotency_mismatch'],
     examples: [
-      answered(
+      answeredCreated(
         'applied',
         'Waits for confirmation',
         { application: example },

@@ -3,7 +3,7 @@ import type { Made } from '../idempotency.ts'
 import { maxAmountCents } from '../money.ts'
 import { codeText, type PartnerCode } from '../programs/codes.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { answered, body, type Operation } from './operation.ts'
+import { answered, answeredCreated, body, type Operation } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
 import { id, success, text, time } from '../response-fields.ts'
 
@@ -125,7 +125,7 @@ export const codeOperations = (): Operation[] => [
         "Absent for a code of your own. Else one of: `promotion_code_id` of an existing promotion code of the connected account; `coupon_id` of an existing coupon; or a new coupon, by `percent_off` or `amount_off_cents` in the program's currency. For subscriptions its `duration` says which payments get the discount: `once` the first, `repeating` those within `duration_in_months`, `forever` all.",
     }),
     errors: ['not_found', 'conflict', 'idempotency_mismatch'],
-    examples: [answered('created', 'A code of your own', { code: example }, { partner_id: 1, code: 'JANE20' })],
+    examples: [answeredCreated('created', 'A code of your own', { code: example }, { partner_id: 1, code: 'JANE20' })],
   },
   {
     ...common,

@@ -5,7 +5,7 @@ import { commissionRules, everybodysRules } from '../programs/commission-terms.t
 import type { PartnerGroup } from '../programs/groups.ts'
 import type { Made } from '../idempotency.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'
-import { answered, body, type Operation, refused } from './operation.ts'
+import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
 import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
 
@@ -156,7 +156,7 @@ export const groupOperations = (): Operation[] => [
     body: body(newGroup, { name: '1 to 80 characters, unique in the program.', rules: rulesText, ...ruleFields }),
     errors: ['conflict', 'idempotency_mismatch'],
     examples: [
-      answered(
+      answeredCreated(
         'created',
         '30% for a year, up to 500 dollars per customer',
         { group: example },

@@ -4,7 +4,7 @@ import { isPageOf, linkAddress, type ListedLink, linkStates } from '../programs/
 import { ApiError } from '../errors.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
-import { answered, body, type Operation, refused } from './operation.ts'
+import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
 import { count, id, success, text, time } from '../response-fields.ts'
 
@@ -121,7 +121,7 @@ export const linkOperations = (): Operation[] => [
     }),
     errors: ['not_found', 'conflict', 'idempotency_mismatch'],
     examples: [
-      answered(
+      answeredCreated(
         'created',
         'A link for a campaign',
         { link: example },

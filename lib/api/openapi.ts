@@ -133,7 +133,8 @@ function responsesOf(operation: Operation): Json {
   const { success, examples } = operation
   const all = errorsOf(operation)
   const schemas = success.schemas.map((schema) => jsonSchema(schema))
-  const answers = examples.filter(({ status }) => status === 200)
+  const answers = examples.filter(({ status }) => status < 300)
+  const successStatus = answers[0]?.status ?? 200
   const statuses = [...new Set(all.map((code) => errorCodes[code].status))].toSorted((a, b) => a - b)
   const errors = statuses.map((status) => {
     const codes = all.filter((code) => errorCodes[code].status === status)
@@ -147,7 +148,7 @@ function responsesOf(operation: Operation): Json {
     ] as const
   })
   return {
-    200: {
+    [successStatus]: {
       description: success.description,
       headers: anyRequestId,
       content: {

@@ -65,6 +65,12 @@ export const answered = (name: string, summary: string, fields: Fields, sent?: F
   response: { success: true, ...fields },
 })
 
+/** An example of a call that creates something. */
+export const answeredCreated = (...example: Parameters<typeof answered>): Example => ({
+  ...answered(...example),
+  status: 201,
+})
+
 /** An example of a refused call. */
 export const refused = (
   name: string,

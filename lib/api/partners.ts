@@ -7,7 +7,7 @@ import { commissionRules } from '../programs/commission-terms.ts'
 import { asRule, rule, ruleFields, rulesText } from './groups.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
-import { answered, body, type Operation, refused } from './operation.ts'
+import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
 import { count, currency, id, success, text, time } from '../response-fields.ts'
 
@@ -157,7 +157,7 @@ export const partnerOperations = (): Operation[] => [
     }),
     errors: ['not_found', 'conflict', 'idempotency_mismatch'],
     examples: [
-      answered(
+      answeredCreated(
         'created',
         'A partner with a code of their own',
         { partner: example },

@@ -3,7 +3,7 @@ import type { Made } from '../idempotency.ts'
 import { type PayoutRun, payoutRunSorts, type readPayoutRun } from '../money/payout-runs.ts'
 import { payoutStatuses } from '../money/payouts.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { answered, type Operation, refused } from './operation.ts'
+import { answered, answeredCreated, type Operation, refused } from './operation.ts'
 import { cents, count, currency, day, id, success, text, time } from '../response-fields.ts'
 
 export const payoutRunsQuery = listQuery({ sort: z.optional(oneOf(payoutRunSorts)) })
@@ -109,7 +109,7 @@ export const payoutRunOperations = (): Operation[] => [
     },
     errors: ['conflict', 'idempotency_mismatch'],
     examples: [
-      answered('created', 'A run for all due partners', { payout_run: example }),
+      answeredCreated('created', 'A run for all due partners', { payout_run: example }),
       refused('conflict', 'Nobody is due', { code: 'conflict', message: nobodyDue }),
     ],
   },

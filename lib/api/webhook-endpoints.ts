@@ -8,7 +8,7 @@ import {
 import type { WebhookAttempt, WebhookDelivery } from '../notifications/webhook-log.ts'
 import { messageOfWebhookId, webhookId, webhookPayload, webhookTypes } from '../notifications/webhook-types.ts'
 import { cursorOf, idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { answered, body, type Operation, refused } from './operation.ts'
+import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { count, id, success, text, time } from '../response-fields.ts'
 import { webhookExample } from './webhook-payloads.ts'
 
@@ -251,7 +251,7 @@ export const webhookEndpointOperations = (): Operation[] => [
     },
     errors: ['conflict', 'idempotency_mismatch'],
     examples: [
-      answered(
+      answeredCreated(
         'created',
         'An endpoint for sales',
         { webhook_endpoint: { ...example, secret } },

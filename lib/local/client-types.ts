@@ -62,7 +62,7 @@ function apiTypes(): string {
       .filter(({ in: place }) => place === 'query')
       .map(({ name, description, schema }) => fieldOf(name, description, typeOf(schema), false))
     const body = documented.requestBody?.content['application/json']?.schema
-    const answer = documented.responses['200']?.content['application/json']?.schema
+    const answer = (documented.responses['200'] ?? documented.responses['201'])?.content['application/json']?.schema
     return `/** ${summary}. */
       ${id}: {
         query: ${fields.length > 0 ? `{ ${fields.join('\n')} }` : 'undefined'}
