@@ -4,6 +4,7 @@ import { ApiError } from '../lib/errors.ts'
 
 const app = createApp<object>()
 app.get('/ok', (c) => c.json({ ok: true }))
+app.get('/things/:id', (c) => c.json({ ok: true }))
 app.get('/refused', () => {
   throw new ApiError('invalid_request', 'No.')
 })
@@ -11,7 +12,10 @@ app.get('/broken', () => {
   throw new TypeError('of a row: secret')
 })
 
-afterEach(() => vi.restoreAllMocks())
+afterEach(() => {
+  vi.restoreAllMocks()
+  vi.useRealTimers()
+})
 
 /** Returns the lines that a request logs. The operator pays for each of them. */
 async function logOf(path: string, env: object, random: number): Promise<Record<string, unknown>[]> {
@@ -29,15 +33,35 @@ test.each([
   ['/ok', {}, 0.005, [{ status: 200 }]],
   ['/ok', { LOGGED_PART: '1' }, 0.999, [{ status: 200 }]],
   ['/refused', {}, 0.5, [{ status: 400 }]],
-  ['/nothing', {}, 0.5, [{ status: 404 }]],
 ])('%s with %j at %d writes %j', async (path, env, random, expected) => {
-  expect(await logOf(path, env, random)).toEqual(expected.map((line) => expect.objectContaining({ path, ...line })))
+  expect(await logOf(path, env, random)).toEqual(
+    expected.map((line) => expect.objectContaining({ route: path, ...line })),
+  )
+})
+
+test('the log names the route and not the path', async () => {
+  expect(await logOf('/things/secret', {}, 0)).toEqual([expect.objectContaining({ route: '/things/:id', status: 200 })])
+  const lines = await logOf(`/nothing/${'x'.repeat(5000)}`, {}, 0.5)
+  expect(lines).toEqual([expect.objectContaining({ route: '/*', status: 404 })])
+})
+
+test('a flood of refusals is five lines and their number after the minute', async () => {
+  vi.useFakeTimers({ now: new Date('2030-01-01T00:00:00Z') })
+  const lines: Record<string, unknown>[] = []
+  for (let n = 0; n < 1000; n++) lines.push(...(await logOf('/refused', {}, 0)))
+  expect(lines).toHaveLength(5)
+  vi.setSystemTime(new Date('2030-01-01T00:01:00Z'))
+  expect(await logOf('/nothing', {}, 0)).toEqual([
+    { route: '/refused', status: 400, refusals: 1000 },
+    expect.objectContaining({ route: '/*', status: 404 }),
+  ])
+  expect(await logOf('/refused', { LOGGED_PART: '1' }, 0)).toHaveLength(1)
 })
 
 test('an unexpected error is told in the line of its request, without its message', async () => {
   const lines = await logOf('/broken', {}, 0.5)
   expect(lines).toEqual([
-    expect.objectContaining({ path: '/broken', status: 500, error: expect.objectContaining({ name: 'TypeError' }) }),
+    expect.objectContaining({ route: '/broken', status: 500, error: expect.objectContaining({ name: 'TypeError' }) }),
   ])
   expect(JSON.stringify(lines)).not.toContain('secret')
 })

@@ -167,7 +167,7 @@ test('the log has one line a request, with its id, status and duration, and nobo
     expect(line).toEqual({
       request_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       method: expect.any(String),
-      path: expect.stringMatching(/^\//),
+      route: expect.stringMatching(/^\//),
       status: expect.any(Number),
       duration_ms: expect.any(Number),
       ...(Number(line['status']) >= 500 && { error: expect.objectContaining({ name: expect.any(String) }) }),

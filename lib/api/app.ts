@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { cors } from 'hono/cors'
+import { routePath } from 'hono/route'
 import { Hono } from 'hono/tiny'
 import { ApiError, errorResponse, isTransient } from '../errors.ts'
 
@@ -16,7 +17,7 @@ interface AppTypes<Bindings extends object> {
   Variables: { requestId: string; failure?: Record<string, unknown> }
 }
 
-/** The share of successful requests that is logged. Refused and failed ones are always logged. */
+/** The share of successful requests that is logged. Failed ones are always logged. */
 export const loggedPart = 0.01
 
 /**
@@ -33,12 +34,16 @@ export function createApp<Bindings extends object>() {
     await next()
     c.res.headers.set('X-Request-Id', requestId)
     const { status } = c.res
-    if (status < 400 && Math.random() >= Number(c.env.LOGGED_PART ?? loggedPart)) return
+    const route = routePath(c)
+    const part = Number(c.env.LOGGED_PART ?? loggedPart)
+    const isRefusal = status >= 400 && status < 500
+    const isLogged = isRefusal ? countRefusal(route, status) || part === 1 : status >= 500 || Math.random() < part
+    if (!isLogged) return
     const failure = c.get('failure')
     const line = JSON.stringify({
       request_id: requestId,
       method: c.req.method,
-      path: c.req.path,
+      route,
       status,
       duration_ms: Date.now() - started,
       ...(failure && { error: failure }),
@@ -49,6 +54,33 @@ export function createApp<Bindings extends object>() {
   app.notFound((c) => errorResponse(new ApiError('not_found', `There is nothing at ${c.req.path}.`)))
   app.onError((error, c) => errorResponse(asApiError(error, c)))
   return app
+}
+
+/** The refusals per minute, route and status that get a log line of their own. An attack then can't fill the log. */
+const sampledRefusals = 5
+
+/** The refusals of the current minute. */
+const refusals = new Map<string, { route: string; status: number; refusals: number }>()
+let refusalMinute = 0
+
+/**
+ * Counts a refusal and returns whether it gets a line of its own. The first refusal of another minute logs the counts of the last one, in a
+ * line per route and status that had more refusals than samples.
+ */
+function countRefusal(route: string, status: number): boolean {
+  const minute = Math.floor(Date.now() / 60_000)
+  if (minute !== refusalMinute) {
+    for (const counted of refusals.values()) {
+      if (counted.refusals > sampledRefusals) console.log(JSON.stringify(counted))
+    }
+    refusals.clear()
+    refusalMinute = minute
+  }
+  const key = `${status} ${route}`
+  const counted = refusals.get(key) ?? { route, status, refusals: 0 }
+  counted.refusals += 1
+  refusals.set(key, counted)
+  return counted.refusals <= sampledRefusals
 }
 
 /** Turns a thrown error into an answer. An unexpected error shows only the request's id, not its cause. */
