@@ -9,8 +9,8 @@ export const mailBounds = {
    */
   workspace: { perRecipient: 3, perWorkspace: 100 },
   /**
-   * Confirmations of applications have further bounds: to one recipient from all programs, from the join page or the API of one workspace, and from
-   * one network (IPv4 /24, IPv6 /48) through that page. The page and the API have separate budgets that leave some mails for invitations.
+   * Confirmations of applications have three bounds of their own. One counts the mails to a recipient from all programs. One counts those of a
+   * workspace's join page or API. One counts those of a network (IPv4 /24, IPv6 /48) through that page. The page and the API have separate budgets that leave some mails for invitations.
    */
   application: { perRecipient: 10, perSource: 40, perNetwork: 2 },
   /** Links for a new password. A day begins with the first mail, also below. */

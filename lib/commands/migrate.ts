@@ -57,7 +57,7 @@ const outsideMark = '-- outside a transaction\n'
  *
  * If a newer version migrated the database, this warns and changes nothing, because a version also runs on the schema of the next one.
  *
- * @throws if the server is too old, or a file fails; with the file's name and line.
+ * @throws if the server is too old or a file fails. The error names the file and the line.
  * @throws if a numbered file was changed after it was applied, if it is older than an applied one, or if a function has two signatures.
  */
 export async function migrate(databaseUrl: string, files = readSqlFiles()): Promise<string[]> {

@@ -48,8 +48,8 @@ export const maxLinks = 500
 
 /**
  * Adds a link to an active partner of a program. Its address opens `pageUrl`, or the program's domain if it is null. If `code` is null, it is
- * generated from the partner's id. Throws `conflict` for a taken code or `external_id`, for an inactive partner and above 500 links, and `not_found` for an unknown
- * partner.
+ * generated from the partner's id. Throws `conflict` for a taken code or `external_id`, for an inactive partner and
+ * above 500 links. Throws `not_found` for an unknown partner.
  */
 export async function addLink(
   db: Database,

@@ -97,7 +97,7 @@ create or replace function moves_of_dispute(event processor_events) returns seto
 $$;
 
 -- Stores a second loss of a dispute that was won before, if its events carry no balance transactions. The latest event decides. Of events in
--- one second, more withdrawals than returns are a loss. So any order of deliveries ends the same.
+-- one second, more losses than returns are a loss. So any order of deliveries ends the same.
 create or replace function keep_second_loss(event processor_events) returns void language plpgsql as $$
 declare
   again_id text := event.fact#>>'{reversals,0,reversal_id}' || ':again';

@@ -78,7 +78,7 @@ begin
 end $$;
 
 -- Returns whether a test lead of the last day makes an unattributed sale with this key a test. Leads that the public sends without a key
--- count only if they came by the test link, and only if the sale names no code: anybody can send them, and a code earns a commission.
+-- count only if they came by the test link and the sale names no code. Anybody can send them, and a code earns a commission.
 create or replace function signed_up_as_test(of_program_id bigint, of_customer_key text, has_code boolean) returns boolean language sql stable
 return exists (
   select from affiliate_lead_events e
