@@ -60,7 +60,8 @@ async function buildInstructions(): Promise<string> {
       contents: code
         .replace("import { stripe } from './stripe.ts'", `import Stripe from 'stripe'\nconst stripe = ${stripe}`)
         .replace("import type Stripe from 'stripe'\n", '')
-        .replaceAll('{{api_base_url}}', baseUrl),
+        .replaceAll('{{api_base_url}}', baseUrl)
+        .replaceAll('{{currency}}', 'usd'),
       resolveDir: import.meta.dirname,
       loader: 'ts',
     },
@@ -68,14 +69,14 @@ async function buildInstructions(): Promise<string> {
     write: false,
     format: 'esm',
     conditions: ['worker'],
-    define: { "process.env['SVC_API_KEY']": '"API_KEY"' },
+    define: { "process.env['SVC_API_KEY']": '"svc_live_placeholder"' },
   })
   return outputFiles[0]?.text ?? ''
 }
 const instructions = await buildInstructions()
 
 async function trackPaymentWith(apiKey: string): Promise<(event: StripeEvent) => Promise<boolean>> {
-  const code = instructions.replace('API_KEY', apiKey)
+  const code = instructions.replace('svc_live_placeholder', apiKey)
   return (await import(`data:text/javascript,${encodeURIComponent(code)}`)).trackPayment
 }
 

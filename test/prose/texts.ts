@@ -115,7 +115,7 @@ const withoutMarks = (comment: string) =>
       .replaceAll(/^\s*\* {5,}.*$/gm, '')
       .replaceAll(/^\s*\*+ ?/gm, '')
       .replaceAll(/`[^`]*`/g, 'Code')
-      .replaceAll(/^\s*(@\w+|- )/gm, '. ')
+      .replaceAll(/^\s*(@\w+|- )/gm, '. It: ')
       .replaceAll(/\{@link [^}]*\}/g, 'Code'),
   )
 
