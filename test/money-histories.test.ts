@@ -148,6 +148,11 @@ class World {
       leadCommissionCents,
       ...(holdDays !== undefined && { holdDays }),
     })
+    const owner = await addAccount(pool, 'Owner')
+    await pool.query(
+      `insert into workspace_members (workspace_id, user_id, role) select workspace_id, $2, 'owner' from programs where id = $1`,
+      [program.programId, owner.id],
+    )
     const { rows } = await pool.query<{ id: string }>(
       `insert into partner_groups (program_id, name) values ($1, 'First'), ($1, 'Second') returning id`,
       [program.programId],

@@ -9,9 +9,9 @@ from (
   from "balances"
   where "program_id" = $3 and "partner_id" = $4
   union all
-  select "currency", 0 as "pending_cents", 0 as "balance_cents", case when "status" = $5 then "amount_cents" else 0 end as "requested_cents", case when "status" = $6 then "amount_cents" else 0 end as "paid_cents"
+  select "currency", 0 as "pending_cents", 0 as "balance_cents", case when "decided_at" is null then "amount_cents" else 0 end as "requested_cents", case when "status" = $5 then "amount_cents" else 0 end as "paid_cents"
   from "payouts"
-  where "program_id" = $7 and "partner_id" = $8) as "part"
+  where "program_id" = $6 and "partner_id" = $7) as "part"
 group by "currency"
 order by "currency";
 

@@ -194,16 +194,16 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
       from "balances"
       where "program_id" = "p"."program_id" and "partner_id" = "p"."id"
       union all
-      select "currency", 0 as "pending_cents", 0 as "balance_cents", case when "status" = $1 then "amount_cents" else 0 end as "requested_cents", case when "status" = $2 then "amount_cents" else 0 end as "paid_cents"
+      select "currency", 0 as "pending_cents", 0 as "balance_cents", case when "decided_at" is null then "amount_cents" else 0 end as "requested_cents", case when "status" = $1 then "amount_cents" else 0 end as "paid_cents"
       from "payouts"
       where "program_id" = "p"."program_id" and "partner_id" = "p"."id") as "part"
     group by "currency"
     order by "currency") as agg) as "balances"
 from "partners" as "p"
 inner join "programs" as "g" on "g"."id" = "p"."program_id"
-where "p"."user_id" = $3 and "p"."id" < $4
+where "p"."user_id" = $2 and "p"."id" < $3
 order by "p"."id" desc
-limit $5;
+limit $4;
 
 -- endPartnership by the program
 update "partners"

@@ -24,10 +24,10 @@ select (
   where "r"."program_id" = "p"."id" and "r"."paid_at" is null and exists (
     select
     from "payouts" as "w"
-    where "w"."program_id" = "r"."program_id" and "w"."payout_run_id" = "r"."id" and "w"."status" = $1)) as "runs_open", (
+    where "w"."program_id" = "r"."program_id" and "w"."payout_run_id" = "r"."id" and "w"."decided_at" is null)) as "runs_open", (
   select count(*) as "n"
   from "payouts" as "w"
-  where "w"."program_id" = "p"."id" and "w"."status" = $2 and "w"."payout_run_id" is null) as "payouts_asked", (
+  where "w"."program_id" = "p"."id" and "w"."decided_at" is null and "w"."payout_run_id" is null) as "payouts_asked", (
   select count(*) as "n"
   from "commissions" as "n"
   where "n"."review_reason" is not null and "n"."held_at" is null and not (num_nonnulls(n.credited_at, n.rejected_at) > 0 or n.reversal = 'full') and not exists (
@@ -36,32 +36,32 @@ select (
     where "r"."program_id" = "n"."program_id" and "r"."commission_id" = "n"."id" and "r"."decision" is not null) and "n"."program_id" = "p"."id") as "commissions_unverified", (
   select count(*) as "n"
   from "applications" as "a"
-  where "a"."program_id" = "p"."id" and "a"."status" = $3) as "applications_waiting", (
+  where "a"."program_id" = "p"."id" and "a"."status" = $1) as "applications_waiting", (
   select count(*) as "n"
   from "commissions" as "n"
-  where "n"."held_at" is not null and "n"."reversal" <> $4 and "n"."program_id" = "p"."id") as "commissions_held", (
+  where "n"."held_at" is not null and "n"."reversal" <> $2 and "n"."program_id" = "p"."id") as "commissions_held", (
   select count(distinct "b"."partner_id") as "n"
   from "balances" as "b"
-  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $5) as "partners_owing", (
+  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $3) as "partners_owing", (
   select "b"."partner_id"
   from "balances" as "b"
-  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $6
+  where "b"."program_id" = "p"."id" and "b"."balance_cents" < $4
   order by "b"."balance_cents"
-  limit $7) as "owing_partner_id", ("p"."processor_account_id" is null and "p"."processor_former_account_id" is not null) as "is_disconnected", (
+  limit $5) as "owing_partner_id", ("p"."processor_account_id" is null and "p"."processor_former_account_id" is not null) as "is_disconnected", (
   select count(*) as "n"
   from "notifications" as "n"
-  where "n"."program_id" = "p"."id" and "n"."audience" = $8 and "n"."kind" = $9 and "n"."created_at" > now() - make_interval(days => 30) and not exists (
+  where "n"."program_id" = "p"."id" and "n"."audience" = $6 and "n"."kind" = $7 and "n"."created_at" > now() - make_interval(days => 30) and not exists (
     select
     from "notification_reads" as "s"
     where "s"."program_id" = "n"."program_id" and "s"."notification_id" = "n"."id")) as "events_ignored", (
   select count(*) as "n"
   from "webhook_endpoints" as "w"
-  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $10 and "w"."deleted_at" is null) as "endpoints_off", not exists (
+  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $8 and "w"."deleted_at" is null) as "endpoints_off", not exists (
   select
   from "sales" as "s"
   where "s"."program_id" = "p"."id") as "has_no_sale"
 from "programs" as "p"
-where "p"."id" = $11;
+where "p"."id" = $9;
 select "id"
 from "affiliate_click_events"
 where "program_id" = $1 and not "is_test"
