@@ -193,7 +193,8 @@ describe.for(versions)('what Stripe writes in %s', (version) => {
     ['charge.refunded', { ...like('charge', { id: 'ch_1', payment_intent: 'pi_1' }) }, 2500],
     ['charge.dispute.funds_withdrawn', dispute('needs_response'), 10_000],
     ['charge.dispute.funds_reinstated', dispute('won'), 0],
-    ['charge.dispute.closed', dispute('lost'), 10_000],
+    // Without balance transactions, the end of a dispute moves no money.
+    ['charge.dispute.closed', dispute('lost'), 0],
   ]
   test.for(reversed)('%s reverses what it says', async ([type, object, refunded]) => {
     const shop = await createShop(sql)

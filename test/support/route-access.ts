@@ -65,6 +65,8 @@ export const routes = {
     'GET /programs/:programId/payout-runs/:runId/file.csv': 'payout:pay',
     'POST /programs/:programId/payout-runs/:runId/confirm': 'payout:pay',
     'POST /programs/:programId/payout-runs/:runId/pay': 'payout:pay',
+    'POST /programs/:programId/payout-runs/:runId/reopen': 'payout:pay',
+    'POST /programs/:programId/payouts/:payoutId/return': 'payout:pay',
     'POST /programs/:programId/payouts/:payoutId/pay': 'payout:pay',
     'POST /programs/:programId/payouts/:payoutId/refuse': 'payout:pay',
     'GET /programs/:programId/notices': 'notice:list',
