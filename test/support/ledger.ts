@@ -56,12 +56,6 @@ export async function createLedgerProgram(
   const keyHash = await apiKeyHash(`Bearer ${key}`)
   const { rows } = await client.query<{ program_id: string; partner_ids: string[] }>(
     `with workspace as (insert into workspaces (name) values ('Ledger') returning id),
-    owner as (
-      insert into users (id, name, email, email_verified) values ($6 || '-owner', 'Owner', $6 || '-owner@example.com', true) returning id
-    ),
-    membership as (
-      insert into workspace_members (workspace_id, user_id, role) select workspace.id, owner.id, 'owner' from workspace, owner
-    ),
     program as (
       insert into programs (workspace_id, name, domain, commission_bp, lead_commission_cents, hold_days, processor_account_id)
       select id, 'Ledger', 'shop.example.com', $1, $2, $3, $7 from workspace returning id
@@ -104,7 +98,13 @@ export async function createLedgerProgram(
       const code = program.codeOf(partner)
       const affiliate_url = `https://shop.example.com/?aff=${code}`
       const visit = { device_type: isBot ? 'bot' : 'mobile', geo_country: 'DE', campaign: { utm_source: 'mail' } }
-      const click = { ...noClick, ...visit, affiliate_url, partner_code: code }
+      const click = {
+        ...noClick,
+        ...visit,
+        affiliate_url,
+        partner_code: code,
+        additional_data: { program_id: programId },
+      }
       return (await recordClick(db, click, null)).click_id
     },
     async lead(customerKey, clickId) {

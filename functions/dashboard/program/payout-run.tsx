@@ -174,8 +174,8 @@ function Run({ run, address, query, pays, form: shown, children }: PropsWithChil
             For 24 hours, and until the next run, you can take this back. The payments return to the balances as
             entries.
           </p>
-          <PostButton action={`${address}/reopen`} label="Take back that this run is paid">
-            Take back
+          <PostButton action={`${address}/reopen`} label="Reopen this run">
+            Reopen run
           </PostButton>
         </Card>
       )}
