@@ -24,8 +24,6 @@ export interface RunningServer {
 /** Shorter than the limits of systemd and the compose file. */
 const stopWithinMilliseconds = 25_000
 const backgroundWithinMilliseconds = 10_000
-/** During a stop, connections answer requests until none came for this time. Each response closes its connection. */
-const quietMilliseconds = 1000
 
 /**
  * Serves the functions over HTTP/1.1. A proxy does TLS. A visitor's address and place come from the connection or a trusted
@@ -51,12 +49,13 @@ export async function startServer(options: {
     passThroughOnException() {},
   }
   let stopping = false
-  let lastRequest = 0
+  let requests = 0
+  let connections = 0
   const open = new Set<IncomingMessage>()
 
   const server = createServer((incoming, outgoing) => {
     open.add(incoming)
-    lastRequest = Date.now()
+    requests++
     incoming.on('error', () => {})
     outgoing.on('error', () => {})
     const address = addressOf(incoming, baseUrl)
@@ -81,6 +80,7 @@ export async function startServer(options: {
     )
     void listener(incoming, outgoing).finally(() => open.delete(incoming))
   })
+  server.on('connection', () => connections++)
   // Longer than a proxy's timeout, so that a proxy never sends into a connection that just closed.
   server.keepAliveTimeout = 75_000
   server.requestTimeout = 60_000
@@ -95,19 +95,15 @@ export async function startServer(options: {
   return {
     port,
     async stop() {
-      stopping = true
-      lastRequest = Date.now()
-      const end = lastRequest + stopWithinMilliseconds
-      const isClosed = new AbortController()
-      const closed = once(server, 'close').then(() => isClosed.abort())
+      const end = Date.now() + stopWithinMilliseconds
+      // The system resets connections that wait to be accepted, so stop listening in a moment without new ones.
+      await quiet(() => connections, 5, Date.now() + 1000)
+      const closed = once(server, 'close')
       // Only stops listening. `server.close()` also ends idle connections, into which a proxy may be sending a request.
       NetServer.prototype.close.call(server)
-      while (
-        !isClosed.signal.aborted &&
-        Date.now() < end &&
-        (open.size > 0 || Date.now() - lastRequest < quietMilliseconds)
-      )
-        await pause(20)
+      stopping = true
+      // Each response now closes its connection. Connections without a request for a second are idle.
+      await quiet(() => (open.size > 0 ? NaN : requests), 50, end)
       server.closeAllConnections()
       await closed
       const last = Math.min(end, Date.now() + backgroundWithinMilliseconds)
@@ -128,6 +124,20 @@ function whyNotListening({ host, port }: { host: string; port: number }, error: 
     ENOTFOUND: `The name ${host} in HOST has no address. Set HOST to an address of this machine, such as 127.0.0.1.`,
   }
   return advices[code] ?? `The service cannot listen on ${host}, port ${port}: ${code}. Change HOST or PORT.`
+}
+
+/**
+ * Resolves when a value did not change for this many rounds of 20 ms, or at a time. It counts rounds, because the event loop reads
+ * sockets between them; after a stall, the clock alone would show a quiet time.
+ */
+async function quiet(read: () => number, rounds: number, until: number): Promise<void> {
+  let [last, same] = [read(), 0]
+  while (same < rounds && Date.now() < until) {
+    await pause(20)
+    const now = read()
+    same = now === last ? same + 1 : 0
+    last = now
+  }
 }
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
