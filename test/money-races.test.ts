@@ -213,7 +213,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'a payout that is asked for ten times by one request is one',
+    name: 'ten copies of one payout request create one payout',
     run: async () => {
       const { program } = await createCredited()
       const requestId = randomUUID()
@@ -251,7 +251,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'payouts that are asked for and paid while refunds come never exceed the balance',
+    name: 'requested and paid payouts never exceed the balance while refunds arrive',
     run: async () => {
       const { program, sale } = await createCredited()
       const outcomes = await times(24, async (index) => {

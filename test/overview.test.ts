@@ -413,7 +413,7 @@ test('a trend above 999% is a factor', async () => {
 /** `ofBilling`: whether `billing` can act on it, and so reads it. */
 const needs: [what: string, change: string, undo: string, line: RegExp, ofBilling: boolean][] = [
   [
-    'a payout that was asked for',
+    'a requested payout',
     `insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents) values ($1, ${partnerId}, 'usd', 1, 1)`,
     `delete from payouts where program_id = $1`,
     /href="[^"]+\/payouts\?status=requested">1 payout was requested/,

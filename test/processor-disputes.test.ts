@@ -18,7 +18,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     ['one of everything', [told('dp_1', 10_000)], 10_000],
     ['one of a part', [told('dp_1', 2500)], 2500],
     ['one that was won', [told('dp_1', 10_000), told('dp_1', 10_000, 'won')], 0],
-    ['one whose end is told first', [told('dp_1', 10_000, 'won'), told('dp_1', 10_000)], 0],
+    ['a dispute whose end arrives first', [told('dp_1', 10_000, 'won'), told('dp_1', 10_000)], 0],
     ['a refund, and a dispute of everything', [told('re_1', 3000), told('dp_1', 10_000)], 10_000],
     [
       'a refund, and a dispute that was won',

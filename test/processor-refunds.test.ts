@@ -23,7 +23,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     ['one told as pending, then as paid', [told('re_1', 3000, 'pending'), told('re_1', 3000)], 3000],
     ['one that failed', [told('re_1', 3000, 'pending'), told('re_1', 3000, 'failed')], 0],
     ['one that was canceled', [told('re_1', 3000), told('re_1', 3000, 'canceled')], 0],
-    ['one whose failure is told first', [told('re_1', 3000, 'failed'), told('re_1', 3000, 'pending')], 0],
+    ['a refund whose failure arrives first', [told('re_1', 3000, 'failed'), told('re_1', 3000, 'pending')], 0],
     [
       'one that failed beside one that did not',
       [told('re_1', 3000), told('re_2', 1000), told('re_1', 3000, 'failed')],

@@ -57,7 +57,7 @@ export function discountsOf(object: unknown): Discounts {
   }
 }
 
-/** Returns the discount fields of a purchase. If the payload is not enough, Stripe is asked for the object with this id. */
+/** Returns the discount fields of a purchase. If the payload is incomplete, it reads the object with this id from Stripe. */
 export function discountFacts(object: unknown, objectId: string) {
   const { promotion_code_ids, isPartial } = discountsOf(object)
   return {
