@@ -7,8 +7,8 @@ import { capture, captured } from './capture.ts'
 import type { Call } from './driver.ts'
 import { seededClickId } from './seed.ts'
 
-/** A click as a browser's tracker sends it. */
-export function clickOn(code: string): Click {
+/** A click as a browser's tracker sends it, which names the program of its tag. */
+export function clickOn(code: string, programId?: number): Click {
   return {
     affiliate_url: `https://shop.example.com/shoes?aff=${code}&utm_source=blog`,
     partner_code: code,
@@ -28,7 +28,7 @@ export function clickOn(code: string): Click {
     device_type: 'desktop',
     device_os: 'Windows',
     browser_name: 'Chrome',
-    additional_data: null,
+    additional_data: programId === undefined ? null : { program_id: programId },
     campaign: { utm_source: 'blog' },
   }
 }
@@ -48,7 +48,8 @@ export function callsOf(verb: (n: number) => Promise<unknown>): (count: number) 
 }
 
 /** Clicks, each on the next of the first `links` seeded links. */
-export const clicks = (links: number) => callsOf((n) => recordClick(captured, clickOn(`code${1 + (n % links)}`), null))
+export const clicks = (programId: number, links: number) =>
+  callsOf((n) => recordClick(captured, clickOn(`code${1 + (n % links)}`, programId), null))
 
 /** The first lead of each seeded customer without one. */
 export const leads = (programId: number, keyHash: string) =>

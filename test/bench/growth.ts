@@ -129,7 +129,7 @@ async function measuredStatements(programId: number, keyHash: string) {
     'performance, ends cut at half past, the most rows': repeated(await performanceOf(ragged(12.5, 12.5))),
     'events, a page of 10': repeated(eventsOf(10)),
     'events, the last page of 100': repeated(eventsOf(100)),
-    click: clicks(1000),
+    click: clicks(programId, 1000),
     sale: sales(keyHash, 'buyer', 5000),
     refund: refunds(keyHash, 'order'),
   } satisfies Record<(typeof statementNames)[number], (count: number) => Call[] | Promise<Call[]>>

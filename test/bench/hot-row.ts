@@ -27,7 +27,12 @@ export async function hotRow(): Promise<Result> {
   const carriers = await Promise.all(Array.from({ length: clients }, () => Connection.open(database.databaseUrl)))
   const cpu = { Postgres: () => cpuMicroseconds(database.postgresPid, true) }
   const pairs: { what: string; hot: Side<Call>['calls']; spread: Side<Call>['calls']; count: number }[] = [
-    { what: 'clicks on one link', hot: clicks(1), spread: clicks(1000), count: 1500 },
+    {
+      what: 'clicks on one link',
+      hot: clicks(sandbox.programId, 1),
+      spread: clicks(sandbox.programId, 1000),
+      count: 1500,
+    },
     {
       what: 'sales of one partner',
       hot: sales(keyHash, 'hot', customers),

@@ -36,7 +36,7 @@ export async function limit(): Promise<Result> {
   }
   const result: Result = { figures: [], goals: [] }
   const groups: Record<string, Side<Call>['calls']>[] = [
-    { click: clicks(1000), 'two bare inserts': bareClicks(programId) },
+    { click: clicks(programId, 1000), 'two bare inserts': bareClicks(programId) },
     { lead: leads(programId, keyHash) },
     { sale: sales(keyHash, 'buyer', 20_000) },
     { refund: refunds(keyHash, 'order') },

@@ -75,7 +75,7 @@ export async function serve({ call }: Options): Promise<Result> {
         'its Postgres us': us(name, 'Postgres'),
         'bare Postgres us': us('bare', 'Postgres'),
       })
-      goals.push({ what: `${figures.at(-1)?.['call'] ?? ''}, of a bare server's`, measured: ratio, least: 0.8 })
+      goals.push({ what: `${figures.at(-1)?.['call'] ?? ''}, of a bare server's`, measured: ratio, least: 0.7 })
     }
     if (endpoint.name === 'click')
       goals.push({ what: "click, rate of workerd's", measured: rateRatio(of('serve'), of('workerd')), least: 2 })

@@ -4,38 +4,36 @@ return array(
   select array_to_string((string_to_array(host, '.'))[n:], '.') from generate_subscripts(string_to_array(host, '.'), 1) n
 );
 
--- Finds the link of a click by its code in the named program. Without a named program it takes the only program that has the code. If several
--- have it, the program decides that verified the closest domain of the page's host. `is_ambiguous` means that none did.
-create or replace function find_link(aff text, named_program_id bigint, host text, out link_id bigint, out is_ambiguous boolean)
-language plpgsql stable as $$
+-- Finds the program of a click that names none: the only one that has the code. If several have it, the program decides that verified the
+-- closest domain of the page's host. `is_ambiguous` means that none did.
+create or replace function program_of_click(aff text, host text, out program_id bigint, out is_ambiguous boolean) language plpgsql stable as $$
+#variable_conflict use_column
 declare
   ids bigint[];
 begin
-  if named_program_id is not null then
-    select l.id into link_id from referral_links l where lower(l.code) = lower(aff) and l.program_id = named_program_id;
-    return;
-  end if;
   ids := array(
-    select l.id from referral_links l left join programs p on p.id = l.program_id
+    select l.program_id from referral_links l join programs p on p.id = l.program_id
     where lower(l.code) = lower(aff) and p.deleted_at is null limit 2
   );
   if cardinality(ids) > 1 then
     ids := array(
-      select l.id from programs p join referral_links l on l.program_id = p.id and lower(l.code) = lower(aff)
+      select p.id from programs p join referral_links l on l.program_id = p.id and lower(l.code) = lower(aff)
       where split_part(p.domain, ':', 1) = any (domains_of(host)) and p.domain_verified_at is not null and p.deleted_at is null
       order by length(split_part(p.domain, ':', 1)) desc fetch first row with ties
     );
     is_ambiguous := cardinality(ids) <> 1;
   end if;
   if is_ambiguous is not true then
-    link_id := ids[1];
+    program_id := ids[1];
   end if;
 end $$;
 
--- Verifies a program's domain after the program's tag was seen there. It does not wait for the program's row: a later click tries again.
-create or replace function verify_domain(of_program_id bigint) returns void language plpgsql as $$
+-- Verifies a program's domain after the program's tag was seen on the host. It does not wait for the program's row: a later click tries again.
+create or replace function verify_domain(of_program_id bigint, host text) returns void language plpgsql as $$
 begin
-  perform from programs p where p.id = of_program_id and p.domain_verified_at is null for no key update skip locked;
+  perform from programs p
+  where p.id = of_program_id and p.domain_verified_at is null and split_part(p.domain, ':', 1) = any (domains_of(host))
+  for no key update skip locked;
   if found then
     update programs p set domain_verified_at = now() where p.id = of_program_id;
   end if;
@@ -53,30 +51,34 @@ create or replace function track_click(
 ) returns json language plpgsql as $$
 #variable_conflict use_column
 declare
-  found_link record;
+  of_program_id bigint := named_program_id;
+  is_ambiguous boolean;
   link record;
   customer bigint;
   customer_click_id text;
   refusal text;
 begin
-  found_link := find_link(aff, named_program_id, host);
+  if of_program_id is null then
+    select f.program_id, f.is_ambiguous into of_program_id, is_ambiguous from program_of_click(aff, host) f;
+  end if;
   select l.id, l.code, l.program_id, l.partner_id, l.is_active, p.cookie_window_days, p.attribution_model,
-    p.deleted_at is not null as is_deleted, split_part(p.domain, ':', 1) as domain,
-    p.domain_verified_at is not null as is_domain_verified into link
-  from referral_links l left join programs p on p.id = l.program_id
-  where l.id = found_link.link_id;
-  if link.is_active is not true or link.program_id is null or link.partner_id is null then
+    p.deleted_at is not null as is_deleted, p.domain_verified_at is null as is_unverified into link
+  from referral_links l join programs p on p.id = l.program_id
+  where l.program_id = of_program_id and lower(l.code) = lower(aff);
+  if link.is_active is not true or link.partner_id is null then
     refusal := case
-      when found_link.is_ambiguous then 'ambiguous_partner_code'
-      when link.id is null or link.is_deleted then 'unknown_partner_code'
-      when link.program_id is null or link.partner_id is null then 'invalid_link'
-      else 'link_disabled'
+      when is_ambiguous then 'ambiguous_partner_code'
+      when link.is_deleted then 'unknown_partner_code'
+      when link.id is not null and link.partner_id is not null then 'link_disabled'
+      when link.id is not null or named_program_id is null
+        and exists (select from referral_links l where lower(l.code) = lower(aff) and l.program_id is null) then 'invalid_link'
+      else 'unknown_partner_code'
     end;
     perform note_refusal(coalesce(named_program_id, link.program_id), 'click', refusal, aff);
     return json_build_object('refused', refusal);
   end if;
-  if named_program_id is not null and not link.is_domain_verified and link.domain = any (domains_of(host)) then
-    perform verify_domain(named_program_id);
+  if link.is_unverified and named_program_id is not null then
+    perform verify_domain(named_program_id, host);
   end if;
 
   if existing_click_id is not null then
@@ -134,13 +136,9 @@ create or replace function track_test_click(
   out of_program_id bigint, out is_ambiguous boolean, out is_kept boolean
 ) language plpgsql as $$
 #variable_conflict use_column
-declare
-  found_link record;
 begin
   if given_program_id is null then
-    found_link := find_link(aff, null, host);
-    is_ambiguous := found_link.is_ambiguous;
-    select l.program_id into given_program_id from referral_links l where l.id = found_link.link_id;
+    select f.program_id, f.is_ambiguous into given_program_id, is_ambiguous from program_of_click(aff, host) f;
   end if;
   select p.id into of_program_id from programs p where p.id = given_program_id and p.deleted_at is null;
   is_kept := of_program_id is not null and count_public_test_event(of_program_id);
