@@ -10,7 +10,7 @@ const leads = 40_000
 const sales = 25_000
 const days = 90
 /** The number of notifications, Stripe events, and webhooks. */
-const told = 20_000
+const noticeCount = 20_000
 
 /** The objects in the paths of pages. */
 export interface Seeded {
@@ -72,7 +72,7 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
     for (let n = await counted(); Number(n) > 0; n = await counted());
   }
   await seedPayouts(sql, programId)
-  await seedTold(sql, programId)
+  await seedNotices(sql, programId)
   await sql.query('vacuum analyze')
   const { rows } = await sql.query<Omit<Seeded, 'rarePartner' | 'longCustomer'>>(
     `select s.customer_id as "customerId", s.partner_id as "partnerId", g.id as "groupId", s.transaction_id as "transactionId", r.id as "runId",
@@ -246,13 +246,13 @@ async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
 }
 
 /** Notifications, Stripe events, and webhooks with one endpoint that received them and one that didn't. */
-async function seedTold(sql: pg.Client, programId: number): Promise<void> {
+async function seedNotices(sql: pg.Client, programId: number): Promise<void> {
   await sql.query(
     `insert into outbox (program_id, kind, audience, cause, payload, created_at)
     select $1, 'payment_ignored', 'advertiser', 'bench:' || n,
       jsonb_build_object('amount_cents', n, 'currency', 'usd', 'transaction_id', 'in_' || n, 'reason', 'It has no amount.'),
-      now() - (${told} - n) * interval '6 minutes'
-    from generate_series(1, ${told}) n`,
+      now() - (${noticeCount} - n) * interval '6 minutes'
+    from generate_series(1, ${noticeCount}) n`,
     [programId],
   )
   await sql.query(
@@ -268,7 +268,7 @@ async function seedTold(sql: pg.Client, programId: number): Promise<void> {
       last_received_at)
     select 'acct_bench', 'evt_' || n, 'invoice.paid', $1, true, case n % 3 when 0 then 'recorded' else 'ignored' end,
       case n % 3 when 0 then null else 'Nobody is known to have brought this customer.' end, '{}', at, at, at
-    from (select n, now() - (${told} - n) * interval '6 minutes' as at from generate_series(1, ${told}) n) e`,
+    from (select n, now() - (${noticeCount} - n) * interval '6 minutes' as at from generate_series(1, ${noticeCount}) n) e`,
     [programId],
   )
   await sql.query(
@@ -279,12 +279,12 @@ async function seedTold(sql: pg.Client, programId: number): Promise<void> {
   await sql.query(
     `with message as (
       insert into webhook_messages (program_id, type, data, created_at)
-      select $1, 'webhook.test', jsonb_build_object('number', n), now() - (${told} - n) * interval '2 minutes'
-      from generate_series(1, ${told}) n order by n
+      select $1, 'webhook.test', jsonb_build_object('number', n), now() - (${noticeCount} - n) * interval '2 minutes'
+      from generate_series(1, ${noticeCount}) n order by n
       returning *
     ),
     delivery as (
-      insert into webhook_deliveries (program_id, endpoint_id, message_id, status, tries, finished_at)
+      insert into webhook_deliveries (program_id, endpoint_id, message_id, status, attempt_count, finished_at)
       select m.program_id, e.id, m.id, case when m.id % 50 = 0 then 'failed' else 'delivered' end, 1, m.created_at
       from message m join webhook_endpoints e on e.program_id = m.program_id and e.id % 2 = m.id % 2
       returning *
