@@ -54,8 +54,8 @@ create type grouped_metric as enum ('clicks', 'bot_clicks', 'leads', 'conversion
 
 create type total_span as enum ('day', 'month');
 
--- One value in a day or a month (UTC). A month spares reads of long ranges the rows of its days. Counts have the program's currency, and
--- money in another currency has a row of its own. Of each grouping after `device`, the first 200 values of a day have their own rows, and a row
+-- One value in a day or a month (UTC). A month spares reads of long ranges the rows of its days. Clicks, leads and conversions are in the row
+-- without a currency. Sales and money are in a row for each currency, so that a read of money skips the clicks in the index. Of each grouping after `device`, the first 200 values of a day have their own rows, and a row
 -- with an empty value holds all others. A correction can leave a negative figure.
 create table grouped_totals (
   program_id bigint not null,
@@ -64,7 +64,7 @@ create table grouped_totals (
   -- The first day.
   starts date not null,
   value text not null,
-  currency currency_code not null,
+  currency text not null,
   clicks bigint not null,
   bot_clicks bigint not null,
   leads bigint not null,

@@ -507,7 +507,7 @@ create table grouped_totals (
   span total_span not null,
   starts date not null,
   value text not null,
-  currency currency_code not null,
+  currency text not null,
   clicks bigint not null,
   bot_clicks bigint not null,
   leads bigint not null,
@@ -1721,7 +1721,7 @@ AS $function$
   select d.program_id, d.grouping_name, s.span, s.starts, d.value, d.currency, sum(d.clicks), sum(d.bot_clicks), sum(d.leads), sum(d.conversions),
     sum(d.sales), sum(d.revenue_cents), sum(d.commission_cents), sum(d.refunded_cents)
   from (
-    select f.program_id, f.grouping_name, f.day, f.value, coalesce(nullif(f.currency, ''), p.currency) as currency,
+    select f.program_id, f.grouping_name, f.day, f.value, f.currency,
       coalesce(sum(f.amount) filter (where f.metric = 'clicks'), 0) as clicks,
       coalesce(sum(f.amount) filter (where f.metric = 'bot_clicks'), 0) as bot_clicks,
       coalesce(sum(f.amount) filter (where f.metric = 'leads'), 0) as leads,
@@ -1730,7 +1730,7 @@ AS $function$
       coalesce(sum(f.amount) filter (where f.metric = 'revenue'), 0) as revenue_cents,
       coalesce(sum(f.amount) filter (where f.metric = 'commission'), 0) as commission_cents,
       coalesce(sum(f.amount) filter (where f.metric = 'refunded'), 0) as refunded_cents
-    from unnest(figures) f join programs p on p.id = f.program_id
+    from unnest(figures) f
     group by 1, 2, 3, 4, 5
   ) d
   cross join lateral (values ('day'::total_span, d.day), ('month', date_trunc('month', d.day::timestamp)::date)) s (span, starts)
@@ -1841,6 +1841,11 @@ CREATE OR REPLACE FUNCTION public.amounts_of_values(of_program_id bigint, names 
  SET plan_cache_mode TO 'force_custom_plan'
 AS $function$
 #variable_conflict use_column
+declare
+  -- The rows of these metrics. Skipping the others in the index reads the money of a long range in half the time.
+  only_currency constant text := case
+    when metrics <@ '{clicks,bot_clicks,leads,conversions}' then '' when metrics <@ '{revenue,commission,refunded}' then money
+  end;
 begin
   return query
   with part as materialized (
@@ -1854,7 +1859,7 @@ begin
       select t.value, m.metric, figure_of(t, m.metric, money, is_overview) as amount
       from grouped_totals t cross join unnest(metrics) m (metric)
       where t.program_id = of_program_id and t.grouping_name = k.name and t.span = p.span and t.starts = p.starts
-        and (wanted is null or t.value = any (wanted))
+        and (wanted is null or t.value = any (wanted)) and (only_currency is null or t.currency = only_currency)
       offset 0
     ) t
     union all
@@ -4870,7 +4875,7 @@ CREATE OR REPLACE FUNCTION public.figure_of(t grouped_totals, metric grouped_met
  RETURNS bigint
  LANGUAGE sql
  IMMUTABLE
-RETURN CASE metric WHEN 'clicks'::grouped_metric THEN (t).clicks WHEN 'bot_clicks'::grouped_metric THEN (t).bot_clicks WHEN 'leads'::grouped_metric THEN (t).leads WHEN 'conversions'::grouped_metric THEN (t).conversions WHEN 'sales'::grouped_metric THEN CASE WHEN (with_all_sales OR (((t).currency)::text = money)) THEN (t).sales ELSE (0)::bigint END ELSE CASE WHEN (((t).currency)::text = money) THEN CASE metric WHEN 'revenue'::grouped_metric THEN (t).revenue_cents WHEN 'commission'::grouped_metric THEN (t).commission_cents ELSE (t).refunded_cents END ELSE (0)::bigint END END
+RETURN CASE metric WHEN 'clicks'::grouped_metric THEN (t).clicks WHEN 'bot_clicks'::grouped_metric THEN (t).bot_clicks WHEN 'leads'::grouped_metric THEN (t).leads WHEN 'conversions'::grouped_metric THEN (t).conversions WHEN 'sales'::grouped_metric THEN CASE WHEN (with_all_sales OR ((t).currency = money)) THEN (t).sales ELSE (0)::bigint END ELSE CASE WHEN ((t).currency = money) THEN CASE metric WHEN 'revenue'::grouped_metric THEN (t).revenue_cents WHEN 'commission'::grouped_metric THEN (t).commission_cents ELSE (t).refunded_cents END ELSE (0)::bigint END END
 ;
 
 CREATE OR REPLACE FUNCTION public.figures_of(f uncounted_figures)

@@ -42,7 +42,7 @@ test('the demo of a first start passes the audit, and has something of everythin
   const { rows: run } = await sql.query(
     `select (select count(*)::int from partner_groups where program_id = $1) as groups,
       (select count(*)::int from partner_codes k where program_id = $1 and exists (
-        select from grouped_totals d where d.program_id = $1 and d.grouping_name = 'code' and d.value = k.id::text)) as codes_that_sold,
+        select from grouped_totals d where d.program_id = $1 and d.grouping_name = 'code' and d.sales > 0 and d.value = k.id::text)) as codes_that_sold,
       (select array_agg(distinct status order by status) from applications where program_id = $1) as applications,
       (select array_agg(coalesce(decision, 'waits') order by decision) from commission_reviews where program_id = $1) as reviews,
       (select array_agg(amount_cents > 0 order by amount_cents) from adjustments where program_id = $1) as adjustments,

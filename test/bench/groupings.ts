@@ -205,10 +205,10 @@ async function seedProgram(events: number) {
   await sql.query(
     `insert into grouped_totals (program_id, grouping_name, span, starts, value, currency, clicks, bot_clicks, leads, conversions, sales, revenue_cents,
       commission_cents, refunded_cents)
-    select program_id, grouping_name, span, starts, value, 'usd', ${dayColumns.join(', ')} from (
+    select program_id, grouping_name, span, starts, value, currency, ${dayColumns.join(', ')} from (
       select *, sums[cardinality(sums)] as amount from grouped_quarters where program_id = $1
     ) q cross join lateral (values ('day'::total_span, day), ('month', date_trunc('month', day::timestamp)::date)) s (span, starts)
-    group by program_id, grouping_name, span, starts, value`,
+    group by program_id, grouping_name, span, starts, value, currency`,
     [programId],
   )
   await sql.query('vacuum analyze')

@@ -182,9 +182,9 @@ async function countTogether(sql: pg.Client, programId: number): Promise<void> {
     ) summed group by 2, 5, 6`,
     `insert into grouped_totals (program_id, grouping_name, span, starts, value, currency, clicks, bot_clicks, leads, conversions, sales, revenue_cents,
       commission_cents, refunded_cents)
-    select program_id, grouping_name, span, starts, value, 'usd', sum(sums[cardinality(sums)]), 0, 0, 0, 0, 0, 0, 0 from grouped_quarters
+    select program_id, grouping_name, span, starts, value, currency, sum(sums[cardinality(sums)]), 0, 0, 0, 0, 0, 0, 0 from grouped_quarters
     cross join lateral (values ('day'::total_span, day), ('month', date_trunc('month', day::timestamp)::date)) s (span, starts)
-    where program_id = $1 group by 1, 2, 3, 4, 5`,
+    where program_id = $1 group by 1, 2, 3, 4, 5, 6`,
   ]) {
     await sql.query(statement, [programId])
   }

@@ -63,8 +63,8 @@ export async function fillEvents(sql: pg.Client, programId: number, count: numbe
     `insert into grouped_totals (program_id, grouping_name, span, starts, value, currency, clicks, bot_clicks, leads, conversions, sales, revenue_cents,
       commission_cents, refunded_cents)
     select $1, 'all', span, starts, '', currency, sum(clicks), 0, 0, sum(conversions), sum(sales), sum(revenue), 0, 0 from (
-      select t.day, p.currency, t.clicks, t.conversions, 0 as sales, 0 as revenue
-      from daily_totals t join programs p on p.id = t.program_id where t.program_id = $1
+      select t.day, '' as currency, t.clicks, t.conversions, 0 as sales, 0 as revenue
+      from daily_totals t where t.program_id = $1
       union all
       select m.day, m.currency, 0, 0, m.sales, m.revenue_cents from daily_money m where m.program_id = $1
     ) counted

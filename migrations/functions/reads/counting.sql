@@ -111,7 +111,7 @@ create or replace function add_totals(figures grouped_figure[]) returns void lan
   select d.program_id, d.grouping_name, s.span, s.starts, d.value, d.currency, sum(d.clicks), sum(d.bot_clicks), sum(d.leads), sum(d.conversions),
     sum(d.sales), sum(d.revenue_cents), sum(d.commission_cents), sum(d.refunded_cents)
   from (
-    select f.program_id, f.grouping_name, f.day, f.value, coalesce(nullif(f.currency, ''), p.currency) as currency,
+    select f.program_id, f.grouping_name, f.day, f.value, f.currency,
       coalesce(sum(f.amount) filter (where f.metric = 'clicks'), 0) as clicks,
       coalesce(sum(f.amount) filter (where f.metric = 'bot_clicks'), 0) as bot_clicks,
       coalesce(sum(f.amount) filter (where f.metric = 'leads'), 0) as leads,
@@ -120,7 +120,7 @@ create or replace function add_totals(figures grouped_figure[]) returns void lan
       coalesce(sum(f.amount) filter (where f.metric = 'revenue'), 0) as revenue_cents,
       coalesce(sum(f.amount) filter (where f.metric = 'commission'), 0) as commission_cents,
       coalesce(sum(f.amount) filter (where f.metric = 'refunded'), 0) as refunded_cents
-    from unnest(figures) f join programs p on p.id = f.program_id
+    from unnest(figures) f
     group by 1, 2, 3, 4, 5
   ) d
   cross join lateral (values ('day'::total_span, d.day), ('month', date_trunc('month', d.day::timestamp)::date)) s (span, starts)

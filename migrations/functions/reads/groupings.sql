@@ -120,6 +120,11 @@ create or replace function amounts_of_values(
 ) returns table (n integer, name grouping_name, value text, metric grouped_metric, amount bigint)
 language plpgsql stable set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
+declare
+  -- The rows of these metrics. Skipping the others in the index reads the money of a long range in half the time.
+  only_currency constant text := case
+    when metrics <@ '{clicks,bot_clicks,leads,conversions}' then '' when metrics <@ '{revenue,commission,refunded}' then money
+  end;
 begin
   return query
   with part as materialized (
@@ -133,7 +138,7 @@ begin
       select t.value, m.metric, figure_of(t, m.metric, money, is_overview) as amount
       from grouped_totals t cross join unnest(metrics) m (metric)
       where t.program_id = of_program_id and t.grouping_name = k.name and t.span = p.span and t.starts = p.starts
-        and (wanted is null or t.value = any (wanted))
+        and (wanted is null or t.value = any (wanted)) and (only_currency is null or t.currency = only_currency)
       offset 0
     ) t
     union all
