@@ -3,7 +3,7 @@ import { startLocalStripe } from '../lib/local/stripe.ts'
 import { startQueue } from '../lib/local/queue.ts'
 import { loadService } from './chaos/bundle.ts'
 import { deliverEverything } from './chaos/notifications.ts'
-import { differences, runHistory } from './chaos/run-history.ts'
+import { differences, runHistory, runRaces } from './chaos/run-history.ts'
 import { mailedTo, startFaultyMail } from './chaos/mail.ts'
 import { startFaultyQueue } from './chaos/queue-faults.ts'
 import { runWebhookChaos } from './chaos/webhooks.ts'
@@ -52,7 +52,7 @@ test(
 )
 
 test(
-  `16 histories under faults follow the rules, and every notification is delivered and mailed once (SEED=${seed})`,
+  `16 histories under faults follow the rules, 8 of competing steps pass the audit, and every notification is delivered and mailed once (SEED=${seed})`,
   { timeout: 240_000 },
   async () => {
     for (let first = 0; first < 16; first += 8) {
@@ -61,6 +61,8 @@ test(
       )
       expect(found.flat()).toEqual([])
     }
+    const races = Array.from({ length: 8 }, (_, lane) => runRaces(world, seed + lane, 40))
+    expect((await Promise.all(races)).flat()).toEqual([])
     await world.idle()
     expect(world.violations).toEqual([])
     expect(world.counts.faults).toBeGreaterThan(60)

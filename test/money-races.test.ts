@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
-import { readBalances } from '../lib/money/balances.ts'
+import { balancesOf } from '../lib/money/balances.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import {
   approveCommissions,
@@ -31,7 +31,7 @@ const ask = ({ programId, partnerIds }: LedgerProgram, amountCents: number, requ
   askPayout(db, { programId, partnerId: partnerIds[0] ?? 0, currency: 'usd', amountCents, requestId })
 
 async function balanceOf({ programId, partnerIds }: LedgerProgram) {
-  const [usd] = await readBalances(db, programId, partnerIds[0] ?? 0)
+  const [usd] = await db.query(balancesOf(programId, partnerIds[0] ?? 0))
   return usd
 }
 

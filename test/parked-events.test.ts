@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { invoicePayment, refund, type Shop } from '../lib/local/stripe-events.ts'
 import { openStripe } from '../lib/stripe/client.ts'
 import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
-import { applyParkedEvents, readWaitingEvents } from '../lib/stripe/parked-events.ts'
+import { applyParkedEvents, waitingEvents } from '../lib/stripe/parked-events.ts'
 import { deleteOldWebhookEvents, listWebhookEvents } from '../lib/stripe/webhook-events.ts'
 import { bill, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
@@ -71,7 +71,7 @@ test('what comes while an account is disconnected is parked and applied when it 
       expect((await salesOf(shop)).toSorted((a, b) => Number(a['refunded']) - Number(b['refunded']))).toMatchObject(
         ends,
       )
-      expect(await readWaitingEvents(db, shop.programId)).toEqual([])
+      expect(await db.query(waitingEvents(shop.programId))).toEqual([])
       expect(await outcomesOf(shop)).not.toContain('parked')
       expect(await applyAll(shop)).toMatchObject({ applied: 0 })
     }),
@@ -87,15 +87,15 @@ test('how many wait, and for which account, is known until they are applied; oth
   const named = { ...shop, programId: stranger.programId }
   await send(named, 'checkout.session.completed', oneTime(named, { id: 'cs_2', payment_intent: 'pi_2' }))
   await send(shop, 'refund.created', refund(shop, { id: 're_3', amount: 1, payment_intent: 'pi_unknown' }))
-  expect(await readWaitingEvents(db, shop.programId)).toEqual([
+  expect(await db.query(waitingEvents(shop.programId))).toEqual([
     { account_id: shop.account, events: 2, oldest_at: expect.any(Date) },
   ])
   expect(await outcomesOf(shop)).toEqual(['parked', 'parked', 'recorded'])
-  expect(await readWaitingEvents(db, stranger.programId)).toEqual([])
+  expect(await db.query(waitingEvents(stranger.programId))).toEqual([])
   // Another account of the program's own is connected meanwhile.
   await connectProcessor(db, shop.programId, `${shop.account}_next`)
   expect(await applyAll(shop)).toMatchObject({ applied: 0 })
-  expect(await readWaitingEvents(db, shop.programId)).toMatchObject([{ account_id: shop.account, events: 2 }])
+  expect(await db.query(waitingEvents(shop.programId))).toMatchObject([{ account_id: shop.account, events: 2 }])
   await reconnect(shop)
   expect(await applyAll(shop)).toMatchObject({ applied: 2 })
   expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
@@ -129,10 +129,10 @@ test('what waits is kept for 90 days', async () => {
     rows(`update processor_events set received_at = now() - interval '${days} days' where program_id = $1`, shop)
   await age(89)
   await deleteOldWebhookEvents(db, 1000)
-  expect(await readWaitingEvents(db, shop.programId)).toHaveLength(1)
+  expect(await db.query(waitingEvents(shop.programId))).toHaveLength(1)
   await age(91)
   await deleteOldWebhookEvents(db, 1000)
-  expect(await readWaitingEvents(db, shop.programId)).toEqual([])
+  expect(await db.query(waitingEvents(shop.programId))).toEqual([])
 })
 
 testWhatIsKept(sql)

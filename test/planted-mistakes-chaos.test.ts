@@ -135,7 +135,7 @@ const mistakes: Record<string, Mistake> = {
     ],
   },
   'a payout run of whole balances that ignores open requests': {
-    known: [5, 9],
+    known: [4],
     steps: 40,
     functions: {
       create_payout_run: `intact();

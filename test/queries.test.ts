@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod/mini'
 import { Database } from '../lib/database.ts'
-import { readBalances } from '../lib/money/balances.ts'
+import { balancesOf } from '../lib/money/balances.ts'
 import { earningsByDay, listCommissions } from '../lib/money/commission-list.ts'
 import { listPayouts } from '../lib/money/payouts.ts'
 import { writeNotifications } from '../lib/notifications/in-app.ts'
@@ -169,7 +169,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     findDelivery: () => findDelivery(db, 1, 2, 99),
   },
   money: {
-    readBalances: () => readBalances(db, 1, 2),
+    balancesOf: () => db.query(balancesOf(1, 2)),
     'listCommissions of a program': () => listCommissions(db, { programId: 1 }, { limit: 25, before: 99 }),
     'listCommissions of a partner': () => listCommissions(db, { userId: 'user' }, { limit: 25, status: 'paid' }),
     earningsByDay: () => earningsByDay(db, 'user', 'usd', 30),

@@ -10,8 +10,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
  */
 const longest = `
   serve dashboard-browser browser-tracker tenants webhooks planted-mistakes-chaos chaos commands months
-  local-stack planted-mistakes-cash deploy cash-differential money-histories serve-install processor-ways
-  backfill overview fuzz auth processor-order dashboard-lists package svc-command svc-listen audit
+  local-stack planted-mistakes-cash deploy cash-differential serve-install processor-ways
+  backfill overview fuzz auth dashboard-lists package svc-command svc-listen audit
   told-twice money-races server-client dashboard-access track-refusals cash-oracle retention
   processor-webhook docs deletion stripe-event-types two-factor test-data api-reference program-api
   processor-codes processor-attribution queue-down rate-limits program-api-resources disk-full groupings

@@ -1,16 +1,10 @@
 import type { Expression, InferResult } from 'kysely'
-import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 
 /** The amounts between a program and a partner in one currency, in minor units. */
 export type PartnerBalance = InferResult<ReturnType<typeof balancesOf>>[number]
 
-/** A partner's money in a program, one entry for each currency, in the order of their codes. */
-export async function readBalances(db: Database, programId: number, partnerId: number): Promise<PartnerBalance[]> {
-  return await db.query(balancesOf(programId, partnerId))
-}
-
-/** The same as a statement, or as a column of a partner's row. */
+/** A partner's money in a program, one row for each currency in the order of their codes: a statement, or a column of a partner's row. */
 export function balancesOf(programId: number | Expression<number>, partnerId: number | Expression<number>) {
   const pending = kysely
     .selectFrom('commissions')

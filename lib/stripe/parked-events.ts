@@ -71,10 +71,6 @@ export type WaitingEvents = InferResult<ReturnType<typeof waitingEvents>>[number
  * Counts the events that wait for a program's account to be connected again, and says since when. Events of the connected account wait only
  * until the next run of `applyParkedEvents`.
  */
-export async function readWaitingEvents(db: Database, programId: number): Promise<WaitingEvents[]> {
-  return await db.query(waitingEvents(programId))
-}
-
 export function waitingEvents(programId: number) {
   return kysely
     .selectFrom('processor_events as e')

@@ -1,5 +1,5 @@
 import { checkoutSession, refund as stripeRefund, stripeEvent } from '../../lib/local/stripe-events.ts'
-import { leadCommissionCents, type ModelSale, partnerOfClick, untouched } from '../support/money-model.ts'
+import { leadCommissionCents, type ModelSale, partnerOfClick, untouched } from './model.ts'
 import { deliver } from './calls.ts'
 import { currencies, type History, people, type Step } from './history.ts'
 import { patiently } from './world.ts'
@@ -33,16 +33,15 @@ export function sell(history: History): Step {
         if (!ok && (certain || !(error as { same_payload?: boolean }).same_payload))
           history.wrong.push(`sale ${id} was refused: ${JSON.stringify(error)}`)
       }
-      const commission = await history.commissionOf(id, { customer: person, amount, currency, type: 'payment' })
+      const commission = await history.commissionOf(id, { customer: person, amount, currency })
       if (certain) history.expect(`commission of ${id}`, answers[0]?.data?.commission_cents, commission?.amount ?? 0)
       history.model.sales.push({
         id,
         customer: person,
-        type: 'payment',
         amount,
         currency,
         refunded: 0,
-        refunds: new Map(),
+        refunds: new Set(),
         commission,
       })
     },
@@ -78,15 +77,14 @@ export function sellByProcessor(history: History): Step {
     touches: [`sale:${id}`],
     run: async () => {
       await Promise.all(events.map((event) => history.calls(() => deliver(event))))
-      const commission = await history.commissionOf(id, { customer: person, amount, currency: 'usd', type: 'payment' })
+      const commission = await history.commissionOf(id, { customer: person, amount, currency: 'usd' })
       const sale: ModelSale = {
         id,
         customer: person,
-        type: 'payment',
         amount,
         currency: 'usd',
         refunded: 0,
-        refunds: new Map(),
+        refunds: new Set(),
         commission,
       }
       history.model.sales.push(sale)

@@ -9,7 +9,7 @@ import {
   type ModelSale,
   partnerOfClick,
   untouched,
-} from '../support/money-model.ts'
+} from './model.ts'
 import { isKnown, post, untilKnown } from './calls.ts'
 import { type Random, seeded } from './random.ts'
 import { patiently, type World } from './world.ts'
@@ -125,7 +125,7 @@ export class History {
    */
   async commissionOf(
     transactionId: string,
-    sale: Pick<ModelSale, 'customer' | 'amount' | 'currency' | 'type'>,
+    sale: Pick<ModelSale, 'customer' | 'amount' | 'currency'>,
   ): Promise<ModelCommission | undefined> {
     const { rows } = await patiently(() =>
       this.world.pool.query<{ id: string; amount_cents: string }>(

@@ -1,6 +1,6 @@
 import { transfer } from '../support/ledger.ts'
 import { addAccount, findJoined, join } from '../support/joined-partner.ts'
-import type { Model } from '../support/money-model.ts'
+import type { Model } from './model.ts'
 import { currencies, type History, people, type Step } from './history.ts'
 import { patiently } from './world.ts'
 
@@ -34,17 +34,17 @@ export function reject(history: History): Step | undefined {
     touches: [history.subject(commission.id)],
     alone: history.payoutsOpen(),
     run: async () => {
+      const { db, service } = history.world
+      const { programId } = history.program
+      const isOfMany = commission.amount % 2 === 0
       const { answers, sure } = await history.calls(() =>
         history.world.settle(() =>
-          history.world.service.rejectCommission(
-            history.world.db,
-            history.program.programId,
-            commission.id,
-            'Not a real sale',
-          ),
+          isOfMany
+            ? service.rejectCommissions(db, programId, [commission.id], 'Not a real sale')
+            : service.rejectCommission(db, programId, commission.id, 'Not a real sale'),
         ),
       )
-      const expected = history.model.reject(commission)
+      const expected = isOfMany ? { value: history.model.rejectAll([commission]) } : history.model.reject(commission)
       if (sure) history.expect(`rejection of ${commission.id}`, pickLike(answers[0], expected), expected)
     },
   }
@@ -115,7 +115,7 @@ export function joinProgram(history: History): Step | undefined {
       const given = { account, name: 'Partner 2', groupId: null }
       await history.calls(() => history.world.settle(() => join(service, db, programId, given)))
       history.program.add(await findJoined(pool, programId, account, patiently))
-      history.model.join(null)
+      history.model.join()
       for (const person of [people, people + 1]) history.clickIds[person] = await history.click(person)
     },
   }
@@ -130,6 +130,7 @@ export function askPayout(history: History): Step {
     alone: true,
     run: async () => {
       const available = history.model.available(partner, currency)
+      if (percent > 100 && available > 0) return await payByHand(history, partner, currency, available)
       const share = Math.floor((Math.max(available, 0) * percent) / 100)
       // A delayed attempt can arrive after its retry was refused and the balance grew. It must be too large even then.
       const amountCents = share > 0 && share <= available ? share : 1_000_000_000_000
@@ -161,6 +162,28 @@ export function askPayout(history: History): Step {
   }
 }
 
+/** Pays all that is available, without a request by the partner. */
+async function payByHand(history: History, partner: number, currency: string, amount: number): Promise<void> {
+  const { db, pool, service } = history.world
+  const { programId, partnerIds } = history.program
+  const requestId = crypto.randomUUID()
+  const payment = { programId, partnerId: partnerIds[partner] ?? 0, currency, amountCents: amount, requestId }
+  const { answers } = await history.calls(() =>
+    history.world.settle(async () => void (await service.payByHand(db, payment, transfer))),
+  )
+  const { rows } = await patiently(() =>
+    pool.query<{ id: string }>('select id from payouts where program_id = $1 and request_id = $2', [
+      programId,
+      requestId,
+    ]),
+  )
+  const payout = { id: Number(rows[0]?.id), partner, currency, amount, status: 'requested' as const }
+  history.model.payouts.push(payout)
+  const expected = history.model.pay(payout)
+  for (const answer of answers) history.expect(`payment by hand of ${amount}`, answer, expected)
+}
+
+/** Decides on a payout. A sent or paid one that is refused is one that did not arrive. */
 export function decidePayout(history: History, verb: 'pay' | 'refuse' | 'cancel'): Step | undefined {
   const payout = history.random.pick(history.model.payouts)
   if (!payout) return undefined
@@ -170,9 +193,11 @@ export function decidePayout(history: History, verb: 'pay' | 'refuse' | 'cancel'
     run: async () => {
       const { db, service } = history.world
       const { programId } = history.program
+      const isReturn = verb === 'refuse' && (payout.status === 'sent' || payout.status === 'paid')
       const { answers } = await history.calls(() =>
         history.world.settle(async () => {
-          if (verb === 'pay') await service.payPayout(db, programId, payout.id, payout.amount, transfer)
+          if (isReturn) await service.returnPayout(db, programId, payout.id, 'returned', 'Account closed')
+          else if (verb === 'pay') await service.payPayout(db, programId, payout.id, payout.amount, transfer)
           else if (verb === 'refuse') await service.refusePayout(db, programId, payout.id, 'Details are missing')
           else {
             const partnerId = history.program.partnerIds[payout.partner] ?? 0
@@ -180,7 +205,7 @@ export function decidePayout(history: History, verb: 'pay' | 'refuse' | 'cancel'
           }
         }),
       )
-      const expected = history.model[verb](payout)
+      const expected = isReturn ? history.model.return(payout) : history.model[verb](payout)
       for (const answer of answers) history.expect(`${verb} ${payout.id}`, answer, expected)
     },
   }
@@ -298,8 +323,6 @@ export function changeRules(history: History): Step {
       sale_type,
       commission_bp: history.random.pick([0, 335, 5000, 10_000]) ?? 0,
       commission_fixed_cents: history.random.pick([0, 0, 250]) ?? 0,
-      lifetime_cap_cents: null,
-      lead_commission_cents: null,
     }))
   return {
     touches: ['rules'],

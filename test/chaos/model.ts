@@ -1,7 +1,7 @@
 import type pg from 'pg'
-import { readBalances } from '../../lib/money/balances.ts'
+import { balancesOf } from '../../lib/money/balances.ts'
 import type { Database } from '../../lib/database.ts'
-import { commissionOf, reversedOf, ruleFor, termsOf } from './commission-oracle.ts'
+import { commissionOf, reversedOf, ruleFor, termsOf } from '../support/commission-oracle.ts'
 
 export const commissionBp = 1375
 export const leadCommissionCents = 150
@@ -34,24 +34,21 @@ export interface ModelCommission {
   paidBy?: number | undefined
 }
 
-/** Terms for everybody, a group or a partner, for one type of sale or all. */
+/** Terms for everybody or a partner, for payments or all sales. */
 export interface ModelRule {
   commission_bp: number
   commission_fixed_cents: number
-  lifetime_cap_cents: number | null
   sale_type: string | null
-  lead_commission_cents: number | null
 }
 
 export interface ModelSale {
   id: string
   customer: number
-  type: string
   amount: number
   currency: string
   refunded: number
-  /** The amount that each refund key moved; null once it is put back. */
-  refunds: Map<string, { asked: number; applied: number } | null>
+  /** The keys of its refunds. */
+  refunds: Set<string>
   commission: ModelCommission | undefined
 }
 
@@ -60,7 +57,7 @@ export interface ModelPayout {
   partner: number
   currency: string
   amount: number
-  status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
+  status: 'requested' | 'sent' | 'paid' | 'returned' | 'refused' | 'cancelled'
   /** Its payout run. */
   run?: number
 }
@@ -86,46 +83,25 @@ export class Model {
   readonly paidRuns = new Set<number>()
   readonly balances = new Map<string, number>()
   readonly told = new Map<string, number>()
-  /** By holder: `everybody`, `group 0`, `partner 1`. */
+  /** By holder: `everybody` or `partner 1`. */
   readonly rules = new Map<string, ModelRule[]>()
-  /** The group of each partner. Joined partners come last. */
-  readonly groups: (number | null)[] = [null, null]
+  /** The numbers of the partners. A joined partner comes last. */
+  readonly partners = [0, 1]
   #creditedSoFar = 0
-  /** The partner whose code each buyer's first purchase named. */
-  readonly #byCode = new Map<number, number | null>()
 
   get commissions(): ModelCommission[] {
     return [...this.sales.flatMap(({ commission }) => commission ?? []), ...this.leadCommissions]
   }
 
-  #rulesFor(partner: number, rules = this.rules): ModelRule[][] {
-    const holders = [`partner ${partner}`, `group ${this.groups[partner] ?? 'none'}`, 'everybody']
-    return holders.map((holder) => rules.get(holder) ?? [])
-  }
-
-  /** The partner of a sale now: by the sale's code, else by the code of the first purchase, else by the click. */
-  partnerOf(customer: number, coupon: number | null): number {
-    const isFirst = !this.#byCode.has(customer)
-    if (isFirst) this.#byCode.set(customer, coupon)
-    return coupon ?? this.#byCode.get(customer) ?? partnerOfClick(customer)
-  }
-
   /** This partner's commission on a sale now, by the first rule that applies. */
   commissionOf(
     partner: number,
-    { customer, amount, currency, type }: Pick<ModelSale, 'customer' | 'amount' | 'currency' | 'type'>,
-    rules = this.rules,
+    { amount, currency }: Pick<ModelSale, 'amount' | 'currency'>,
+    rules: Map<string, ModelRule[]>,
   ): number {
-    const brought = this.sales.flatMap((sale) =>
-      sale.customer === customer && sale.currency === currency ? (sale.commission?.amount ?? 0) : 0,
-    )
-    const terms = termsOf(ruleFor(this.#rulesFor(partner, rules), [], type), commissionBp, currency === 'usd')
-    return Number(commissionOf(BigInt(amount), terms, BigInt(sum(brought))))
-  }
-
-  leadCommissionOf(partner: number): number {
-    const rules = this.#rulesFor(partner).flat()
-    return rules.find((rule) => rule.lead_commission_cents !== null)?.lead_commission_cents ?? leadCommissionCents
+    const holders = [`partner ${partner}`, 'everybody'].map((holder) => rules.get(holder) ?? [])
+    const terms = termsOf(ruleFor(holders, [], 'payment'), commissionBp, currency === 'usd')
+    return Number(commissionOf(BigInt(amount), terms, 0n))
   }
 
   balance(partner: number, currency: string): number {
@@ -152,7 +128,7 @@ export class Model {
     const applied = Math.min(amount ?? sale.amount, sale.amount - sale.refunded)
     if (applied > 0) {
       sale.refunded += applied
-      if (amount !== null) sale.refunds.set(key, { asked: amount, applied })
+      if (amount !== null) sale.refunds.add(key)
     }
     if (!commission) return { status: 'no_commission' }
     if (wasReversed || applied === 0) return { status: 'skipped', reason: 'already_reversed' }
@@ -163,35 +139,13 @@ export class Model {
     return { status: full ? 'reversed' : 'refunded', deduction_cents: deduction }
   }
 
-  returnRefund(sale: ModelSale, id: string): object {
-    const refund = sale.refunds.get(`id:${id}`) ?? null
-    sale.refunds.set(`id:${id}`, null)
-    if (refund === null) return { returned: false }
-    const commission = sale.commission?.rejected ? undefined : sale.commission
-    sale.refunded -= refund.applied
-    if (commission) this.#reverseTo(sale, commission)
-    // A capped refund takes the free room now.
-    for (const other of sale.refunds.values()) {
-      const more = Math.min((other?.asked ?? 0) - (other?.applied ?? 0), sale.amount - sale.refunded)
-      if (!other || more <= 0) continue
-      other.applied += more
-      sale.refunded += more
-      if (!commission) continue
-      this.#reverseTo(sale, commission)
-      this.#tell(sale.refunded === sale.amount ? 'commission_reversed' : 'commission_refunded')
-      if (commission.paid) this.#tell('paid_commission_reversed')
-    }
-    return { returned: true }
-  }
-
-  /** A partner joins, into a group if one is given. */
-  join(group: number | null): void {
-    this.groups.push(group)
+  join(): void {
+    this.partners.push(this.partners.length)
     this.#tell('application_received')
   }
 
-  /** Checks unchecked commissions and holds suspicious ones. Returns how many it held. */
-  look(commissions: ModelCommission[]): number {
+  /** Checks unchecked commissions and holds suspicious ones. */
+  #look(commissions: ModelCommission[]): void {
     const released = new Set(this.commissions.filter((one) => one.released).map(({ customer }) => customer))
     const wrong = [...new Set(commissions)].filter(
       (c) =>
@@ -205,7 +159,6 @@ export class Model {
       commission.held = true
       this.#tell('commission_flagged')
     }
-    return wrong.length
   }
 
   /** A person decides on the held ones. Returns their number. */
@@ -217,7 +170,7 @@ export class Model {
   }
 
   approve(commissions: ModelCommission[]): number {
-    this.look(commissions)
+    this.#look(commissions)
     const due = [...new Set(commissions)].filter(
       (c) => c.credited === undefined && this.status(c) !== 'reversed' && !c.held,
     )
@@ -252,12 +205,6 @@ export class Model {
     return { deduction_cents: left }
   }
 
-  /** A payment file holds these payouts: their amounts never change from then on. */
-  send(ids: number[]): void {
-    for (const payout of this.payouts)
-      if (ids.includes(payout.id) && payout.status === 'requested') payout.status = 'sent'
-  }
-
   pay(payout: ModelPayout): object {
     if (!isOpen(payout)) return payout.status === 'paid' ? { ok: true } : { error: 'conflict' }
     payout.status = 'paid'
@@ -279,17 +226,17 @@ export class Model {
   }
 
   /** A sent or paid payout did not arrive. */
-  return(payout: ModelPayout, status: 'returned' | 'failed'): object {
+  return(payout: ModelPayout): object {
     if (payout.status === 'sent' || payout.status === 'paid') {
       if (payout.status === 'paid') {
         this.#add(payout, payout.amount)
         for (const one of [...this.commissions, ...this.added])
           if (one.paidBy === payout.id) Object.assign(one, { paid: false, paidBy: undefined })
       }
-      payout.status = status
+      payout.status = 'returned'
       this.#tell('payout_returned')
     }
-    return payout.status === status ? { ok: true } : { error: 'conflict' }
+    return payout.status === 'returned' ? { ok: true } : { error: 'conflict' }
   }
 
   refuse(payout: ModelPayout): object {
@@ -307,8 +254,8 @@ export class Model {
 
   /** The payments of a run at this moment, in order. */
   payable(): { partner: number; currency: string; amount: number }[] {
-    return this.groups
-      .flatMap((_, partner) => ['jpy', 'kwd', 'usd'].map((currency) => ({ partner, currency })))
+    return this.partners
+      .flatMap((partner) => ['jpy', 'kwd', 'usd'].map((currency) => ({ partner, currency })))
       .map((due) => ({ ...due, amount: this.available(due.partner, due.currency) }))
       .filter(({ amount }) => amount > 0)
   }
@@ -336,7 +283,7 @@ export class Model {
       added: orNull(this.added.map(({ amount, paid }) => [amount, paid])),
       payouts: orNull(this.payouts.map(({ id, status, amount }) => [id, status, amount])),
       told: orNull([...this.told].toSorted(byFirst)),
-      balances: this.groups.map((_, partner) =>
+      balances: this.partners.map((partner) =>
         ['jpy', 'kwd', 'usd'].flatMap((currency) => {
           const total = (list: { partner: number; currency: string }[], amount: (item: never) => number) =>
             sum(
@@ -434,6 +381,6 @@ export async function storedMoney(pool: pg.Pool, db: Database, programId: number
         from (select kind, count(*) from outbox where program_id = $1 group by kind) told) as told`,
     [programId],
   )
-  const balances = await Promise.all(partnerIds.map((id) => readBalances(db, programId, id)))
+  const balances = await Promise.all(partnerIds.map((id) => db.query(balancesOf(programId, id))))
   return { ...rows[0], balances: balances.map((list) => list.filter(({ balance_cents: cents }) => cents !== 0)) }
 }
