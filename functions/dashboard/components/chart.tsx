@@ -1,7 +1,7 @@
 import { formatDate } from './format.tsx'
 
 /** One point: its time, its value, and the value of the previous period if there is one. */
-export interface ChartPoint {
+interface ChartPoint {
   start: Date
   value: number
   before?: number | undefined

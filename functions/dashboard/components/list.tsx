@@ -264,7 +264,7 @@ export function stateIn<Status extends string>(c: Context, states: States<Status
 }
 
 /** Links that filter a list by state. */
-export function StateFilter({ address, query, states }: { address: string; query: Query; states: States<string> }) {
+function StateFilter({ address, query, states }: { address: string; query: Query; states: States<string> }) {
   const { status: current, ...others } = query
   return (
     <Segments

@@ -95,7 +95,7 @@ function State({ payout }: { payout: Payout }) {
 }
 
 /** The current amount, and the requested amount if a reversal reduced it. */
-export function PayoutAmount({ payout }: { payout: Pick<Payout, 'amount_cents' | 'requested_cents' | 'currency'> }) {
+function PayoutAmount({ payout }: { payout: Pick<Payout, 'amount_cents' | 'requested_cents' | 'currency'> }) {
   const { amount_cents: amount, requested_cents: requested, currency } = payout
   return (
     <div>
