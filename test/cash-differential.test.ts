@@ -10,7 +10,7 @@ import trackSale from '../functions/track-sale.ts'
 import { generateApiKey } from '../lib/access/api-keys.ts'
 import type { Generation, StripeEvent } from '../lib/local/stripe-events.ts'
 import { priceOf, StripeAccount } from './cash/account.ts'
-import { currencies, type Currency, minorUnits } from './cash/currencies.ts'
+import { currencies, minorUnits } from './cash/currencies.ts'
 import type { Buyer, Charge, Payment } from './cash/objects.ts'
 import { asRequest } from './support/shop.ts'
 import { createShop, type TestShop } from './support/shops.ts'
@@ -280,24 +280,18 @@ describe('the connected account and the own calls of the instructions record the
   })
 })
 
-/** One currency of each kind is enough for payload differences: payloads are read before the currency matters. */
-const kinds = [...new Map(currencies.map((one) => [JSON.stringify({ ...one, code: '' }), one])).values()]
-
-test.each<[generation: Generation, which: string, renewed: readonly Currency[]]>([
-  ['new', 'every currency', currencies],
-  ['old', 'a currency of each kind', kinds],
-])(
-  'in %s payloads, a renewal in %s, at the largest and the smallest amount, is the same by webhook and by client',
+test(
+  'a renewal in every currency, at the largest and the smallest amount, is the same by webhook and by client',
   { timeout: 120_000 },
-  async (generation, _which, renewed) => {
+  async () => {
     const [byWebhook, byClient] = [await createShop(sql), await createShop(sql)]
     const client = new SvcClient({ apiKey: await keyOf(byClient), baseUrl })
-    const { account, buyer } = accountOf(byWebhook, generation, generation)
+    const { account, buyer } = accountOf(byWebhook, 'new', 'renewed')
     const subscription = { id: 'sub_1', buyer, metadata: buyer.metadata }
 
     const expected = new Map<string, string>()
     const renewals: { event: StripeEvent; invoice: PaidInvoice & { id: string } }[] = []
-    for (const { code, largest, step } of renewed) {
+    for (const { code, largest, step } of currencies) {
       for (const amount of [largest, step]) {
         account.bill(subscription, code, priceOf(amount), code)
         const event = account.events.at(-1)
