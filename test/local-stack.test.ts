@@ -173,31 +173,30 @@ test('a start on a taken port says so, and which variable chooses another', asyn
   )
 })
 
-test('a kill leaves no process behind, and the next start has the data', { timeout: 240_000 }, async () => {
-  await stop('SIGKILL')
-  await expect(makeSandbox()).rejects.toThrow('The local stack is not running. Start it with `npm start`')
-  await expect.poll(leftovers, { timeout: 60_000 }).toEqual([])
+test(
+  'neither a kill nor Ctrl-C leaves a process behind, and the next start has the data',
+  { timeout: 240_000 },
+  async () => {
+    await stop('SIGKILL')
+    await expect(makeSandbox()).rejects.toThrow('The local stack is not running. Start it with `npm start`')
+    await expect.poll(leftovers, { timeout: 60_000 }).toEqual([])
 
-  await start()
-  const { databaseUrl } = await makeSandbox()
-  const client = new Client({ connectionString: String(databaseUrl) })
-  await client.connect()
-  const { rows } = await client.query(
-    `select currency, commission_bp, hold_days, sum(clicks) as clicks
+    await start()
+    const { databaseUrl } = await makeSandbox()
+    const client = new Client({ connectionString: String(databaseUrl) })
+    await client.connect()
+    const { rows } = await client.query(
+      `select currency, commission_bp, hold_days, sum(clicks) as clicks
      from programs p join link_click_counts l on l.program_id = p.id where p.id = $1 group by p.id`,
-    [sandbox['programId']],
-  )
-  await client.end()
-  expect(rows).toEqual([{ currency: 'eur', commission_bp: 1255, hold_days: 0, clicks: '4' }])
+      [sandbox['programId']],
+    )
+    await client.end()
+    expect(rows).toEqual([{ currency: 'eur', commission_bp: 1255, hold_days: 0, clicks: '4' }])
 
-  await stop('SIGTERM')
-  expect(await leftovers()).toEqual([])
-})
-
-test('Ctrl-C ends the stack cleanly', async () => {
-  await start()
-  expect(await stop('SIGINT')).toEqual([0, null])
-}, 240_000)
+    expect(await stop('SIGINT')).toEqual([0, null])
+    expect(await leftovers()).toEqual([])
+  },
+)
 
 /** Finds processes that use the test's data folder or port. */
 async function leftovers(): Promise<string[]> {

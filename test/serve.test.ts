@@ -348,7 +348,6 @@ test('what cannot be started is refused before anything is changed, with all tha
 
 describe('where it cannot run it says in a sentence what to do', async () => {
   const { databaseUrl } = await createDatabase()
-  const port = await freePort()
   const taken = Number(new URL(mailApi.url).port)
   await checkSecrets(databaseUrl, givenSecrets, undefined)
   const other = (change: Partial<URL>) => Object.assign(new URL(databaseUrl), change).href
@@ -359,15 +358,6 @@ describe('where it cannot run it says in a sentence what to do', async () => {
       { PORT: String(taken) },
       new RegExp(`^Port ${taken} of 127\\.0\\.0\\.1 is in use by another process\\. .*set PORT to another port`),
     ],
-    ['HOST is of another machine', { HOST: '192.0.2.1' }, /^192\.0\.2\.1 is not an address of this machine\. Set HOST/],
-    ['HOST leads nowhere', { HOST: 'svc.invalid' }, /^The name .+ in HOST has no address\. Set HOST/],
-    [
-      'no database answers',
-      { DATABASE_URL: other({ port: String(port) }) },
-      /ECONNREFUSED.* Check that it runs, and the host and port in DATABASE_URL/,
-    ],
-    ['there is no such host', { DATABASE_URL: other({ hostname: 'db.invalid' }) }, /There is no such host\. Check/],
-    ['there is no such database', { DATABASE_URL: other({ pathname: 'none' }) }, /"none" does not exist\. Create the/],
     [
       'the password is wrong',
       { DATABASE_URL: other({ password: 'wrong' }) },
@@ -385,7 +375,8 @@ describe('where it cannot run it says in a sentence what to do', async () => {
       /^This database was used with another WEBHOOK_SECRET\. Put back/,
     ],
   ])('%s', async (_, changed, said, args = []) => {
-    const environment = { ...bareEnvironment, ...settingsOf(port, mailApi), ...givenSecrets, DATABASE_URL: databaseUrl }
+    const settings = settingsOf(await freePort(), mailApi)
+    const environment = { ...bareEnvironment, ...settings, ...givenSecrets, DATABASE_URL: databaseUrl }
     const ended = run(process.execPath, ['lib/serve/serve.ts', ...args], { env: { ...environment, ...changed } })
     const failed: unknown = await ended.catch((error: unknown) => error)
     expect(failed).toMatchObject({ code: 1, stderr: '' })
