@@ -77,31 +77,6 @@ test('concurrent folds and writes lose nothing', async () => {
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test('concurrent counts move each click into the counters once', async () => {
-  const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
-  const hour = Date.UTC(2026, 4, 6, 7)
-  const clickOnce = (_: unknown, index: number) =>
-    recordClick(db, { ...click, partner_code: partnerCode }, null, hour + index * 1000)
-  const clicked = `select clicks::int, last_clicked_at from link_click_counts where program_id = ${programId}`
-  const last = new Date(hour + 59_000)
-  await Promise.all(Array.from({ length: 60 }, clickOnce))
-  expect((await sql.query(clicked)).rows).toEqual([{ clicks: 60, last_clicked_at: last }])
-
-  const counted = await Promise.all([7, 7, 1000, 3, 1000, 1].map((limit) => countClicks(db, limit)))
-  expect(counted.reduce((sum, each) => sum + each)).toBe(60)
-  expect(await countClicks(db, 1000)).toBe(0)
-  expect((await sql.query(clicked)).rows).toEqual([{ clicks: 60, last_clicked_at: last }])
-
-  await Promise.all([...Array.from({ length: 60 }, clickOnce), ...[20, 1000, 5].map((limit) => countClicks(db, limit))])
-  expect((await sql.query(clicked)).rows).toEqual([{ clicks: 120, last_clicked_at: last }])
-  await countClicks(db, 1000)
-  expect((await sql.query(clicked.replace('link_click_counts', 'link_clicks'))).rows).toEqual([
-    { clicks: 120, last_clicked_at: last },
-  ])
-  expect(await count(`select clicks::int as count from daily_totals where program_id = ${programId}`)).toBe(120)
-  expect(await findDifferences(sql, programId)).toEqual([])
-})
-
 test.for(['drop-before', 'drop-after', 'kill-backend'] as const)(
   'a run of the counting that breaks (%s) leaves each click counted once',
   async (action) => {

@@ -1,21 +1,10 @@
 import { expect, test } from 'vitest'
-import { addMember } from '../lib/local/people.ts'
 import { refusalIn } from './support/refusal.ts'
 import { cookieOf, partnerPaths, startDashboard } from './support/dashboard.ts'
+import { routes } from './support/route-access.ts'
 
-const { stack, sandbox, other, rival, person, get, post } = await startDashboard()
+const { stack, sandbox, rival, person, get, post } = await startDashboard()
 const { programId, workspaceId } = sandbox
-
-const removed = await person('removed')
-await addMember(stack.db, workspaceId, removed.userId, 'owner')
-await stack.sql.query('update workspace_members set removed_at = now() where user_id = $1', [removed.userId])
-const guest = await person('guest')
-await addMember(stack.db, workspaceId, guest.userId, 'guest')
-const expired = await person('expired')
-await addMember(stack.db, workspaceId, expired.userId, 'owner')
-await stack.sql.query("update sessions set expires_at = now() - interval '1 second' where user_id = $1", [
-  expired.userId,
-])
 
 const programPaths = [
   '',
@@ -68,117 +57,21 @@ test('what pages load is kept for ever, under an address that changes with it', 
   expect((await get('/assets/dashboard-old.css')).status).toBe(404)
 })
 
-const secret = /secret-page|secret-customer|secret-transaction|Secret program/
-
-const strangers: [who: string, token: string | undefined, status: number][] = [
-  ['nobody', undefined, 303],
-  ['an expired session', expired.token, 303],
-  ['a removed member', removed.token, 404],
-  ['a guest to whom the program is not open', guest.token, 404],
-  ["another workspace's owner", sandbox.outsiderToken, 404],
-  ['a partner', sandbox.partnerToken, 404],
+const posts = [
+  ...Object.keys(routes.program),
+  ...routes.workspace,
+  ...routes.partner,
+  ...routes.signedIn,
+  'POST /sign-out',
 ]
-
-test.each(strangers)("%s is shown nothing of a program's pages", async (_who, token, status) => {
-  const answers = await Promise.all(programPaths.map((path) => get(path, token)))
-  expect(answers.map((answer) => answer.status)).toEqual(programPaths.map(() => status))
-  for (const { headers, text } of answers) {
-    expect(text).not.toMatch(secret)
-    if (status === 303) expect(headers.get('location')).toMatch(/^\/sign-in\?next=%2Fprograms%2F/)
-  }
-})
-
-test('a member without tracking:list opens the pages of billing and no other', async () => {
-  const open = [
-    '',
-    ...`
-      /performance.csv /test /partners /partners.csv /partners/1/rules /groups /groups/everybody /commissions
-      /commissions.csv /sales/secret-transaction
-    `
-      .trim()
-      .split(/\s+/),
-  ]
-  const alsoOpen = ['/notices', '/notices.csv', '/payout-runs', '/payouts', '/payouts.csv', '/settings', '/check']
-  for (const path of programPaths) {
-    const { status, text } = await get(path, sandbox.billingToken)
-    const own = path.slice(`/programs/${programId}`.length)
-    const expected = [...open, ...alsoOpen].includes(own) ? 200 : 403
-    expect([path, status]).toEqual([path, expected])
-    if (expected === 403) expect(text).not.toMatch(secret)
-    expect(text).not.toContain('secret-customer')
-  }
-})
-
-test('a partner sees their own sales, and another partner of the same program does not', async () => {
-  const why = `/partner/sales/${programId}/secret-transaction`
-  const explained = await get(why, sandbox.partnerToken)
-  expect(explained.status).toBe(200)
-  expect(explained.text).not.toMatch(/secret-customer|secret-page/)
-  expect((await get(why, rival.token)).status).toBe(404)
-  const own = await Promise.all(partnerPaths.map((path) => get(path, sandbox.partnerToken)))
-  expect(own.map(({ text }) => text).join()).toContain('secret-transaction')
-  const others = await Promise.all(partnerPaths.map((path) => get(path, rival.token)))
-  expect(others.map(({ status }) => status)).toEqual(partnerPaths.map(() => 200))
-  expect(others.map(({ text }) => text).join()).not.toMatch(/secret-transaction|secret-customer|secret-page/)
-  const nobodies = await Promise.all(partnerPaths.map((path) => get(path, sandbox.dashboardToken)))
-  expect(nobodies.map(({ status }) => status)).toEqual(partnerPaths.map(() => 404))
-})
-
-const commissionId = (
-  await stack.sql.query<{ id: string }>('select id from commissions where program_id = $1', [programId])
-).rows[0]?.id
-
-const posts: [path: string, fields: Record<string, string>][] = [
-  ['/programs/new', { name: 'X', domain: 'x.example', commission_bp: '1', currency: 'usd' }],
-  [`/programs/${programId}/partners`, { name: 'X' }],
-  [`/programs/${programId}/partners/${sandbox.partnerId}/deactivate`, {}],
-  [`/programs/${programId}/commissions/${commissionId}/approve`, {}],
-  [`/programs/${programId}/commissions/${commissionId}/reject`, { reason: 'no' }],
-  [`/programs/${programId}/payouts/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
-  [`/programs/${programId}/payout-runs`, { request_id: crypto.randomUUID() }],
-  [`/programs/${programId}/payout-runs/minimum`, { currency: 'usd', minimum: '5' }],
-  [
-    `/programs/${programId}/payout-runs/by-hand`,
-    {
-      partner_id: '1',
-      currency: 'usd',
-      request_id: crypto.randomUUID(),
-      amount_cents: '1',
-      reference: 'transfer-1',
-      paid_on: '2026-11-20',
-    },
-  ],
-  [
-    `/programs/${programId}/payout-runs/1/confirm`,
-    { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' },
-  ],
-  [`/programs/${programId}/payout-runs/1/pay`, { amount_cents: '1', reference: 'transfer-1', paid_on: '2026-11-20' }],
-  [`/programs/${programId}/payouts/1/refuse`, { reason: 'no' }],
-  [`/programs/${programId}/settings`, { name: 'X', domain: 'x.example' }],
-  [`/programs/${programId}/settings/forget`, { forgotten: 'secret-customer' }],
-  [`/programs/${programId}/settings/keys`, { key_name: 'x' }],
-  [`/programs/${programId}/settings/keys/1/retire`, {}],
-  [`/programs/${programId}/webhooks`, { url: 'https://evil.example/', 'sale.created': 'on' }],
-  [`/programs/${programId}/webhooks/1/rotate`, {}],
-  [`/programs/${programId}/test/clear`, {}],
-  [`/programs/${programId}/settings/processor/connect`, { account_id: 'acct_other' }],
-  [`/programs/${programId}/settings/processor/disconnect`, {}],
-  [`/programs/${programId}/settings/processor/own-account`, {}],
-  [`/programs/${programId}/settings/processor/known-customers`, {}],
-  [`/programs/${programId}/settings/processor/backfill`, { months: '3' }],
-  [`/programs/${programId}/settings/processor/backfill/continue`, {}],
-  [`/programs/${programId}/settings/processor/backfill/stop`, {}],
-  [`/workspaces/${workspaceId}/members`, { email: 'eve@example.com', role: 'owner' }],
-  [`/workspaces/${workspaceId}/members/${removed.userId}/remove`, {}],
-  [
-    `/workspaces/${workspaceId}/members/programs`,
-    { user: guest.userId, program: `${programId}`, program_role: 'admin' },
-  ],
-  ['/account/password', { current: 'x', new: 'a new password' }],
-  ['/partner/payouts', { balance: `${programId} usd`, amount: '1', request_id: crypto.randomUUID() }],
-  ['/partner/links', { program: `${programId}`, page: '', code: 'eve' }],
-  ['/sign-out', {}],
-]
+  .filter((route) => route.startsWith('POST '))
+  .map((route) =>
+    route
+      .slice('POST '.length)
+      .replace(':programId', `${programId}`)
+      .replace(':workspaceId', workspaceId)
+      .replaceAll(/:\w+/g, '1'),
+  )
 
 /** Reads everything that a post could change. */
 async function state() {
@@ -192,14 +85,6 @@ async function state() {
       (select json_agg(l order by id) from referral_links l) as links, (select json_agg(u order by id) from customers u) as customers`)
   return rows[0] as unknown
 }
-
-test.each(posts)('a post to %s from another origin is refused and changes nothing', async (path, fields) => {
-  const before = await state()
-  for (const token of [sandbox.dashboardToken, sandbox.partnerToken]) {
-    expect((await post(path, fields, token, 'https://evil.example')).status).toBe(403)
-  }
-  expect(await state()).toEqual(before)
-})
 
 const misleading = 'Your account is locked\r\nBcc: eve@example.com'
 const terms = { domain: 'x.example', commission_bp: '1', currency: 'usd', cookie_window_days: '30', hold_days: '30' }
@@ -218,11 +103,13 @@ test.each([
 })
 
 test.each([
+  ['a form', {}, new URLSearchParams({ name: 'X', reason: 'no' })],
   ['JSON', { 'content-type': 'application/json' }, '{}'],
   ['no declared body', {}, undefined],
-])('so is a post of %s', async (_what, headers, body) => {
+])('a post of %s from another origin is refused on every page and changes nothing', async (_what, headers, body) => {
+  expect(posts.length).toBeGreaterThan(80)
   const before = await state()
-  for (const [path] of posts) {
+  for (const path of posts) {
     const response = await fetch(stack.baseUrl + path, {
       method: 'POST',
       redirect: 'manual',
@@ -231,39 +118,6 @@ test.each([
     })
     expect([path, response.status]).toEqual([path, 403])
   }
-  expect(await state()).toEqual(before)
-})
-
-const outsiders: [who: string, token: string, statuses: number[]][] = [
-  ["another workspace's owner", other.dashboardToken, [404]],
-  ['a removed member', removed.token, [404]],
-  ['a partner', sandbox.partnerToken, [404]],
-  ['a member who may not', sandbox.billingToken, [403]],
-]
-
-test.each(outsiders)('%s changes nothing of a program', async (_who, token, statuses) => {
-  const before = await state()
-  const own = posts.filter(
-    ([path]) =>
-      /^\/(programs\/\d|workspaces)/.test(path) &&
-      !(/\/payouts\/|\/payout-runs(?!\/minimum)/.test(path) && token === sandbox.billingToken),
-  )
-  for (const [path, fields] of own) {
-    const { status } = await post(path, fields, token)
-    expect([path, status]).toEqual([path, statuses[0]])
-  }
-  expect(await state()).toEqual(before)
-})
-
-test("an owner's ids of another program are not found through their own program", async () => {
-  const base = `/programs/${other.programId}`
-  const before = await state()
-  const answers = [
-    await post(`${base}/partners/${sandbox.partnerId}/deactivate`, {}, other.dashboardToken),
-    await post(`${base}/commissions/${commissionId}/reject`, { reason: 'mine now' }, other.dashboardToken),
-    await post(`${base}/commissions/${commissionId}/approve`, {}, other.dashboardToken),
-  ]
-  expect(answers.map(({ status }) => status)).toEqual([404, 404, 404])
   expect(await state()).toEqual(before)
 })
 

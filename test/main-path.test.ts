@@ -1,4 +1,3 @@
-import { request } from 'node:http'
 import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
@@ -112,55 +111,4 @@ test('a click becomes a lead, a sale and a commission, and a refund reverses it 
     { kind: 'commission_refunded', audience: 'partner', payload: { amount_cents: 600 } },
     { kind: 'commission_reversed', audience: 'partner', payload: { amount_cents: 1400 } },
   ])
-})
-
-test('a sale that is sent again is refused with what is stored', async () => {
-  await post('/api/v1/track/sale', { transaction_id: 'order-2', customer_key: 'nobody', amount_cents: 500 })
-  const same = await post('/api/v1/track/sale', {
-    transaction_id: 'order-2',
-    customer_key: 'nobody',
-    amount_cents: 500,
-  })
-  expect(same).toMatchObject({ status: 409, body: { error: { code: 'duplicate_transaction', same_payload: true } } })
-})
-
-test('twenty equal refunds at once have one effect', async () => {
-  const click = await post('/api/v1/track/click', {
-    affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}`,
-  })
-  await post('/api/v1/track/sale', {
-    transaction_id: 'order-3',
-    customer_key: 'user-3',
-    click_id: click.body.click_id,
-    amount_cents: 1000,
-  })
-  const answers = await Promise.all(
-    Array.from({ length: 20 }, () =>
-      post('/api/v1/track/refund', { transaction_id: 'order-3', refund_amount_cents: 100 }),
-    ),
-  )
-  expect(answers.filter(({ body }) => body.status === 'refunded')).toHaveLength(1)
-  expect(answers.filter(({ body }) => body.status === 'skipped')).toHaveLength(19)
-})
-
-test.each([
-  ['click', 'affiliate_url'],
-  ['lead', 'customer_key'],
-  ['sale', 'transaction_id'],
-  ['refund', 'transaction_id'],
-])('track-%s also answers at the root of its own address', async (name, field) => {
-  const { port } = new URL(stack.baseUrl)
-  const headers = {
-    host: `track-${name}.localhost:${port}`,
-    authorization: `Bearer ${sandbox.apiKey}`,
-    'content-type': 'application/json',
-  }
-  const answered = Promise.withResolvers<string>()
-  const sent = request({ port, host: '127.0.0.1', method: 'POST', path: '/', headers }, (response) => {
-    response.setEncoding('utf8').on('data', answered.resolve)
-  })
-  sent.on('error', answered.reject)
-  sent.end('{}')
-  const refusal = { code: 'invalid_request', message: expect.stringContaining(field) }
-  expect(JSON.parse(await answered.promise)).toMatchObject({ error: refusal })
 })

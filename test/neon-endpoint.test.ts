@@ -18,52 +18,6 @@ const insert = (id: number) => statement`insert into numbers values (${id})`
 const stored = async () =>
   (await postgres.query<{ id: number }>('select id from numbers order by id')).rows.map(({ id }) => id)
 
-test('values arrive as the driver reads them from Postgres text', async () => {
-  const [row] = await db.query(statement`select 1 as int, 12345678901::bigint as bigint, true as bool, null as nothing,
-    ${'text'} as text, array[1, 2] as list, '{"a": 1}'::jsonb as json, '2026-01-02T03:04:05Z'::timestamptz as time`)
-  expect(row).toEqual({
-    int: 1,
-    bigint: 12345678901,
-    bool: true,
-    nothing: null,
-    text: 'text',
-    list: [1, 2],
-    json: { a: 1 },
-    time: new Date('2026-01-02T03:04:05Z'),
-  })
-})
-
-test('a batch is one request and one transaction', async () => {
-  const before = neon.requests
-  const [, seen] = await db.batch([insert(1), statement<{ id: number }>`select id from numbers`, insert(2)])
-  expect(seen).toEqual([{ id: 1 }])
-  expect(neon.requests - before).toBe(1)
-  await expect(db.batch([insert(3), insert(1)])).rejects.toMatchObject({ code: '23505', constraint: 'numbers_pkey' })
-  expect(await stored()).toEqual([1, 2])
-})
-
-test('a batch runs at the isolation that the driver asks for', async () => {
-  const [isolation] = await db.batch([
-    statement<{ level: string }>`select current_setting('transaction_isolation') as level`,
-  ])
-  expect(isolation).toEqual([{ level: 'read committed' }])
-})
-
-test('a refused statement carries what Postgres said', async () => {
-  await db.query(insert(1))
-  await expect(db.query(insert(1))).rejects.toMatchObject({
-    code: '23505',
-    constraint: 'numbers_pkey',
-    table: 'numbers',
-    detail: 'Key (id)=(1) already exists.',
-  })
-})
-
-test('many requests at once share a bounded pool', async () => {
-  await Promise.all(Array.from({ length: 200 }, (_, id) => db.query(insert(id))))
-  expect(await stored()).toHaveLength(200)
-})
-
 describe('faults', () => {
   test.each([
     ['drop-before', []],

@@ -10,7 +10,6 @@ import { readOverview } from '../lib/programs/overview.ts'
 import { makeCode } from '../lib/programs/codes.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
-import { breakdowns, type ChartInterval, type ChartMetric, type Filters } from '../lib/tracking/overview.ts'
 import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 import { noClick, noSale } from './support/ledger.ts'
@@ -189,38 +188,6 @@ test.each(states)('the overview shows %s', async (_what, query, shown, hidden) =
   expect(stack.neon.requests - before).toBeLessThanOrEqual(3)
   expect(html).toMatch(shown)
   if (hidden) expect(html).not.toMatch(hidden)
-})
-
-test('a value has the figures of its row when the page is filtered by it, and two values those that both fit', async () => {
-  const program = { id: shop.programId, currency: 'usd', createdAt: new Date(0) }
-  const amountOf = async (filters: Filters, metric: ChartMetric, interval: ChartInterval) => {
-    const { overview } = await readOverview(db, program, {
-      filters,
-      metric,
-      interval,
-      currency: 'usd',
-      dateFrom: new Date(),
-      dateTo: new Date(),
-    })
-    const { points, breakdowns: found } = overview
-    return { all: points.reduce((sum, { value }) => sum + value, 0), found }
-  }
-  for (const metric of ['clicks', 'leads', 'sales', 'revenue', 'commission'] as const) {
-    const { all, found } = await amountOf({}, metric, 'day')
-    for (const name of breakdowns) {
-      for (const [place, { value, amount }] of found[name].rows.entries()) {
-        const alone = await amountOf({ [name]: value }, metric, 'day')
-        expect([metric, name, value, alone.all]).toEqual([metric, name, value, amount])
-        const byHour = place === 0 ? await amountOf({ [name]: value }, metric, 'hour') : alone
-        expect([metric, name, value, byHour.all]).toEqual([metric, name, value, amount])
-        for (const row of alone.found.device.rows) {
-          const both = await amountOf({ [name]: value, device: row.value }, metric, 'hour')
-          expect([metric, name, value, row.value, both.all]).toEqual([metric, name, value, row.value, row.amount])
-        }
-      }
-      if (found[name].count > 0) expect(found[name].rows.reduce((sum, { amount }) => sum + amount, 0)).toBe(all)
-    }
-  }
 })
 
 test('a partner reads what their links named, and nothing of the click of another whose buyer named their code', async () => {

@@ -70,160 +70,116 @@ const settleFirst = async (shop: TestShop, email: string) => {
 
 const keyless = { clickId: null, email: null, customer: null, customerKey: null }
 
+/** Knowledge about the customer who clicked in the shop, besides the click. */
+interface Known {
+  key?: string
+  processorCustomer?: string
+  /** The address of a lead from the shop's server, or one that no lead confirmed. */
+  lead?: string
+  email?: string
+}
+const learn = async (shop: TestShop, { key, processorCustomer, lead, email }: Known) => {
+  if (lead) await settleFirst(shop, lead)
+  if (processorCustomer)
+    await sql.query(
+      `insert into processor_customers (program_id, processor_customer_id, customer_id) select program_id, $2, id from customers where click_id = $1`,
+      [shop.clickId, processorCustomer],
+    )
+  await sql.query(
+    `update customers set customer_key = coalesce($2, customer_key), email_hash = coalesce(decode($3, 'hex'), email_hash) where click_id = $1`,
+    [shop.clickId, key, email && (await emailHash('key', email))],
+  )
+}
+
+const bob = { email: 'bob@example.com' }
+const bobByBrowser = { ...bob, byBrowser: true }
+/** The buyer's `clickId` can be of the first customer, of the second or of another program. */
+interface Case {
+  first?: Known
+  second?: Parameters<typeof another>[1]
+  buyer: Partial<Pick<Shop, 'clickId' | 'email' | 'customer' | 'customerKey'>>
+  secondsAgo?: number
+}
+
 describe('the partner', () => {
-  test.for<[string, (shop: TestShop) => Promise<Shop>, 'first' | 'second' | null]>([
-    ['by the click id alone', async (shop) => ({ ...shop, ...keyless, clickId: shop.clickId }), 'first'],
-    [
-      'by the e-mail address of the lead alone',
-      async (shop) => (
-        await another(shop, { email: 'bob@example.com' }),
-        { ...shop, ...keyless, email: ' Bob@Example.com' }
-      ),
-      'second',
-    ],
+  test.for<[string, 'first' | 'second' | null, Case]>([
+    ['by the click id alone', 'first', { buyer: { clickId: 'first' } }],
+    ['by the e-mail address of the lead alone', 'second', { second: bob, buyer: { email: ' Bob@Example.com' } }],
     [
       "by the processor's customer id alone",
-      async (shop) => (
-        await another(shop, { processorCustomer: 'cus_bob' }),
-        { ...shop, ...keyless, customer: 'cus_bob' }
-      ),
       'second',
+      { second: { processorCustomer: 'cus_bob' }, buyer: { customer: 'cus_bob' } },
     ],
-    [
-      'by the customer key alone',
-      async (shop) => (await another(shop, { key: 'bob' }), { ...shop, ...keyless, customerKey: 'bob' }),
-      'second',
-    ],
-    [
-      'by nothing',
-      async (shop) => ({
-        ...shop,
-        ...keyless,
-        customerKey: 'nobody',
-        email: 'nobody@example.com',
-        customer: 'cus_nobody',
-      }),
-      null,
-    ],
-    [
-      'by the click id before the e-mail address',
-      async (shop) => (
-        await another(shop, { email: 'bob@example.com' }),
-        { ...shop, ...keyless, clickId: shop.clickId, email: 'bob@example.com' }
-      ),
-      'first',
-    ],
+    ['by the customer key alone', 'second', { second: { key: 'bob' }, buyer: { customerKey: 'bob' } }],
+    ['by nothing', null, { buyer: { customerKey: 'nobody', email: 'nobody@example.com', customer: 'cus_nobody' } }],
+    ['by the click id before the e-mail address', 'first', { second: bob, buyer: { clickId: 'first', ...bob } }],
     [
       "by the click id before the processor's customer id",
-      async (shop) => (
-        await another(shop, { processorCustomer: 'cus_bob' }),
-        { ...shop, ...keyless, clickId: shop.clickId, customer: 'cus_bob' }
-      ),
       'first',
+      { second: { processorCustomer: 'cus_bob' }, buyer: { clickId: 'first', customer: 'cus_bob' } },
     ],
     [
       'by the click id before the customer key',
-      async (shop) => (
-        await another(shop, { key: 'bob' }),
-        { ...shop, ...keyless, clickId: shop.clickId, customerKey: 'bob' }
-      ),
       'first',
+      { second: { key: 'bob' }, buyer: { clickId: 'first', customerKey: 'bob' } },
     ],
     [
       "by the e-mail address before the processor's customer id and the key",
-      async (shop) => {
-        await another(shop, { email: 'bob@example.com' })
-        await sql.query(
-          `insert into processor_customers (program_id, processor_customer_id, customer_id) select program_id, 'cus_bob', id from customers where click_id = $1`,
-          [shop.clickId],
-        )
-        await sql.query(`update customers set customer_key = 'ann' where click_id = $1`, [shop.clickId])
-        return { ...shop, ...keyless, email: 'bob@example.com', customer: 'cus_bob', customerKey: 'ann' }
-      },
       'second',
+      {
+        first: { key: 'ann', processorCustomer: 'cus_bob' },
+        second: bob,
+        buyer: { ...bob, customer: 'cus_bob', customerKey: 'ann' },
+      },
     ],
     [
-      'by an e-mail address that only a browser said, where nothing else is known',
-      async (shop) => (
-        await another(shop, { email: 'bob@example.com', byBrowser: true }),
-        { ...shop, ...keyless, email: 'bob@example.com', customerKey: 'bob' }
-      ),
+      'by an e-mail address that only a browser said, if nothing else is known',
       'second',
+      { second: bobByBrowser, buyer: { ...bob, customerKey: 'bob' } },
     ],
     [
       'by the customer key before an e-mail address that only a browser said',
-      async (shop) => {
-        await another(shop, { email: 'bob@example.com', byBrowser: true })
-        await sql.query(`update customers set customer_key = 'bob' where click_id = $1`, [shop.clickId])
-        return { ...shop, ...keyless, email: 'bob@example.com', customerKey: 'bob' }
-      },
       'first',
+      { first: { key: 'bob' }, second: bobByBrowser, buyer: { ...bob, customerKey: 'bob' } },
     ],
     [
       "by the lead's e-mail address before the same that only a browser said earlier",
-      async (shop) => {
-        await another(shop, { email: 'bob@example.com', byBrowser: true })
-        await settleFirst(shop, 'bob@example.com')
-        return { ...shop, ...keyless, email: 'bob@example.com' }
-      },
       'first',
+      { first: { lead: bob.email }, second: bobByBrowser, buyer: bob },
     ],
     [
       'by the click id, which takes the key that only a browser said',
-      async (shop) => (
-        await another(shop, { key: 'bob', email: 'bob@example.com', byBrowser: true }),
-        { ...shop, ...keyless, clickId: shop.clickId, email: 'bob@example.com', customerKey: 'bob' }
-      ),
       'first',
+      { second: { key: 'bob', ...bobByBrowser }, buyer: { clickId: 'first', ...bob, customerKey: 'bob' } },
     ],
     [
       "by the processor's customer id before the key",
-      async (shop) => {
-        await another(shop, { processorCustomer: 'cus_bob' })
-        await sql.query(`update customers set customer_key = 'ann' where click_id = $1`, [shop.clickId])
-        return { ...shop, ...keyless, customer: 'cus_bob', customerKey: 'ann' }
-      },
       'second',
+      {
+        first: { key: 'ann' },
+        second: { processorCustomer: 'cus_bob' },
+        buyer: { customer: 'cus_bob', customerKey: 'ann' },
+      },
     ],
-    [
-      "not by an e-mail address that is no lead's",
-      async (shop) => (
-        await sql.query(`update customers set email_hash = decode($2, 'hex') where click_id = $1`, [
-          shop.clickId,
-          await emailHash('key', 'ann@example.com'),
-        ]),
-        { ...shop, ...keyless, email: 'ann@example.com' }
-      ),
-      null,
-    ],
-    [
-      'not by a click outside the window',
-      async (shop) => ({ ...shop, ...keyless, clickId: await another(shop, { lastClick: '31 days' }) }),
-      null,
-    ],
+    ["not by an e-mail address that is no lead's", null, { first: bob, buyer: bob }],
+    ['not by a click outside the window', null, { second: { lastClick: '31 days' }, buyer: { clickId: 'second' } }],
     [
       'by a click that was valid when the session began',
-      async (shop) => ({
-        ...shop,
-        ...keyless,
-        clickId: await another(shop, { lastClick: '31 days' }),
-        now: shop.now - 2 * 86_400,
-      }),
       'second',
+      { second: { lastClick: '31 days' }, buyer: { clickId: 'second' }, secondsAgo: 2 * 86_400 },
     ],
-    [
-      'not by the click of another program',
-      async (shop) => ({ ...shop, ...keyless, clickId: (await createShop(sql)).clickId }),
-      null,
-    ],
-    [
-      'not by values that no text can be',
-      async (shop) => ({ ...shop, ...keyless, clickId: 'a\0b', customerKey: '\uD800' }),
-      null,
-    ],
-  ])('%s', async ([, arrange, partner]) => {
+    ['not by the click of another program', null, { buyer: { clickId: 'another program' } }],
+    ['not by values that no text can be', null, { buyer: { clickId: 'a\0b', customerKey: '\uD800' } }],
+  ])('%s', async ([, partner, { first, second, buyer: named, secondsAgo = 0 }]) => {
     const shop = await createShop(sql)
-    const buyer = await arrange(shop)
+    const clicks: Record<string, string | null> = {
+      first: shop.clickId,
+      second: second ? await another(shop, second) : null,
+      'another program': (await createShop(sql)).clickId,
+    }
+    if (first) await learn(shop, first)
+    const clickId = clicks[named.clickId ?? ''] ?? named.clickId ?? null
+    const buyer = { ...shop, ...keyless, ...named, clickId, now: shop.now - secondsAgo }
     const answer = await send(buyer, 'checkout.session.completed', oneTime(buyer))
     expect(answer).toMatchObject({
       status: 200,

@@ -636,47 +636,6 @@ describe('test click', async () => {
   })
 })
 
-const cors = (headers: Headers) =>
-  Object.fromEntries([...headers].filter(([name]) => name.startsWith('access-control') || name === 'vary'))
-
-describe('any site may call it from the browser', () => {
-  test('preflight', async () => {
-    const { status, headers } = await api.call(clickPath, undefined, {
-      method: 'OPTIONS',
-      databaseRequests: 0,
-      headers: {
-        origin: 'https://shop.example.com',
-        'access-control-request-method': 'POST',
-        'access-control-request-headers': 'content-type',
-      },
-    })
-    expect(status).toBe(204)
-    expect(cors(headers)).toMatchInlineSnapshot(`
-      {
-        "access-control-allow-headers": "Content-Type",
-        "access-control-allow-methods": "POST",
-        "access-control-allow-origin": "*",
-        "access-control-expose-headers": "Retry-After,X-Request-Id",
-        "access-control-max-age": "86400",
-        "vary": "Access-Control-Request-Headers",
-      }
-    `)
-  })
-
-  test.for([
-    ['success', { affiliate_url: url }, 200],
-    ['error', {}, 400],
-  ] as const)('%s', async ([, body, status]) => {
-    const answer = await api.call(clickPath, body, { headers: { origin: 'https://shop.example.com' } })
-    expect(answer.status).toBe(status)
-    expect(cors(answer.headers)).toEqual({
-      'access-control-allow-origin': '*',
-      'access-control-expose-headers': 'Retry-After,X-Request-Id',
-    })
-    expect(answer.headers.has('access-control-allow-credentials')).toBe(false)
-  })
-})
-
 /** Sends clicks as one isolate of a Worker does, and records its requests for counting. */
 async function clicking(fetch: () => Promise<Response>) {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: Date.now() + 3_600_000 })

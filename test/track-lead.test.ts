@@ -510,18 +510,6 @@ describe('browser lead', () => {
     }
     expect(await state(allowed)).toEqual(before)
   })
-
-  test('any site may call it: preflight and answer', async () => {
-    const preflight = await api.call(leadPath, undefined, {
-      ...browser,
-      method: 'OPTIONS',
-      databaseRequests: 0,
-    })
-    expect(preflight).toMatchObject({ status: 204 })
-    expect(preflight.headers.get('access-control-allow-methods')).toBe('POST')
-    const answer = await api.call(leadPath, {}, browser)
-    expect(answer.headers.get('access-control-allow-origin')).toBe('*')
-  })
 })
 
 describe('test lead', () => {

@@ -646,12 +646,6 @@ test('what was told goes after 30 days, and a deleted endpoint with it', async (
   }
 })
 
-test('a program has 20 endpoints at most, also where they are made at once', async () => {
-  const program = await api.program()
-  const made = await Promise.allSettled(times(24, () => listen('ok', { program })))
-  expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(20)
-})
-
 test('a program is told of manual commissions, of held commissions and what was decided, and of applications', async () => {
   const review_rules: ReviewRule[] = ['self_referral']
   const program = await api.program({ hold_days: 0, lead_commission_cents: 50, review_rules })
