@@ -3,6 +3,7 @@ import { figures } from '../lib/api/figures.ts'
 import { webhookPayloads } from '../lib/api/webhook-payloads.ts'
 import { ApiError, errorCodes, type ErrorCode } from '../lib/errors.ts'
 import { pages } from '../tracker/dist/served/docs.js'
+import { packageFile } from '../tracker/dist/served/package.js'
 import { DocsPage, SearchPage } from './docs/page.tsx'
 import { remedies } from './docs/remedies.ts'
 import { search } from './docs/search.ts'
@@ -60,6 +61,7 @@ type Table = (head: string[], rows: string[][]) => string
 /** Fills in the service's address and the tables that come from code. */
 function fillIn(page: string, baseUrl: string, table: Table): string {
   return page
+    .replaceAll('{{package_url}}', () => `${baseUrl}/packages/${packageFile}`)
     .replaceAll('{{api_base_url}}', () => baseUrl)
     .replace(/(<p>)?\{\{figures\}\}(<\/p>)?/, () =>
       table(

@@ -1,6 +1,6 @@
 import type { BrowserContext, Page } from 'playwright-core'
-import { createTrackerProxy } from 'svc-tracker/proxy'
-import type { SignupResult } from 'svc-tracker/react'
+import { createTrackerProxy } from '@affiliate-tracking/svc-tracker/proxy'
+import type { SignupResult } from '@affiliate-tracking/svc-tracker/react'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'

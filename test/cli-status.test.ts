@@ -35,11 +35,9 @@ test('a new program: its settings, no activity, and the remaining steps', async 
     processor: { connected: false, account_id: null },
     activity: { last_click: never, last_lead: never, last_sale: never, last_webhook: never },
     refusals: [],
-    checks: ['link_exists', 'click_seen', 'lead_seen', 'sale_seen', 'processor_connected'].map((name) => ({
-      name,
-      ok: false,
-      message: expect.any(String),
-    })),
+    checks: ['link_exists', 'click_seen', 'lead_seen', 'sale_seen', 'currency_matches', 'processor_connected'].map(
+      (name) => ({ name, ok: name === 'currency_matches', message: expect.any(String) }),
+    ),
   })
 })
 
@@ -65,6 +63,7 @@ test('received events, live and in test mode', async () => {
     click_seen: true,
     lead_seen: true,
     sale_seen: true,
+    currency_matches: true,
     processor_connected: true,
   })
   expect(tested.processor).toEqual({ connected: true, account_id: program.connectedAccountId })
@@ -97,4 +96,20 @@ test('refusals, each with advice', async () => {
       message: expect.stringMatching(/^A sale was refused: amount_cents must be .*Correct these fields\.$/),
     },
   ])
+})
+
+test('the currency of the last live sale, if it is not the program’s', async () => {
+  const program = await api.program({ currency: 'eur' })
+  const sell = async (transaction_id: string, currency?: string) =>
+    await api.call(salePath, { transaction_id, customer_key: 'u', amount_cents: 1, currency }, { key: program.apiKey })
+  const check = async () => {
+    const { checks } = await statusOf(program.apiKey)
+    return checks.find(({ name }: { name: string }) => name === 'currency_matches')
+  }
+  await sell('without', undefined)
+  expect(await check()).toMatchObject({ ok: true })
+  await sell('with', 'usd')
+  expect(await check()).toMatchObject({ ok: false, message: expect.stringMatching(/is in USD.*currency: 'eur'/) })
+  await sell('again', 'eur')
+  expect(await check()).toMatchObject({ ok: true })
 })

@@ -1,6 +1,12 @@
 import { readFileSync } from 'node:fs'
-import { checkoutMetadata, stripeAmount } from 'svc-tracker'
-import { type PaidInvoice, refundFromEvent, saleFromInvoice, saleFromSession, type StripeApi } from 'svc-tracker/stripe'
+import { checkoutMetadata, stripeAmount } from '@affiliate-tracking/svc-tracker'
+import {
+  type PaidInvoice,
+  refundFromEvent,
+  saleFromInvoice,
+  saleFromSession,
+  type StripeApi,
+} from '@affiliate-tracking/svc-tracker/stripe'
 import { describe, expect, test } from 'vitest'
 
 describe('checkoutMetadata', () => {

@@ -141,7 +141,7 @@ test("a first program makes a workspace of its own, and goes into no other's", a
   expect((await post('/programs/new', foreign, founder.token)).status).toBe(403)
   expect(await state()).toEqual(before)
   const made = await post('/programs/new', { ...program, workspace: 'Founders' }, founder.token)
-  expect(made.text).toMatch(/npx svc init --base-url \S+ --api-key svc_live_\w+/)
+  expect(made.text).toMatch(/npx --yes --package=\S+ svc init --base-url \S+ --api-key svc_live_\w+/)
   const address = made.headers.get('content-location') ?? ''
   const again = await get(address, founder.token)
   expect(again.text).toContain('Set up First')

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { customer, type Shop } from '../lib/local/stripe-events.ts'
+import { packageFile } from '../tracker/dist/served/package.js'
 import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 import { type Drawn, drawInPlace } from './support/draw.ts'
@@ -12,6 +13,8 @@ import { startReceiver } from './support/receiver.ts'
 import { startStack } from './support/stack.ts'
 
 const [stack, browser] = await Promise.all([startStack({ common: { WEBHOOK_LOOPBACK: 'on' } }), launchBrowser()])
+
+const packageAddress = `${stack.baseUrl}/packages/${packageFile}`
 
 /** Console messages of the browser. Pages must cause none. */
 const complaints: string[] = []
@@ -97,7 +100,7 @@ test(
     const command = await page.evaluate(() => navigator.clipboard.readText())
     apiKey = / --api-key (svc_live_\w+)$/.exec(command)?.[1] ?? ''
     expect(command).toBe(
-      `npm install ${stack.baseUrl}/svc-tracker.tgz && npx svc init --base-url ${stack.baseUrl} --api-key ${apiKey}`,
+      `npm install ${packageAddress} && npx --yes --package=${packageAddress} svc init --base-url ${stack.baseUrl} --api-key ${apiKey}`,
     )
 
     // Steps are checked off without a reload.

@@ -6,15 +6,16 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { SvcClient } from 'svc-tracker'
-import { SvcApi } from 'svc-tracker/api'
-import { verifyWebhook } from 'svc-tracker/webhooks'
+import { SvcClient } from '@affiliate-tracking/svc-tracker'
+import { SvcApi } from '@affiliate-tracking/svc-tracker/api'
+import { verifyWebhook } from '@affiliate-tracking/svc-tracker/webhooks'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { webhookBodySchema, webhookPayloads } from '../lib/api/webhook-payloads.ts'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { webhookTypes } from '../lib/notifications/webhook-types.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { packageFile } from '../tracker/dist/served/package.js'
 import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 import { drawInPlace } from './support/draw.ts'
@@ -46,7 +47,11 @@ const pages = Array.from(index.text.matchAll(/\/docs\/([\w-]+)\.md\)/g), ([, nam
 /** A code block of a page by the file that it names. */
 async function codeOf(page: string, file: string): Promise<string> {
   const { text } = await get(`/docs/${page}.md`)
-  return new RegExp(`^\`\`\`js run file=${file}\\n([^]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? ''
+  return (
+    new RegExp(`^\`\`\`js run file=${file}\\n([^]*?)^\`\`\`$`, 'm')
+      .exec(text)?.[1]
+      ?.replace('PROGRAM_CURRENCY', 'usd') ?? ''
+  )
 }
 
 test('llms.txt names each page, and each is there for people and as Markdown', async () => {
@@ -110,13 +115,24 @@ test('a page that is not there is a 404 which names all', async () => {
   expect(await get('/docs/nothing')).toMatchObject({ status: 404, text: expect.stringContaining('/docs for all') })
 })
 
-test('the package is served as a tarball that can be installed, and tells npm when it is the same', async () => {
-  const response = await fetch(`${stack.baseUrl}/svc-tracker.tgz`)
+test('the package is served under its version, for good, and every page names this address', async () => {
+  const { text } = await get('/docs/command.md')
+  const [address = ''] = /http\S+\.tgz/.exec(text) ?? []
+  expect(address).toBe(`${stack.baseUrl}/packages/${packageFile}`)
+  const response = await fetch(address)
   expect(response.headers.get('content-type')).toBe('application/gzip')
-  const again = await fetch(`${stack.baseUrl}/svc-tracker.tgz`, {
-    headers: { 'if-none-match': response.headers.get('etag') ?? '' },
-  })
-  expect(again.status).toBe(304)
+  expect(response.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+  for (const name of ['svc-tracker-0.0.1.tgz', 'constructor'])
+    expect(await get(`/packages/${name}`)).toMatchObject({ status: 404, text: expect.stringContaining(address) })
+})
+
+test('no page shows a command that can reach a package of somebody else', async () => {
+  for (const name of pages) {
+    const { text } = await get(`/docs/${name}.md`)
+    expect(text).not.toMatch(
+      /npx (?!--yes --package=http)|(install|add) svc-tracker|[^/]svc-tracker['/](?!svc-tracker\.js)/,
+    )
+  }
 })
 
 test('the commands of the pages run as they stand', async () => {
@@ -169,13 +185,17 @@ test(
       ([, kind, file, code = '']) => ({
         kind,
         file,
-        code: code.replace('.listen(3000)', `.listen(${port})`).replace('localhost:3000', `localhost:${port}`),
+        code: code
+          .replace('PROGRAM_CURRENCY', 'usd')
+          .replace('.listen(3000)', `.listen(${port})`)
+          .replace('localhost:3000', `localhost:${port}`),
       }),
     )
     const folder = mkdtempSync(join(tmpdir(), 'walk-'))
     // The same files as `npm install` of the two packages. This checkout has no `.bin/svc`, because its install ran before the build.
-    mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true })
-    for (const name of ['svc-tracker', 'standardwebhooks'])
+    for (const name of ['.bin', '@affiliate-tracking'])
+      mkdirSync(join(folder, 'node_modules', name), { recursive: true })
+    for (const name of ['@affiliate-tracking/svc-tracker', 'standardwebhooks'])
       symlinkSync(resolve('node_modules', name), join(folder, 'node_modules', name))
     symlinkSync(resolve('tracker/dist/svc.js'), join(folder, 'node_modules/.bin/svc'))
     for (const { file, code } of blocks) if (file) writeFileSync(join(folder, file), code)

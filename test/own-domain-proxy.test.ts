@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { createTrackerProxy } from 'svc-tracker/proxy'
+import { createTrackerProxy } from '@affiliate-tracking/svc-tracker/proxy'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { readProxiedVisitor } from '../lib/tracking/proxied-visitor.ts'

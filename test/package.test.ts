@@ -17,6 +17,9 @@ import { proxyKey } from '../lib/access/proxy-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { pages } from '../tracker/dist/served/docs.js'
+import { packageFile, version } from '../tracker/dist/served/package.js'
+import { packages } from '../tracker/dist/served/packages.js'
+import { pack, unpack, versionOf } from '../tracker/pack.ts'
 import { launchBrowser } from './support/browser.ts'
 import { asRequest } from './support/shop.ts'
 import { bareEnvironment } from './support/spawned.ts'
@@ -26,7 +29,15 @@ const root = fileURLToPath(new URL('../', import.meta.url))
 const run = promisify(execFile)
 
 const stack = await startStack({
-  functions: ['tracker-script', 'track-click', 'track-lead', 'track-sale', 'track-refund', 'cli-status'],
+  functions: [
+    'tracker-script',
+    'track-click',
+    'track-lead',
+    'track-sale',
+    'track-refund',
+    'cli-status',
+    'tracker-package',
+  ],
 })
 const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 const sandbox = await createSandbox(stack.db, env)
@@ -39,35 +50,46 @@ const folder = mkdtempSync(path.join(tmpdir(), 'svc-package-'))
 const inFolder = (file: string) => path.join(folder, file)
 afterAll(() => rmSync(folder, { recursive: true }))
 
+const address = `${stack.baseUrl}/packages/${packageFile}`
+/** Packages that a command asked the npm registry for. */
+const strangers: string[] = []
+const registry = createServer(({ url = '' }, outgoing) => {
+  strangers.push(url)
+  outgoing.writeHead(404).end('{}')
+})
+afterAll(() => registry.close())
+
 function write(file: string, text: string): void {
   mkdirSync(path.dirname(inFolder(file)), { recursive: true })
   writeFileSync(inFolder(file), text)
 }
 
-let packed: string[] = []
 /** The code blocks of AGENTS.md by the file they name. */
 let blocks: Record<string, string> = {}
 /** The path that init made up for the proxy. */
 let mount = ''
 
 beforeAll(async () => {
-  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
-    cwd: path.join(root, 'tracker'),
-  })
-  const [tarball] = Object.values<{ filename: string; files: { path: string }[] }>(JSON.parse(stdout))
-  packed = tarball?.files.map((file) => file.path) ?? []
   write('package.json', JSON.stringify({ name: 'shop', private: true, type: 'module' }))
-  await run('npm', ['install', '--offline', '--ignore-scripts', '--no-audit', '--no-fund', `./${tarball?.filename}`], {
+  await new Promise<void>((resolve) => registry.listen(0, '127.0.0.1', resolve))
+  // The command that the dashboard shows, with a registry that knows no package.
+  await run('bash', ['-euc', `npm install ${address} && npx --yes --package=${address} svc init`], {
     cwd: folder,
+    env: {
+      ...bareEnvironment,
+      HOME: folder,
+      SVC_API_KEY: sandbox.apiKey,
+      SVC_BASE_URL: stack.baseUrl,
+      npm_config_registry: `http://127.0.0.1:${(registry.address() as AddressInfo).port}`,
+      npm_config_cache: inFolder('.npm'),
+      npm_config_audit: 'false',
+      npm_config_update_notifier: 'false',
+    },
   })
   mkdirSync(inFolder('node_modules/@types'))
   for (const name of ['react', 'react-dom', 'express', 'stripe', '@types/react', '@types/react-dom', '@types/node']) {
     symlinkSync(path.join(root, 'node_modules', name), inFolder(`node_modules/${name}`))
   }
-  await run(inFolder('node_modules/.bin/svc'), ['init'], {
-    cwd: folder,
-    env: { ...bareEnvironment, SVC_API_KEY: sandbox.apiKey, SVC_BASE_URL: stack.baseUrl },
-  })
   const instructions = readFileSync(inFolder('.svc/AGENTS.md'), 'utf8')
   const found = instructions.matchAll(/^```\w+ file=(.+)\n([^]*?)^```$/gm)
   blocks = Object.fromEntries([...found].map(([, file = '', code = '']) => [file, code]))
@@ -168,8 +190,10 @@ async function signUp(page: string): Promise<{ code: string; said: string | null
   return { code, said, complaints }
 }
 
+const files = unpack(Buffer.from(packages[packageFile] ?? '', 'base64'))
+
 test('the package holds what is needed and no more', () => {
-  expect(packed.toSorted()).toEqual(
+  expect(Object.keys(files).toSorted()).toEqual(
     `
     LICENSE README.md dist/addresses.d.ts dist/api-types.d.ts dist/api.d.ts dist/api.js dist/browser.d.ts
     dist/cookies.d.ts dist/proxy.d.ts dist/proxy.js dist/react.d.ts dist/react.js dist/send.d.ts
@@ -183,9 +207,32 @@ test('the package holds what is needed and no more', () => {
   )
 })
 
+test('it has the version of its address, and placeholders only in its templates', () => {
+  expect(JSON.parse(files['package.json'] ?? '')).toMatchObject({ version })
+  for (const [name, text] of Object.entries(files))
+    if (!name.startsWith('templates/')) expect([name, text]).toEqual([name, expect.not.stringContaining('{{svc_')])
+})
+
+test('other content gets another version, and a released version keeps its content', () => {
+  const older = { 'package.json': '{"version": "{{svc_version}}"}' }
+  const newer = { ...older, 'dist/server.js': '' }
+  const before = versionOf(older, '1.0.0', {})
+  expect(before).toMatch(/^1\.0\.0-dev\.\w{10}$/)
+  expect(versionOf(newer, '1.0.0', {})).not.toBe(before)
+  const released = { '1.0.0': pack(older) }
+  expect(versionOf(older, '1.0.0', released)).toBe('1.0.0')
+  expect(() => versionOf(newer, '1.0.0', released)).toThrow('Raise the version')
+  expect(versionOf(newer, '1.0.1', released)).toMatch(/^1\.0\.1-dev/)
+  expect(unpack(pack(newer))).toEqual(newer)
+})
+
+test('its set-up asks the registry only for its optional peer, so no package of somebody else can come', () => {
+  expect(strangers.filter((url) => url !== '/react')).toEqual([])
+})
+
 test('it installs nothing else', () => {
   const lock = JSON.parse(readFileSync(inFolder('package-lock.json'), 'utf8'))
-  expect(Object.keys(lock.packages)).toEqual(['', 'node_modules/svc-tracker'])
+  expect(Object.keys(lock.packages)).toEqual(['', 'node_modules/@affiliate-tracking/svc-tracker'])
 })
 
 describe.each([
@@ -195,7 +242,7 @@ describe.each([
 ] as const)('for %s', (_, conditions, platform) => {
   test('the server entry is one file that imports nothing', async () => {
     const result = await esbuild({
-      stdin: { contents: `export * from 'svc-tracker'`, resolveDir: folder },
+      stdin: { contents: `export * from '@affiliate-tracking/svc-tracker'`, resolveDir: folder },
       bundle: true,
       write: false,
       format: 'esm',
@@ -213,8 +260,8 @@ describe.each([
 
 test('client and proxy run on Workers', async () => {
   const contents = `
-    import { getClickId, SvcClient } from 'svc-tracker'
-import { createTrackerProxy } from 'svc-tracker/proxy'
+    import { getClickId, SvcClient } from '@affiliate-tracking/svc-tracker'
+import { createTrackerProxy } from '@affiliate-tracking/svc-tracker/proxy'
     const baseUrl = '${stack.baseUrl}'
     export default {
       async fetch(request, { SVC_API_KEY, SVC_PROXY_KEY }) {
@@ -431,7 +478,7 @@ test('a fresh Vite app and a fresh Node server record click, lead, sale and refu
     'web/main.tsx',
     `import { StrictMode, useState } from 'react'
     import { createRoot } from 'react-dom/client'
-    import { SvcProvider, useSvc } from 'svc-tracker/react'
+    import { SvcProvider, useSvc } from '@affiliate-tracking/svc-tracker/react'
 
     function Shop() {
       const svc = useSvc()
@@ -451,8 +498,8 @@ test('a fresh Vite app and a fresh Node server record click, lead, sale and refu
     'web/server.js',
     `import { readFile } from 'node:fs/promises'
     import { createServer } from 'node:http'
-    import { getClickId, SvcClient } from 'svc-tracker'
-import { createTrackerProxy } from 'svc-tracker/proxy'
+    import { getClickId, SvcClient } from '@affiliate-tracking/svc-tracker'
+import { createTrackerProxy } from '@affiliate-tracking/svc-tracker/proxy'
 
     const svc = new SvcClient({ apiKey: process.env.SVC_API_KEY, baseUrl: process.env.SVC_BASE_URL })
     const proxy = createTrackerProxy({ baseUrl: process.env.SVC_BASE_URL })

@@ -1,4 +1,4 @@
-import { SvcApi, SvcApiError } from 'svc-tracker/api'
+import { SvcApi, SvcApiError } from '@affiliate-tracking/svc-tracker/api'
 import { expect, test } from 'vitest'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'

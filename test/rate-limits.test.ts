@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { createTrackerProxy } from 'svc-tracker/proxy'
+import { createTrackerProxy } from '@affiliate-tracking/svc-tracker/proxy'
 import { describe, expect, test } from 'vitest'
 import { generateApiKey } from '../lib/access/api-keys.ts'
 import { countedAddress } from '../lib/access/counted-address.ts'

@@ -1,7 +1,7 @@
 import { build } from 'esbuild'
 import { createElement, StrictMode } from 'react'
 import { renderToString } from 'react-dom/server'
-import { SvcProvider, useSvc } from 'svc-tracker/react'
+import { SvcProvider, useSvc } from '@affiliate-tracking/svc-tracker/react'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { BrowserContext, Page } from 'playwright-core'
 import { createSandbox } from '../lib/local/sandbox.ts'
@@ -35,7 +35,7 @@ const clientScript = async (props: object) =>
   await bundle(`
         import { StrictMode, useEffect } from 'react'
         import { createRoot, hydrateRoot } from 'react-dom/client'
-        import { SvcProvider, useSvc } from 'svc-tracker/react'
+        import { SvcProvider, useSvc } from '@affiliate-tracking/svc-tracker/react'
         window.seen = []
         function App() {
           const svc = useSvc()
@@ -74,7 +74,7 @@ async function openTree(tree: string, render: string): Promise<void> {
   const script = await bundle(`
     import { StrictMode } from 'react'
     import { createRoot } from 'react-dom/client'
-    import { SvcProvider, useSvc } from 'svc-tracker/react'
+    import { SvcProvider, useSvc } from '@affiliate-tracking/svc-tracker/react'
     window.given = []
     function Child() {
       const svc = useSvc()

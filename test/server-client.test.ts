@@ -1,5 +1,5 @@
-import { getClickId, SvcClient } from 'svc-tracker'
-import { SvcApi } from 'svc-tracker/api'
+import { getClickId, SvcClient } from '@affiliate-tracking/svc-tracker'
+import { SvcApi } from '@affiliate-tracking/svc-tracker/api'
 import { describe, expect, test, vi } from 'vitest'
 import { type Answer, ok, refusal, openStandIn } from './support/stand-in.ts'
 

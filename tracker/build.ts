@@ -11,10 +11,10 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import { parse } from 'smol-toml'
 import { readStub, renderDocs } from './build-docs.ts'
+import { fileName, type Files, fillIn, pack, placeholders, readReleased, unpack, versionOf } from './pack.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const dist = join(here, 'dist')
-const { version } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
 
 /**
  * The service's address becomes the default of every entry point: the host that the operator deploys to (`API_HOST`, or `api.` and
@@ -39,7 +39,7 @@ const common = {
   minify: true,
   format: 'esm',
   target: 'es2022',
-  define: { SVC_BASE_URL: JSON.stringify(baseUrl), SVC_VERSION: JSON.stringify(version) },
+  define: { SVC_BASE_URL: JSON.stringify(placeholders.baseUrl), SVC_VERSION: JSON.stringify(placeholders.version) },
   tsconfigRaw: { compilerOptions: { jsx: 'react-jsx' } },
 } as const
 
@@ -129,14 +129,34 @@ const served = (text: string) => ({
 })
 serve('script', { stub: readStub(), ...served(script.text) })
 serve('payment-links', served(paymentLinks.text))
-const packed = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', 'dist/served'], {
-  cwd: here,
-  stdio: ['ignore', 'pipe', 'ignore'],
+const manifest = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
+const template = readPackage()
+writeFileSync(join(dist, 'served', 'template.tgz'), pack(template))
+const released = readReleased(new URL('packages/', import.meta.url))
+const version = versionOf(template, manifest.version, released)
+for (const [path, text] of Object.entries(template))
+  if (path.startsWith('dist/')) writeFileSync(join(here, path), fillIn(text, { baseUrl, version }))
+const packages = Object.entries({ ...released, [version]: pack(template) }).map(([name, tarball]) => {
+  const filled = Object.entries(unpack(tarball)).map(([path, text]) => [path, fillIn(text, { baseUrl, version: name })])
+  return [fileName(name), pack(Object.fromEntries(filled)).toString('base64')]
 })
-const [pack] = Object.values<{ filename: string }>(JSON.parse(packed.toString()))
-if (!pack) throw new Error('npm pack named no tarball.')
-const tarball = readFileSync(join(dist, 'served', pack.filename))
-serve('package', { base64: tarball.toString('base64'), etag: `"${hash(tarball)}"`, baseUrl })
+serve('packages', { packages: Object.fromEntries(packages) }, 'Record<string, string>')
+serve('package', { version, packageFile: fileName(version), baseUrl })
+
+/** Reads the files that npm would pack, with placeholders. */
+function readPackage(): Files {
+  const listed = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    cwd: here,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const [packed] = Object.values<{ files: { path: string }[] }>(JSON.parse(listed.toString()))
+  if (!packed) throw new Error('npm pack listed no package.')
+  const files = Object.fromEntries(packed.files.map(({ path }) => [path, readFileSync(join(here, path), 'utf8')]))
+  const versionLine = `"version": "${manifest.version}"`
+  files['package.json'] = files['package.json']?.replace(versionLine, `"version": "${placeholders.version}"`) ?? ''
+  return files
+}
+
 const page = `{ name: string; title: string; summary: string; html: string; markdown: string; sections: { id: string; title: string; text: string }[] }`
 serve('docs', { pages: renderDocs() }, `${page}[]`)
 

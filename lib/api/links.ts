@@ -132,7 +132,7 @@ export const linkOperations = (): Operation[] => [
         'A code that is taken',
         {
           code: 'conflict',
-          message: 'This code is taken. Choose another.',
+          message: 'Another link of this program has this code. Choose another.',
         },
         { partner_id: 2, code: 'nora-spring' },
       ),

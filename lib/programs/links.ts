@@ -26,7 +26,7 @@ export function randomDigits(digits: number): string {
 
 export function refuseTakenCode(error: unknown): never {
   if (violatedConstraint(error) === 'referral_links_code_key') {
-    throw new ApiError('conflict', 'This code is taken. Choose another.')
+    throw new ApiError('conflict', 'Another link of this program has this code. Choose another.')
   }
   if (violatedConstraint(error) === 'referral_links_code_check') {
     throw new ApiError(

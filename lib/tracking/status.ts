@@ -129,6 +129,7 @@ function statusColumns(eb: OfProgram) {
     lastLead(true, false).as('test_lead'),
     lastLead(false, true).as('provisional_lead'),
     lastSale(false).as('live_sale'),
+    lastSale(false).clearSelect().select('s.currency').as('live_currency'),
     lastSale(true).as('test_sale'),
     lastWebhook(true).as('live_webhook'),
     lastWebhook(false).as('test_webhook'),
@@ -242,6 +243,7 @@ function asStatus(row: StatusRow) {
           }
         : seen('lead', lead, 'Send a lead when somebody signs up, or run `svc test lead`.'),
       seen('sale', sale, 'Send a sale or connect the payment processor, or run `svc test sale`.'),
+      currencyCheck(row.currency, row.live_currency),
       {
         name: 'processor_connected',
         ok: account !== null,
@@ -271,6 +273,16 @@ function openRefusals(row: StatusRow, came: Record<'click' | 'lead' | 'sale', Da
       refused_at: refused.refused_at,
       message: explainRefusal(refused, row.id, row.cookie_window_days),
     }))
+}
+
+/** Checks the currency of the last live sale: a client without `currency` sends every sale in US dollars. */
+function currencyCheck(program: string, ofLastSale: string | null) {
+  const ok = ofLastSale === null || ofLastSale === program
+  const wanted = program.toUpperCase()
+  const message = ok
+    ? `Live sales are in the program's currency, ${wanted}.`
+    : `The last live sale is in ${ofLastSale.toUpperCase()}, so the program's figures in ${wanted} do not count it. Construct the client with currency: '${program}', or name the currency of each sale.`
+  return { name: 'currency_matches', ok, message }
 }
 
 function seen(what: string, { live, test }: LastSeen, advice: string) {

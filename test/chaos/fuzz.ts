@@ -430,7 +430,7 @@ export async function fuzz(options: {
   forms: Map<string, Fields>
 }): Promise<FuzzResult> {
   const { baseUrl, document, sandbox, seed, forms } = options
-  const pages = options.routes.filter((route) => !/ \/(api\/v1|api\/tracking|js|docs|healthz|svc-tracker)/.test(route))
+  const pages = options.routes.filter((route) => !/ \/(api\/v1|api\/tracking|js|docs|healthz|packages)/.test(route))
   const stages = new Map<number, Promise<Stage>>()
   const result: FuzzResult = { wrong: [], statuses: {}, saleIds: new Set(), slowest_ms: 0 }
   let next = 0

@@ -38,17 +38,22 @@ select "p"."id", "p"."name", "p"."domain", "p"."currency", "p"."commission_bp", 
   where "s"."program_id" = "p"."id" and "s"."is_test" = false
   order by "s"."id" desc
   limit $5) as "live_sale", (
+  select "s"."currency"
+  from "sales" as "s"
+  where "s"."program_id" = "p"."id" and "s"."is_test" = false
+  order by "s"."id" desc
+  limit $6) as "live_currency", (
   select "s"."created_at"
   from "sales" as "s"
   where "s"."program_id" = "p"."id" and "s"."is_test" = true
   order by "s"."id" desc
-  limit $6) as "test_sale", (
+  limit $7) as "test_sale", (
   select max("e"."received_at") as "at"
   from "processor_events" as "e"
-  where "e"."program_id" = "p"."id" and "e"."livemode" = $7) as "live_webhook", (
+  where "e"."program_id" = "p"."id" and "e"."livemode" = $8) as "live_webhook", (
   select max("e"."received_at") as "at"
   from "processor_events" as "e"
-  where "e"."program_id" = "p"."id" and "e"."livemode" = $8) as "test_webhook", (
+  where "e"."program_id" = "p"."id" and "e"."livemode" = $9) as "test_webhook", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "r"."call", "r"."code", "r"."detail", "r"."refused_at"
@@ -57,7 +62,7 @@ select "p"."id", "p"."name", "p"."domain", "p"."currency", "p"."commission_bp", 
     order by "r"."refused_at" desc) as agg) as "refused", use_key(k, null) as "key_refusal", "k"."scopes"
 from "api_keys" as "k"
 inner join "programs" as "p" on "p"."id" = "k"."program_id"
-where "k"."key_hash" = $9;
+where "k"."key_hash" = $10;
 
 -- eraseCustomer
 select

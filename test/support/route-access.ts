@@ -280,7 +280,7 @@ export const routes = {
     'GET /docs.md',
     'GET /docs/search',
     'GET /llms.txt',
-    'GET /svc-tracker.tgz',
+    'GET /packages/:file',
     'GET /healthz',
     'GET /assets/:file',
     'GET /sign-in',

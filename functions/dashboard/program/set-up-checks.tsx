@@ -133,8 +133,12 @@ type Step = (typeof order)[number]
 
 const isState = (step: Step): step is keyof typeof states => Object.hasOwn(states, step)
 
+const otherCurrency = ({ checks }: Integration) => checks.find(({ name, ok }) => name === 'currency_matches' && !ok)
+
 const isStepDone = (step: Step, integration: Integration, since: Date | undefined) =>
-  isState(step) ? states[step](integration) : cameAt(integration, step, since) !== undefined
+  isState(step)
+    ? states[step](integration)
+    : cameAt(integration, step, since) !== undefined && !(step === 'sale' && otherCurrency(integration))
 
 const isComplete = (integration: Integration, since: Date | undefined) =>
   order.every((step) => isStepDone(step, integration, since))
@@ -269,16 +273,17 @@ function waitingFor(kind: Kind, { processor, has_provisional_leads: isProvisiona
   if (kind === 'lead') {
     return isProvisional
       ? 'A browser reported a signup, which does not count as a lead in this program. Waiting for your server to send it.'
-      : 'Waiting. Sign up on your site, or run: npx svc test lead'
+      : 'Waiting. Sign up on your site, or run: node_modules/.bin/svc test lead'
   }
   return processor.connected
-    ? "Waiting. Pay on your site in Stripe's test mode, or run: npx svc test sale"
-    : 'Waiting. Pay on your site, or run: npx svc test sale'
+    ? "Waiting. Pay on your site in Stripe's test mode, or run: node_modules/.bin/svc test sale"
+    : 'Waiting. Pay on your site, or run: node_modules/.bin/svc test sale'
 }
 
 function Came({ program, integration, kind, at }: CheckProps & { kind: Kind; at: Date }) {
   const isTest = integration.activity[`last_${kind}`].test?.getTime() === at.getTime()
   const page = kind === 'click' ? integration.latest_click?.page_url : null
+  const currency = kind === 'sale' && otherCurrency(integration)
   const isForNobody = kind === 'sale' && integration.latest_sale?.attributed === false && !isTest
   return (
     <>
@@ -295,6 +300,11 @@ function Came({ program, integration, kind, at }: CheckProps & { kind: Kind; at:
         <p>
           <Badge tone="warn">Not on {shownHost(program.domain)}</Badge> The page has another host than the program. If
           that is intended, <a href={`/programs/${program.id}/settings`}>change the domain</a>.
+        </p>
+      )}
+      {currency && (
+        <p>
+          <Badge tone="bad">Other currency</Badge> {currency.message}
         </p>
       )}
       {isForNobody && (
@@ -339,8 +349,8 @@ function IfNothingComes({ program }: { program: ViewerProgram }) {
           A blocker keeps the script from loading: serve it from <a href="/docs/own-domain">your own domain</a>.
         </li>
         <li>
-          The lead is missing: your server has no key, or not this program's. <code>npx svc status</code> asks with the
-          key in <code>.svc/.env</code>.
+          The lead is missing: your server has no key, or not this program's. <code>node_modules/.bin/svc status</code>{' '}
+          asks with the key in <code>.svc/.env</code>.
         </li>
         <li>
           Each code that the service answers, and what to do: <a href="/docs/errors">errors</a>.

@@ -1,7 +1,9 @@
+import { packageFile } from '../../../tracker/dist/served/package.js'
 import { Copy } from '../components/blocks.tsx'
 
 /** The command that sets up a project. It contains the program's key. `page` explains the rest. */
 export function SetUp({ baseUrl, apiKey, page }: { baseUrl: string; apiKey: string; page: string }) {
+  const address = `${baseUrl}/packages/${packageFile}`
   return (
     <div class="message good stack tight" role="status" data-address={page}>
       <p>
@@ -9,7 +11,7 @@ export function SetUp({ baseUrl, apiKey, page }: { baseUrl: string; apiKey: stri
         newer.
       </p>
       <Copy
-        text={`npm install ${baseUrl}/svc-tracker.tgz && npx svc init --base-url ${baseUrl} --api-key ${apiKey}`}
+        text={`npm install ${address} && npx --yes --package=${address} svc init --base-url ${baseUrl} --api-key ${apiKey}`}
         label="set-up command"
       />
       <p>The key alone, for a server without Node:</p>

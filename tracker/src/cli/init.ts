@@ -3,6 +3,9 @@ import { readFileSync } from 'node:fs'
 import { addLines, writeEnv, writeGenerated, writeSection, type Written } from './files.ts'
 import { type Connection, envFile, fetchStatus, siteAddress, type Status } from './service.ts'
 
+/** The package's own version; see build.ts. */
+declare const SVC_VERSION: string
+
 /** The files that `svc init` wrote, with the program's status. */
 export interface Initialised {
   status: Status
@@ -59,6 +62,7 @@ function fillIn(template: string, connection: Connection, { program, processor }
     lead_auth_policy: program.lead_auth_policy,
     processor: processor.connected ? 'connected' : 'not connected',
     api_base_url: connection.baseUrl,
+    package_url: `${connection.baseUrl}/packages/svc-tracker-${SVC_VERSION}.tgz`,
     proxy_path: proxyPath(program),
     site: siteAddress(connection, program),
   }

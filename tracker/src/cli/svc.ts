@@ -103,7 +103,7 @@ Examples:
       `${green('✓')} ${status.program.name}, program ${status.program.id}`,
       ...lines,
       '',
-      'Next: follow .svc/AGENTS.md, or hand it to your coding agent. Then run `npx svc status`.',
+      'Next: follow .svc/AGENTS.md, or hand it to your coding agent. Then run `node_modules/.bin/svc status`.',
       `Watch what arrives: ${connection.baseUrl}/programs/${status.program.id}/check`,
       `Documentation: ${connection.baseUrl}/docs`,
     ]

@@ -1,0 +1,22 @@
+/**
+ * `npm run release -w tracker`: keeps the built package as the release of the version in package.json, unless it is kept already. From then
+ * on, the service serves it for good, and the build refuses other content under this version. Also writes the tarball for `npm publish`. It
+ * publishes nothing.
+ */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { fileName, fillIn, pack, unpack } from './pack.ts'
+
+const at = (path: string) => new URL(path, import.meta.url)
+const { version } = JSON.parse(readFileSync(at('package.json'), 'utf8'))
+const file = fileName(version)
+for (const folder of ['packages/', 'dist/npm/']) mkdirSync(at(folder), { recursive: true })
+
+const template = readFileSync(at('dist/served/template.tgz'))
+if (!existsSync(at(`packages/${file}`))) {
+  writeFileSync(at(`packages/${file}`), template)
+  console.log(`Commit tracker/packages/${file}, and build again.`)
+}
+// A package from npm knows no service, so its users name one.
+const files = Object.entries(unpack(template)).map(([path, text]) => [path, fillIn(text, { baseUrl: '', version })])
+writeFileSync(at(`dist/npm/${file}`), pack(Object.fromEntries(files)))
+console.log(`For npm: tracker/dist/npm/${file}`)
