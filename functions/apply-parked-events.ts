@@ -1,8 +1,8 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
-import { continueBackfill, listRunningBackfills } from '../lib/stripe/backfill.ts'
+import { continueBackfill, listRunningBackfills } from '../lib/processors/stripe/backfill.ts'
 import { switchOffRevoked } from '../lib/programs/promotion-codes.ts'
-import { openStripe, type StripeEnv } from '../lib/stripe/client.ts'
-import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
+import { openStripe, type StripeEnv } from '../lib/processors/stripe/client.ts'
+import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 
 const limit = 500
 /** The time for reading each account's past in a run. */

@@ -4,7 +4,7 @@ import { deleteExpired } from '../lib/access/delete-expired.ts'
 import type { DatabaseEnv } from '../lib/database.ts'
 import { deleteOldNotifications } from '../lib/notifications/notification-list.ts'
 import { deleteOldWebhooks } from '../lib/notifications/webhook-log.ts'
-import { deleteOldWebhookEvents, deleteUnsoldPayments } from '../lib/stripe/webhook-events.ts'
+import { deleteOldWebhookEvents, deleteUnsoldPayments } from '../lib/processors/webhook-events.ts'
 import { deleteOldApplications } from '../lib/programs/applications.ts'
 import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
 

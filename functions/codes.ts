@@ -5,7 +5,7 @@ import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
 import { makeOnce } from '../lib/idempotency.ts'
 import { listCodes, readCode } from '../lib/programs/codes.ts'
-import type { StripeEnv } from '../lib/stripe/client.ts'
+import type { StripeEnv } from '../lib/processors/stripe/client.ts'
 import { makePartnerCode, revokePartnerCode } from '../lib/programs/promotion-codes.ts'
 
 const app = createProgramApi<StripeEnv>()

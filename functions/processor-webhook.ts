@@ -5,10 +5,11 @@ import { emailHash } from '../lib/tracking/customers.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
-import { applyEvent } from '../lib/stripe/apply-event.ts'
-import { openStripe, type StripeEnv } from '../lib/stripe/client.ts'
-import { sealPayload } from '../lib/stripe/sealed-payload.ts'
-import { readEvent, verifyWebhookEvent } from '../lib/stripe/read-event.ts'
+import { applyEvent } from '../lib/processors/apply-event.ts'
+import { askStripe } from '../lib/processors/stripe/ask.ts'
+import { openStripe, type StripeEnv } from '../lib/processors/stripe/client.ts'
+import { seal } from '../lib/processors/seal.ts'
+import { readEvent, verifyWebhookEvent } from '../lib/processors/stripe/read-event.ts'
 
 const paths = ['/', '/api/v1/webhooks/stripe']
 const app = createApp<
@@ -33,8 +34,8 @@ app.on('POST', paths, limitEvent, async (c) => {
   const verified = await verifyWebhookEvent(body, c.req.header('stripe-signature'), c.env.STRIPE_WEBHOOK_SECRET)
   const event = await readEvent(verified, (email) => emailHash(c.env.EMAIL_HASH_KEY, email))
   if (event.livemode && 'unread' in event.fact)
-    event.payload = await sealPayload(c.env.EMAIL_HASH_KEY, event.event_id, body)
-  const { outcome, reason, outbox } = await applyEvent(openDatabase(c.env), openStripe(c.env), event)
+    event.payload = await seal(c.env.EMAIL_HASH_KEY, 'unread webhook payload', event.event_id, body)
+  const { outcome, reason, outbox } = await applyEvent(openDatabase(c.env), askStripe(openStripe(c.env)), event)
   console.log(
     JSON.stringify({
       function: 'processor-webhook',

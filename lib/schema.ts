@@ -607,6 +607,18 @@ export interface ProcessorBackfills {
   status: Generated<'running' | 'stopped' | 'done'>;
 }
 
+export interface ProcessorConnections {
+  account_id: string;
+  created_at: Generated<Timestamp>;
+  disconnected_at: Timestamp | null;
+  livemode: boolean;
+  processor: string;
+  program_id: Int8;
+  refusal: string | null;
+  refused_at: Timestamp | null;
+  secret: Uint8Array;
+}
+
 export interface ProcessorConnectStates {
   expires_at: Timestamp;
   program_id: Int8;
@@ -673,6 +685,7 @@ export interface ProcessorReversals {
   reason: 'refund' | 'chargeback';
   reason_text: string | null;
   returned_at: Timestamp | null;
+  returned_by: string | null;
   returned_event_id: string | null;
   reversal_id: string;
 }
@@ -698,6 +711,7 @@ export interface Programs {
   attribute_known_customers: Generated<boolean>;
   attribution_model: Generated<'last_click' | 'first_click'>;
   attribution_priority: Generated<'code' | 'click'>;
+  commission_base: Generated<'net' | 'net_of_fees'>;
   commission_bp: Generated<number>;
   commission_duration_months: number | null;
   cookie_window_days: Generated<number>;
@@ -803,6 +817,7 @@ export interface Sales {
   processor_charge_id: string | null;
   processor_customer_id: string | null;
   processor_event_id: string | null;
+  processor_fee_cents: Int8 | null;
   processor_invoice_id: string | null;
   processor_payment_intent_id: string | null;
   processor_session_id: string | null;
@@ -1037,6 +1052,7 @@ export interface DB {
   payouts_due: PayoutsDue;
   processor_backfills: ProcessorBackfills;
   processor_connect_states: ProcessorConnectStates;
+  processor_connections: ProcessorConnections;
   processor_customer_metadata: ProcessorCustomerMetadata;
   processor_customers: ProcessorCustomers;
   processor_events: ProcessorEvents;

@@ -33,11 +33,13 @@ create table programs (
   -- Whether an unattributed payment belongs to the customer of earlier attributed payments with the same processor
   -- customer or subscription.
   attribute_known_customers boolean not null default false,
+  -- The base of a processor's sale: the amount without tax, or also without the processor's fee.
+  commission_base text not null default 'net' check (commission_base in ('net', 'net_of_fees')),
   -- The reasons to hold a commission for review (functions/3_commissions/flags.sql). `paid_ads` means that the program
   -- forbids paid ads.
   review_rules text[] not null default '{self_referral,one_address,no_page_view,bot}'
     constraint programs_review_rules check (review_rules <@ '{self_referral,one_address,no_page_view,bot,paid_ads}'),
-  -- The connected account at the payment processor. Several programs can share one. `platform` is the account of the
+  -- The connected account at Stripe. Several programs can share one. `platform` is the account of the
   -- deployment's own key, whose events name no account.
   processor_account_id text check (processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'),
   -- The account before the present one. Its later reports wait here until it is connected again.

@@ -34,6 +34,8 @@ create table sales (
   amount_source amount_source not null default 'api',
   -- The base of the commission: the amount, without tax for processor sales.
   commission_base_cents amount_cents not null,
+  -- The processor's fee, if the base excludes it.
+  processor_fee_cents amount_cents,
   -- The terms when the sale was attributed: a rule's, else the program's. Its commission is computed by them now and at every correction.
   commission_bp integer,
   commission_months integer,

@@ -916,6 +916,26 @@ create table processor_connect_states (
 );
 CREATE INDEX processor_connect_states_expires_idx ON public.processor_connect_states USING btree (expires_at);
 
+create table processor_connections (
+  account_id text not null,
+  program_id bigint not null,
+  processor text not null,
+  secret bytea not null,
+  livemode boolean not null,
+  disconnected_at timestamp with time zone,
+  refused_at timestamp with time zone,
+  refusal text,
+  created_at timestamp with time zone not null default now(),
+  constraint processor_connections_pkey PRIMARY KEY (account_id),
+  constraint processor_connections_account_id_check CHECK ((account_id ~ '^conn_[A-Za-z0-9_-]{43}$'::text)),
+  constraint processor_connections_check CHECK (((refused_at IS NULL) = (refusal IS NULL))),
+  constraint processor_connections_processor_check CHECK ((processor ~ '^[a-z]{2,30}$'::text)),
+  constraint processor_connections_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE INDEX processor_connections_program_idx ON public.processor_connections USING btree (program_id);
+CREATE TRIGGER processor_connections_changed_audit AFTER UPDATE OF disconnected_at ON public.processor_connections FOR EACH ROW WHEN ((old.disconnected_at IS DISTINCT FROM new.disconnected_at)) EXECUTE FUNCTION audit_processor_connection();
+CREATE TRIGGER processor_connections_created_audit AFTER INSERT ON public.processor_connections FOR EACH ROW EXECUTE FUNCTION audit_processor_connection();
+
 create table processor_customer_metadata (
   account_id text not null,
   livemode boolean not null,
@@ -1001,6 +1021,7 @@ create table processor_reversals (
   event_id text,
   returned_event_id text,
   returned_at timestamp with time zone,
+  returned_by text,
   created_at timestamp with time zone not null default now(),
   constraint processor_reversals_pkey PRIMARY KEY (account_id, reversal_id),
   constraint processor_reversals_check CHECK (((event_id IS NOT NULL) OR (returned_event_id IS NOT NULL))),
@@ -1066,6 +1087,7 @@ create table programs (
   lead_auth_policy text not null default 'server_verified'::text,
   attribution_model text not null default 'last_click'::text,
   attribute_known_customers boolean not null default false,
+  commission_base text not null default 'net'::text,
   review_rules text[] not null default '{self_referral,one_address,no_page_view,bot}'::text[],
   processor_account_id text,
   processor_former_account_id text,
@@ -1081,6 +1103,7 @@ create table programs (
   constraint programs_attribution_model_check CHECK ((attribution_model = ANY (ARRAY['last_click'::text, 'first_click'::text]))),
   constraint programs_attribution_priority_check CHECK ((attribution_priority = ANY (ARRAY['code'::text, 'click'::text]))),
   constraint programs_check CHECK ((processor_former_account_id <> processor_account_id)),
+  constraint programs_commission_base_check CHECK ((commission_base = ANY (ARRAY['net'::text, 'net_of_fees'::text]))),
   constraint programs_commission_bp_check CHECK (((commission_bp >= 0) AND (commission_bp <= 10000))),
   constraint programs_commission_duration_months_check CHECK (((commission_duration_months >= 1) AND (commission_duration_months <= 1200))),
   constraint programs_cookie_window_days_check CHECK (((cookie_window_days >= 1) AND (cookie_window_days <= 730))),
@@ -1189,6 +1212,7 @@ create table sales (
   amount_cents amount_cents not null,
   amount_source amount_source not null default 'api'::amount_source,
   commission_base_cents amount_cents not null,
+  processor_fee_cents amount_cents,
   commission_bp integer,
   commission_months integer,
   commission_rule_id bigint,
@@ -1549,8 +1573,8 @@ create view unsettled_partners as
 CREATE OR REPLACE FUNCTION public.accounts_of(program programs)
  RETURNS text[]
  LANGUAGE sql
- IMMUTABLE
-RETURN ARRAY[(program).processor_account_id, (program).processor_former_account_id]
+ STABLE
+RETURN (ARRAY[(program).processor_account_id, (program).processor_former_account_id] || ARRAY(SELECT c.account_id FROM processor_connections c WHERE (c.program_id = (accounts_of.program).id)))
 ;
 
 CREATE OR REPLACE FUNCTION public.act_as(of_user_id text, form uuid, request uuid)
@@ -1973,6 +1997,10 @@ begin
       and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
     returning e.*
   loop
+    if event.fact->>'kind' = 'refunded_total' then
+      perform keep_refund_rise(event, sale);
+      continue;
+    end if;
     if event.livemode and event.fact#>>'{sale,amount_source}' in ('charge', 'intent') then
       event.fact := with_session(of_account_id, event.fact, ids);
     end if;
@@ -2060,6 +2088,7 @@ begin
     when 'purchase' then apply_purchase(event, answer, click_id_prefix)
     when 'reversals' then apply_reversals(event, answer)
     when 'charge_refunds' then apply_reversals(event, answer)
+    when 'refunded_total' then apply_refunded_total(event)
     when 'invoice_payment' then apply_invoice_payment(event)
     when 'customer' then apply_customer(event)
     when 'deauthorization' then apply_deauthorization(event)
@@ -2164,10 +2193,17 @@ AS $function$
 declare
   applied record;
   buyer customers;
+  ids text[];
 begin
   applied := apply_purchase_alone(event, answer, click_id_prefix);
   event := applied.event;
   buyer := applied.buyer;
+  if event.fact->>'subscription_id' is not null and event.fact->>'sale' is null then
+    -- The start of a subscription connects the ids of a payment.
+    ids := payment_ids_of(event.fact);
+    perform lock_customers_of_payment(event.account_id, ids, buyer.id);
+    perform settle_reversals(s) from sale_of_payments(event.account_id, not event.livemode, ids) s where s.id is not null;
+  end if;
   if not event.livemode or event.program_id is null or event.outcome is null or event.outcome = 'parked' then
     return event;
   end if;
@@ -2215,7 +2251,8 @@ begin
     return;
   end if;
   event.program_id := (found_program.program).id;
-  event := wait_or_leave_out(event, ids, found_program.program, (found_program.known).id is not null, found_program.by_code);
+  event := wait_or_leave_out(event, ids, found_program.program,
+    (found_program.known).id is not null and not found_program.by_subscription, found_program.by_code);
   if event.outcome is not null then
     return;
   end if;
@@ -2227,6 +2264,41 @@ begin
   else
     event := record_unpaid(event, buyer);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_refunded_total(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  ids text[] := payment_ids_of(event.fact);
+  sale sales;
+begin
+  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
+  perform learn_payments(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, null);
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  if sale.id is null then
+    event := park_disconnected(event, ids);
+    if event.outcome is null then
+      event.awaits := array(select awaited_name(event.account_id, 'payment', id) from unnest(ids) id);
+      event := with_outcome(event, 'parked', 'unknown_sale');
+    end if;
+    return event;
+  end if;
+  event.program_id := sale.program_id;
+  if sale.currency <> event.fact->>'currency' then
+    perform notify_unconverted(sale, event.fact || jsonb_build_object('reversals', jsonb_build_array(jsonb_build_object(
+      'reversal_id', sale.transaction_id, 'amount_cents', event.fact->'total_cents', 'currency', event.fact->'currency', 'reason', 'refund'))));
+    return with_outcome(event, 'ignored', format('other_currency %s %s', event.fact->>'currency', sale.currency));
+  end if;
+  perform keep_refund_rise(event, sale);
+  if not exists (select from processor_reversals v where v.account_id = event.account_id and v.event_id = event.event_id) then
+    return with_outcome(event, 'duplicate', 'known_reversal');
+  end if;
+  perform settle_reversals(sale);
+  return with_outcome(event, 'recorded', null);
 end $function$
 ;
 
@@ -2248,7 +2320,7 @@ begin
     event := park_disconnected(event, ids);
     if event.outcome is not null then
       return event;
-    elsif not exists (select from programs p where p.processor_account_id = event.account_id) then
+    elsif not exists (select from connected_programs(event.account_id)) then
       return with_outcome(event, 'ignored', 'account_not_connected');
     end if;
   end if;
@@ -2262,6 +2334,7 @@ begin
   if not is_in_its_currency and not answer ? 'is_converted' then
     return with_outcome(event, null, 'conversion');
   end if;
+  fact := with_paired_returns(event.account_id, fact);
   perform keep_reversals(event, fact, sale.currency);
   perform keep_second_loss(event);
   if sale.id is not null then
@@ -2449,7 +2522,7 @@ begin
   waiting.fact := with_customer_metadata(waiting.account_id, true, waiting.fact);
   ids := payment_ids_of(waiting.fact);
   sale := sale_of_payments(waiting.account_id, false, ids);
-  identified := identify_buyer(program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
+  identified := identify_buyer(waiting.account_id, program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
   waiting.resolution := identified.resolution;
   if (identified.buyer).id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id then
     return;
@@ -2519,20 +2592,23 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.attribute_to_customer(of_account_id text, of_program_id bigint, of_customer_id bigint)
+CREATE OR REPLACE FUNCTION public.attribute_to_customer(account_ids text[], of_program_id bigint, of_customer_id bigint)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
+  of_account_id text;
   names text[];
 begin
-  if of_account_id is null then
+  if account_ids = '{}' then
     return;
   end if;
   select names_of_customer(c) into names from customers c where c.program_id = of_program_id and c.id = of_customer_id;
-  if exists (select from processor_events e where e.awaits && awaited_names(of_account_id, names)) then
-    perform attribute_awaiting_purchases(of_account_id, p, names) from programs p where p.id = of_program_id;
-  end if;
+  foreach of_account_id in array account_ids loop
+    if exists (select from processor_events e where e.awaits && awaited_names(of_account_id, names)) then
+      perform attribute_awaiting_purchases(of_account_id, p, names) from programs p where p.id = of_program_id;
+    end if;
+  end loop;
 end $function$
 ;
 
@@ -2761,6 +2837,17 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.audit_processor_connection()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(new.program_id, case when new.disconnected_at is null then 'processor.connected' else 'processor.disconnected' end,
+    new.processor || ' ' || new.account_id, null);
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.audit_program()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2938,6 +3025,13 @@ CREATE OR REPLACE FUNCTION public.campaign_wanted(filters jsonb)
 AS $function$
   select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value <> 'null'
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.can_have_payment(of_account_id text, transaction_id text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (starts_with(of_account_id, 'conn_'::text) OR (transaction_id ~ '^(in|pi|ch|py|cs)_'::text))
 ;
 
 CREATE OR REPLACE FUNCTION public.cancel_payout(of_program_id bigint, of_partner_id bigint, of_payout_id bigint, OUT status text)
@@ -3179,7 +3273,7 @@ CREATE OR REPLACE FUNCTION public.clear_test_data(of_program_id bigint, batch_ro
  LANGUAGE plpgsql
 AS $function$
 declare
-  of_account_id text;
+  account_ids text[];
   payment_ids text[];
   sale_ids bigint[];
   until timestamptz;
@@ -3188,7 +3282,7 @@ declare
   leads_deleted bigint;
   events_deleted bigint;
 begin
-  select p.processor_account_id into of_account_id from programs p where p.id = of_program_id;
+  select connected_accounts(p) into account_ids from programs p where p.id = of_program_id;
   if not is_begun then
     perform write_program_audit(of_program_id, 'data.test_cleared', null, jsonb_build_object(
       'clicks', (select count(*) from affiliate_click_events e where e.program_id = of_program_id and e.is_test),
@@ -3199,7 +3293,8 @@ begin
   -- Locks the payment first and then its sale, as reports about payments do. Otherwise a report could find a sale and
   -- then miss it.
   payment_ids := array(select s.transaction_id from sales s where s.program_id = of_program_id and s.is_test order by s.id limit batch_rows);
-  perform lock_payments(of_account_id, array(select id from unnest(payment_ids) id where id ~ '^(in|pi|ch|py|cs)_'));
+  perform lock_payments(account_id, array(select id from unnest(payment_ids) id where can_have_payment(account_id, id)))
+  from unnest(account_ids) account_id;
   sale_ids := array(
     select s.id from sales s where s.program_id = of_program_id and s.is_test and s.transaction_id = any (payment_ids) order by s.id for update
   );
@@ -3223,7 +3318,7 @@ begin
     delete from processor_events e where (e.account_id, e.event_id) in (
       select t.account_id, t.event_id from processor_events t where t.program_id = of_program_id and not t.livemode
       union all
-      select t.account_id, t.event_id from processor_events t where t.account_id = of_account_id and t.program_id is null and not t.livemode
+      select t.account_id, t.event_id from processor_events t where t.account_id = any (account_ids) and t.program_id is null and not t.livemode
       limit batch_rows
     ) returning e.account_id, e.fact
   ), gone_reversals as (
@@ -3233,7 +3328,7 @@ begin
   )
   select count(*) into events_deleted from gone;
 
-  delete from processor_customer_metadata m where m.account_id = of_account_id and not m.livemode and (m.program_id = of_program_id
+  delete from processor_customer_metadata m where m.account_id = any (account_ids) and not m.livemode and (m.program_id = of_program_id
     or m.program_id is null and exists (select from customers c where c.program_id = of_program_id and c.click_id = m.click_id));
 
   deleted := sales_deleted + clicks_deleted + leads_deleted + events_deleted;
@@ -3543,6 +3638,25 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.connected_accounts(program programs)
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+RETURN (array_remove(ARRAY[(program).processor_account_id], NULL::text) || ARRAY(SELECT c.account_id FROM processor_connections c WHERE ((c.program_id = (connected_accounts.program).id) AND (c.disconnected_at IS NULL)) ORDER BY c.account_id))
+;
+
+CREATE OR REPLACE FUNCTION public.connected_programs(of_account_id text)
+ RETURNS SETOF programs
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select p.* from programs p where p.processor_account_id = of_account_id
+  union all
+  select p.* from processor_connections c join programs p on p.id = c.program_id
+  where c.account_id = of_account_id and c.disconnected_at is null
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.correct_commission(sale sales, first_date timestamp with time zone)
  RETURNS commissions
  LANGUAGE plpgsql
@@ -3670,6 +3784,7 @@ begin
   sale.product_ids := coalesce(given.product_ids, sale.product_ids);
   sale := with_terms(sale);
   update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
+    processor_fee_cents = given.processor_fee_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
     refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s)),
     sale_type = sale.sale_type, product_ids = sale.product_ids, commission_rule_id = sale.commission_rule_id,
@@ -4470,7 +4585,9 @@ begin
   delete from applications a where a.program_id = any (program_ids) and a.status <> 'approved';
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);
-  delete from processor_customer_metadata m where m.account_id = any (account_ids);
+  delete from processor_customer_metadata m where m.account_id = any (account_ids)
+    or m.account_id in (select c.account_id from processor_connections c where c.program_id = any (program_ids));
+  delete from processor_connections c where c.program_id = any (program_ids);
   delete from refused_calls r where r.program_id = any (program_ids);
   delete from program_members o where o.workspace_id = of_workspace_id;
   update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
@@ -5022,7 +5139,7 @@ begin
     perform lock_ids(event.account_id, buyer_names(event.fact));
   end if;
   if known.id is null then
-    identified := identify_buyer(program, event.fact, case when event.livemode then click_id_prefix end, event.resolution);
+    identified := identify_buyer(event.account_id, program, event.fact, case when event.livemode then click_id_prefix end, event.resolution);
     buyer := identified.buyer;
     event.resolution := identified.resolution;
   else
@@ -5092,7 +5209,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.find_program(event processor_events, ids text[], OUT program programs, OUT by_code boolean, OUT known customers, OUT resolution jsonb)
+CREATE OR REPLACE FUNCTION public.find_program(event processor_events, ids text[], OUT program programs, OUT by_code boolean, OUT known customers, OUT by_subscription boolean, OUT resolution jsonb)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5116,6 +5233,10 @@ begin
   if may_be_found and program.id is null and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     perform lock_ids(event.account_id, buyer_names(fact));
     known := known_buyer(event.account_id, not event.livemode, fact);
+    by_subscription := exists (
+      select from processor_customers k where k.program_id = known.program_id and k.customer_id = known.id
+        and k.processor_customer_id = fact->>'subscription_id'
+    );
     resolution := with_step(resolution, 'known_buyer', case
       when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
       when known.id is null then 'unknown'
@@ -5566,6 +5687,18 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.former_programs(of_account_id text)
+ RETURNS SETOF programs
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select p.* from programs p where p.processor_former_account_id = of_account_id
+  union all
+  select p.* from processor_connections c join programs p on p.id = c.program_id
+  where c.account_id = of_account_id and c.disconnected_at is not null
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.give_back_refunds(sale sales, commission commissions, reported processor_reversals[])
  RETURNS sales
  LANGUAGE plpgsql
@@ -5717,7 +5850,7 @@ CREATE OR REPLACE FUNCTION public.hour_of_day(at timestamp with time zone)
 AS $function$ select extract(hour from at at time zone 'UTC')::integer + 1 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.identify_buyer(program programs, fact jsonb, click_id_prefix text, INOUT resolution jsonb, OUT buyer customers)
+CREATE OR REPLACE FUNCTION public.identify_buyer(of_account_id text, program programs, fact jsonb, click_id_prefix text, INOUT resolution jsonb, OUT buyer customers)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5733,7 +5866,7 @@ begin
   resolved := resolve_buyer(program, fact, valid_after, resolution);
   resolution := resolved.resolution || jsonb_build_object('at', fact->>'started_at', 'window_days', program.cookie_window_days);
   select b.* into buyer from customers b where b.program_id = program.id and b.id = resolved.buyer_id;
-  perform lock_customers_of_payment(program.processor_account_id, payment_ids_of(fact), buyer.id);
+  perform lock_customers_of_payment(of_account_id, payment_ids_of(fact), buyer.id);
   select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
     (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
     buyer.id
@@ -5769,12 +5902,12 @@ declare
   sale sales;
 begin
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-    amount_source, commission_base_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
+    amount_source, commission_base_cents, processor_fee_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
     terms_among, product_ids, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
     subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
     processor_charge_id, processor_invoice_id, processor_customer_id)
   values (given.program_id, given.is_test, given.transaction_id, given.customer_id, given.partner_id, given.customer_key,
-    coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
+    coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents, given.processor_fee_cents,
     given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
     given.terms_among, given.product_ids, given.coupon, given.code_id, given.resolution, given.currency, given.sale_type,
     given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
@@ -5853,9 +5986,10 @@ declare
     else coalesce(buyer.key_unverified_since, buyer.email_unverified_since) end;
   settles boolean := fact->>'settles_lead' = 'true' and buyer.provisional_lead_at is not null and buyer.signup_date is null;
 begin
-  if fact->>'processor_customer_id' is not null then
+  if num_nonnulls(fact->>'processor_customer_id', fact->>'subscription_id') > 0 then
     insert into processor_customers as stored (program_id, processor_customer_id, customer_id, known_from)
-    values (buyer.program_id, fact->>'processor_customer_id', buyer.id, (fact->>'started_at')::timestamptz)
+    select buyer.program_id, name, buyer.id, (fact->>'started_at')::timestamptz
+    from unnest(array[fact->>'processor_customer_id', fact->>'subscription_id']) name where name is not null order by name
     on conflict (program_id, processor_customer_id) do update set known_from = excluded.known_from
     where stored.customer_id = excluded.customer_id and stored.known_from > excluded.known_from;
   end if;
@@ -5924,6 +6058,27 @@ AS $function$
   update partners r set email_hashes = array(select decode(h, 'hex') from unnest(hashes) h)
   where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.keep_refund_rise(event processor_events, sale sales)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  ids text[] := ids_of_payment(event.account_id, array[sale.transaction_id]);
+  total_cents bigint := (event.fact->>'total_cents')::bigint;
+  rise_cents bigint := total_cents - (
+    select coalesce(sum(v.amount_cents), 0) from processor_reversals v
+    where v.account_id = event.account_id and v.charge_id = any (ids) and v.livemode = event.livemode
+  );
+begin
+  if rise_cents > 0 then
+    insert into processor_reversals (account_id, reversal_id, livemode, reason, charge_id, amount_cents, currency, event_id)
+    values (event.account_id, format('%s:%s', sale.transaction_id, total_cents), event.livemode, 'refund', sale.transaction_id, rise_cents,
+      event.fact->>'currency', event.event_id)
+    on conflict (account_id, reversal_id) do nothing;
+  end if;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.keep_reversals(event processor_events, fact jsonb, sale_currency text)
@@ -6015,13 +6170,15 @@ declare
   buyer customers;
 begin
   select c.* into buyer from (
-    select s.program_id, s.customer_id, 1 as place from programs p
+    select s.program_id, s.customer_id, 1 as place from connected_programs(of_account_id) p
     join sales s on s.program_id = p.id and s.subscription_id = coalesce(fact->>'subscription_id', fact#>>'{sale,subscription_id}')
-    where p.processor_account_id = of_account_id and s.customer_id is not null and s.is_test = of_test and s.sale_date <= bought_at
+    where s.customer_id is not null and s.is_test = of_test and s.sale_date <= bought_at
     union all
-    select k.program_id, k.customer_id, 2 from programs p
-    join processor_customers k on k.program_id = p.id and k.processor_customer_id = fact->>'processor_customer_id'
-    where p.processor_account_id = of_account_id and not of_test and k.known_from <= bought_at
+    select k.program_id, k.customer_id, case k.processor_customer_id when fact->>'subscription_id' then 1 else 2 end
+    from connected_programs(of_account_id) p
+    join processor_customers k on k.program_id = p.id
+      and k.processor_customer_id in (fact->>'subscription_id', fact->>'processor_customer_id')
+    where not of_test and k.known_from <= bought_at
   ) f join customers c on c.program_id = f.program_id and c.id = f.customer_id
   order by f.place, f.program_id, f.customer_id limit 1;
   return buyer;
@@ -6045,7 +6202,7 @@ AS $function$
     select t.place, p.payment_id from pointed_to t join processor_payments p on p.account_id = of_account_id and p.transaction_id = t.id
   )
   select i.place, s.is_test from of_payment i cross join (values (false), (true)) mode (is_test)
-  join programs p on p.processor_account_id = of_account_id
+  cross join connected_programs(of_account_id) p
   join sales s on s.program_id = p.id and s.is_test = mode.is_test and s.transaction_id = i.id
   union
   select o.place, not m.livemode from objects o join processor_customer_metadata m
@@ -6057,16 +6214,22 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.known_transaction(given sales, of_account_id text)
+CREATE OR REPLACE FUNCTION public.known_transaction(given sales, account_ids text[])
  RETURNS text
  LANGUAGE plpgsql
 AS $function$
 declare
+  of_account_id text;
   known sales;
 begin
-  perform lock_payments(of_account_id, array[given.transaction_id]);
-  known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
-  return case when known.program_id = given.program_id then known.transaction_id else given.transaction_id end;
+  foreach of_account_id in array account_ids loop
+    perform lock_payments(of_account_id, array[given.transaction_id]);
+    known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
+    if known.program_id = given.program_id then
+      given.transaction_id := known.transaction_id;
+    end if;
+  end loop;
+  return given.transaction_id;
 end $function$
 ;
 
@@ -6112,6 +6275,13 @@ CREATE OR REPLACE FUNCTION public.last_account_of(program programs)
  LANGUAGE sql
  IMMUTABLE
 RETURN COALESCE((program).processor_account_id, (program).processor_former_account_id)
+;
+
+CREATE OR REPLACE FUNCTION public.last_accounts_of(program programs)
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+RETURN (ARRAY[last_account_of(program)] || ARRAY(SELECT c.account_id FROM processor_connections c WHERE (c.program_id = (last_accounts_of.program).id)))
 ;
 
 CREATE OR REPLACE FUNCTION public.lasting_names(fact jsonb)
@@ -6387,24 +6557,26 @@ declare
   all_ids text[] := ids_of_payment(of_account_id, ids);
   customer_ids bigint[];
 begin
-  select array_agg(distinct s.customer_id) into customer_ids from programs p join sales s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.transaction_id = any (all_ids) and s.customer_id is not null;
+  select array_agg(distinct s.customer_id) into customer_ids from connected_programs(of_account_id) p join sales s on s.program_id = p.id
+  where s.transaction_id = any (all_ids) and s.customer_id is not null;
   customer_ids := array_remove(customer_ids || buyer_id, null);
   if cardinality(customer_ids) > 1 then
-    perform from customers c join programs p on p.id = c.program_id
-    where p.processor_account_id = of_account_id and c.id = any (customer_ids) order by c.program_id, c.id for no key update of c;
+    perform from customers c join connected_programs(of_account_id) p on p.id = c.program_id
+    where c.id = any (customer_ids) order by c.program_id, c.id for no key update of c;
   end if;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.lock_given_names(of_account_id text, of_customer_key text, of_click_id text, of_email_hash bytea)
+CREATE OR REPLACE FUNCTION public.lock_given_names(account_ids text[], of_customer_key text, of_click_id text, of_email_hash bytea)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+  of_account_id text;
 begin
-  if of_account_id is not null then
+  foreach of_account_id in array account_ids loop
     perform lock_ids(of_account_id, array['key ' || of_customer_key, 'click ' || of_click_id, 'email ' || encode(of_email_hash, 'hex')]);
-  end if;
+  end loop;
 end $function$
 ;
 
@@ -6520,7 +6692,8 @@ AS $function$
 begin
   insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,
     resolution, payload, event_created_at)
-  values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
+  values (event.account_id, event.event_id, event.event_type,
+    coalesce(event.program_id, (select c.program_id from processor_connections c where c.account_id = event.account_id)), event.livemode, event.outcome, event.reason,
     event.waits_for, event.awaits, event.fact, event.resolution, event.payload, event.event_created_at)
   on conflict (account_id, event_id) do update set
     deliveries = stored.deliveries + 1,
@@ -7183,7 +7356,8 @@ CREATE OR REPLACE FUNCTION public.park_awaiting_payments(of_account_id text, of_
 AS $function$
 begin
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
-  where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored' and e.program_id is null
+  where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored'
+    and (e.program_id is null or starts_with(e.account_id, 'conn_'))
     and e.awaits && awaited_names(of_account_id, names) and (e.fact->>'started_at')::timestamptz >= since;
 end $function$
 ;
@@ -7195,20 +7369,19 @@ AS $function$
 declare
   has_other boolean;
 begin
-  if not exists (select from programs p where p.processor_former_account_id = event.account_id) then
+  if not exists (select from former_programs(event.account_id)) then
     return event;
   end if;
   if event.fact->>'kind' = 'purchase' then
-    select p.id into event.program_id from programs p
-    where p.processor_former_account_id = event.account_id and names_program(event.fact, p.id) limit 1;
+    select p.id into event.program_id from former_programs(event.account_id) p where names_program(event.fact, p.id) limit 1;
   else
-    select s.program_id into event.program_id from programs p join sales s on s.program_id = p.id
-    where p.processor_former_account_id = event.account_id and s.is_test = not event.livemode
+    select s.program_id into event.program_id from former_programs(event.account_id) p join sales s on s.program_id = p.id
+    where s.is_test = not event.livemode
       and s.transaction_id = any (ids_of_payment(event.account_id, ids))
     order by s.program_id limit 1;
   end if;
-  has_other := exists (select from programs p where p.processor_account_id = event.account_id);
-  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds')) then
+  has_other := exists (select from connected_programs(event.account_id));
+  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds', 'refunded_total')) then
     return event;
   end if;
   event.waits_for := 'connection';
@@ -7532,7 +7705,7 @@ AS $function$
 declare
   program programs;
 begin
-  select p.* into program from programs p where p.processor_account_id = of_account_id and names_program(fact, p.id) limit 1;
+  select p.* into program from connected_programs(of_account_id) p where names_program(fact, p.id) limit 1;
   return program;
 end $function$
 ;
@@ -7542,7 +7715,7 @@ CREATE OR REPLACE FUNCTION public.programs_of_account(of_account_id text)
  LANGUAGE sql
  STABLE
 AS $function$
-  select p.* from programs p where of_account_id in (p.processor_account_id, p.processor_former_account_id)
+  select p.* from connected_programs(of_account_id) p union all select p.* from former_programs(of_account_id) p
 $function$
 ;
 
@@ -7585,7 +7758,7 @@ CREATE OR REPLACE FUNCTION public.rank_of_id(id text)
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE
-RETURN CASE substr(id, 1, 3) WHEN 'in_'::text THEN 3 WHEN 'pi_'::text THEN 2 WHEN 'cs_'::text THEN 1 ELSE 0 END
+RETURN CASE substr(id, 1, 3) WHEN 'in_'::text THEN 3 WHEN 'pi_'::text THEN 2 WHEN 'cs_'::text THEN 1 WHEN 'sub'::text THEN '-1'::integer WHEN 'inv'::text THEN '-2'::integer ELSE 0 END
 ;
 
 CREATE OR REPLACE FUNCTION public.read_breakdowns(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, asked_metric text, of_currency text, max_values integer)
@@ -8707,8 +8880,8 @@ declare
   all_ids text[] := ids_of_payment(of_account_id, ids);
   sale sales;
 begin
-  select s.* into sale from programs p join sales s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.is_test = of_test and s.transaction_id = any (all_ids)
+  select s.* into sale from connected_programs(of_account_id) p join sales s on s.program_id = p.id
+  where s.is_test = of_test and s.transaction_id = any (all_ids)
   -- A merged sale has an amount of 0 and comes last.
   order by s.amount_cents = 0, s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;
@@ -8720,12 +8893,18 @@ CREATE OR REPLACE FUNCTION public.sale_of_processor_id(of_program_id bigint, pro
  LANGUAGE plpgsql
 AS $function$
 declare
-  account_id text := (select p.processor_account_id from programs p where p.id = of_program_id);
+  account_id text;
   sale sales;
 begin
-  perform lock_payments(account_id, array[processor_id]);
-  sale := sale_of_payments(account_id, false, array[processor_id]);
-  select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
+  for account_id in
+    select a.id from programs p cross join unnest(connected_accounts(p)) a (id)
+    where p.id = of_program_id and can_have_payment(a.id, processor_id)
+  loop
+    perform lock_payments(account_id, array[processor_id]);
+    sale := sale_of_payments(account_id, false, array[processor_id]);
+    select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
+    exit when sale.id is not null;
+  end loop;
   return sale;
 end $function$
 ;
@@ -8744,6 +8923,11 @@ begin
   given.customer_id := coalesce(known.customer_id, of_customer_id);
   given.customer_key := event.fact->>'customer_key';
   given.resolution := event.resolution;
+  if (select p.commission_base from programs p where p.id = event.program_id) = 'net_of_fees' then
+    given.commission_base_cents := greatest(0, given.commission_base_cents - coalesce(given.processor_fee_cents, 0));
+  else
+    given.processor_fee_cents := null;
+  end if;
   given.payment_status := case when given.amount_cents > 0 then 'paid' else 'no_payment_required' end;
   given.processor_event_id := event.event_id;
   given.processor_session_id := event.fact->>'session_id';
@@ -9046,13 +9230,20 @@ CREATE OR REPLACE FUNCTION public.settle_reversals(sale sales)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+begin
+  perform settle_reversals_of(account_id, sale)
+  from programs p cross join unnest(connected_accounts(p)) account_id where p.id = sale.program_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.settle_reversals_of(of_account_id text, sale sales)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
 declare
-  of_account_id text;
-  ids text[];
+  ids text[] := ids_of_payment(of_account_id, array[sale.transaction_id]);
   reversals processor_reversals[];
 begin
-  select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
-  ids := ids_of_payment(of_account_id, array[sale.transaction_id]);
   update sales s set processor_payment_intent_id = coalesce(s.processor_payment_intent_id, first_with_prefix(ids, 'pi_')),
     processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
   where s.program_id = sale.program_id and s.id = sale.id
@@ -9344,11 +9535,11 @@ begin
     customer_status := 'click';
     return;
   end if;
-  perform lock_given_names(program.processor_account_id, of_customer_key, of_click_id, new_email_hash);
+  perform lock_given_names(connected_accounts(program), of_customer_key, of_click_id, new_email_hash);
   settled := settle_browser_lead(program.id, of_customer_key, of_click_id, new_lead_id, new_email_hash, new_mailbox_hash, session_id,
     page_url, additional_data);
   if settled.is_first then
-    perform attribute_to_customer(program.processor_account_id, program.id, (settled.customer).id);
+    perform attribute_to_customer(connected_accounts(program), program.id, (settled.customer).id);
     wrote_webhooks := wrote_webhook();
     outbox_ids := written_outbox_ids();
   end if;
@@ -9447,17 +9638,17 @@ declare
   settled record;
 begin
   select k.program_id, use_key(k, 'track') as refusal, window_start(now(), p.cookie_window_days) as valid_after,
-    p.processor_account_id as account_id into key
+    connected_accounts(p) as account_ids into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
   if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
-  perform lock_given_names(key.account_id, of_customer_key, of_click_id, new_email_hash);
+  perform lock_given_names(key.account_ids, of_customer_key, of_click_id, new_email_hash);
   settled := settle_lead(key.program_id, of_customer_key, of_click_id, click_id_prefix, key.valid_after, new_lead_id, new_email_hash,
     new_mailbox_hash, session_id, page_url, additional_data);
-  perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
+  perform attribute_to_customer(key.account_ids, key.program_id, settled.customer_id);
   if settled.lead_id is null then
     perform note_refusal(key.program_id, 'lead', 'no_attribution', case when of_click_id is null then 'none' else 'expired' end);
   end if;
@@ -9489,7 +9680,7 @@ begin
     select s.* into sale from sales s
     where s.program_id = track_refund.program_id and s.is_test and s.transaction_id = of_transaction_id for no key update;
   end if;
-  if (sale.id is null or sale.amount_cents = 0) and of_transaction_id ~ '^(in|pi|ch|py|cs)_' then
+  if sale.id is null or sale.amount_cents = 0 then
     sale := sale_of_processor_id(track_refund.program_id, of_transaction_id);
   end if;
   if sale.id is null then
@@ -9510,14 +9701,14 @@ AS $function$
 #variable_conflict use_variable
 declare
   given sales;
-  account_id text;
-  is_of_payment boolean;
+  account_ids text[];
+  payment_account_ids text[];
   is_bound boolean := false;
   recorded record;
   stored sales;
 begin
-  select k.program_id, use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), p.currency, p.processor_account_id
-  into program_id, key_refusal, program_matches, program_currency, account_id
+  select k.program_id, use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), p.currency, connected_accounts(p)
+  into program_id, key_refusal, program_matches, program_currency, account_ids
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   if key_refusal is distinct from '' or not program_matches then
     return;
@@ -9542,25 +9733,25 @@ begin
     and (c.key_unverified_since is null or of_click_id is null);
   given.is_test := is_test or given.customer_id is null and of_click_id is null
     and signed_up_as_test(program_id, customer_key, coupon is not null);
-  is_of_payment := account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_';
-  if is_of_payment then
-    given.transaction_id := known_transaction(given, account_id);
+  payment_account_ids := array(select id from unnest(account_ids) id where can_have_payment(id, track_sale.transaction_id));
+  if payment_account_ids <> '{}' then
+    given.transaction_id := known_transaction(given, payment_account_ids);
   end if;
   if given.customer_id is null or coupon is not null then
     is_bound := given.customer_id is null;
-    given := with_buyer(given, account_id, of_click_id, click_id_prefix);
+    given := with_buyer(given, account_ids, of_click_id, click_id_prefix);
     is_bound := is_bound and given.customer_id is not null and not given.is_test;
   end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
   -- Enters refunds that arrived before the sale, or before its customer.
-  if is_of_payment then
+  if payment_account_ids <> '{}' then
     perform settle_reversals(stored);
   elsif not recorded.inserted and stored.refunded_cents > 0 then
     perform settle_refunds(stored.program_id, stored.id, null);
   end if;
   if is_bound then
-    perform attribute_to_customer(account_id, program_id, given.customer_id);
+    perform attribute_to_customer(account_ids, program_id, given.customer_id);
   end if;
   is_recorded := recorded.inserted or stored.request_id is not distinct from request;
   if not is_recorded then
@@ -9855,7 +10046,7 @@ CREATE OR REPLACE FUNCTION public.window_start(at timestamp with time zone, cook
 RETURN (at - make_interval(days => cookie_window_days))
 ;
 
-CREATE OR REPLACE FUNCTION public.with_buyer(given sales, account_id text, of_click_id text, click_id_prefix text)
+CREATE OR REPLACE FUNCTION public.with_buyer(given sales, account_ids text[], of_click_id text, click_id_prefix text)
  RETURNS sales
  LANGUAGE plpgsql
 AS $function$
@@ -9863,21 +10054,21 @@ begin
   if given.customer_id is null and of_click_id is null then
     given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
   elsif given.customer_id is null then
-    given := with_clicked_customer(given, account_id, of_click_id, click_id_prefix);
+    given := with_clicked_customer(given, account_ids, of_click_id, click_id_prefix);
   end if;
   if given.coupon is null then
     return given;
   end if;
   given := with_code(given, null, now());
   if given.customer_id is null and given.code_id is not null and may_bind_customer(given) then
-    perform lock_given_names(account_id, given.customer_key, of_click_id, null);
+    perform lock_given_names(account_ids, given.customer_key, of_click_id, null);
     given.customer_id := add_customer_of_code(given, click_id_prefix, null, now());
   end if;
   return given;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.with_clicked_customer(given sales, account_id text, of_click_id text, click_id_prefix text)
+CREATE OR REPLACE FUNCTION public.with_clicked_customer(given sales, account_ids text[], of_click_id text, click_id_prefix text)
  RETURNS sales
  LANGUAGE plpgsql
 AS $function$
@@ -9891,7 +10082,7 @@ begin
       or c.customer_key = given.customer_key)
     order by c.click_id = of_click_id desc limit 1;
   elsif may_bind_customer(given) then
-    perform lock_given_names(account_id, given.customer_key, of_click_id, null);
+    perform lock_given_names(account_ids, given.customer_key, of_click_id, null);
     given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, click_id_prefix, valid_after);
   end if;
   given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
@@ -9955,6 +10146,36 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.with_paired_returns(of_account_id text, fact jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+declare
+  move jsonb := fact#>'{reversals,0}';
+  pair processor_reversals;
+begin
+  if move->>'pairs' is null then
+    return fact;
+  end if;
+  select v.* into pair from processor_reversals v
+  where v.account_id = of_account_id and v.charge_id = fact->>'charge_id' and v.reason = 'chargeback'
+    and (v.returned_by = move->>'reversal_id' or v.reversal_id = move->>'reversal_id'
+      or v.amount_cents = (move->>'amount_cents')::bigint and v.currency = move->>'currency'
+        and case when (move->>'returned')::boolean then v.returned_at is null else v.event_id is null end)
+  order by v.returned_by is distinct from move->>'reversal_id', v.reversal_id <> move->>'reversal_id', v.created_at, v.reversal_id limit 1;
+  if pair.reversal_id is null then
+    return fact;
+  elsif not (move->>'returned')::boolean then
+    update processor_reversals v set reversal_id = move->>'reversal_id', returned_by = coalesce(v.returned_by, v.reversal_id)
+    where v.account_id = of_account_id and v.reversal_id = pair.reversal_id and v.reversal_id <> move->>'reversal_id';
+    return fact;
+  end if;
+  update processor_reversals v set returned_by = move->>'reversal_id'
+  where v.account_id = of_account_id and v.reversal_id = pair.reversal_id and v.reversal_id <> move->>'reversal_id';
+  return jsonb_set(fact, '{reversals,0,reversal_id}', to_jsonb(pair.reversal_id));
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.with_partner(given sales, customer customers)
  RETURNS sales
  LANGUAGE plpgsql
@@ -10007,8 +10228,8 @@ AS $function$
 declare
   session processor_sessions;
 begin
-  select s.* into session from programs p join processor_sessions s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.session_id = any (ids_of_payment(of_account_id, ids)) limit 1;
+  select s.* into session from connected_programs(of_account_id) p join processor_sessions s on s.program_id = p.id
+  where s.session_id = any (ids_of_payment(of_account_id, ids)) limit 1;
   if session.session_id is null then
     return fact;
   end if;

@@ -10,7 +10,7 @@ import { acceptInvitation, inviteMember, revokeInvitation } from '../lib/program
 import { changeMember, openProgram } from '../lib/programs/members.ts'
 import { addPartner, updatePartner } from '../lib/programs/partners.ts'
 import { createProgram, programDefaults, readProgram, updateProgram } from '../lib/programs/programs.ts'
-import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
+import { connectProcessor, disconnectProcessor } from '../lib/processors/stripe/connect.ts'
 import {
   changeEndpoint,
   deleteEndpoint,

@@ -12,10 +12,10 @@ import {
   startBackfill,
   stepBackfill,
   stopBackfill,
-} from '../lib/stripe/backfill.ts'
-import { openStripe } from '../lib/stripe/client.ts'
-import { attributeKnownCustomers } from '../lib/stripe/known-customers.ts'
-import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
+} from '../lib/processors/stripe/backfill.ts'
+import { openStripe } from '../lib/processors/stripe/client.ts'
+import { attributeKnownCustomers } from '../lib/processors/known-customers.ts'
+import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'

@@ -15,7 +15,7 @@ const layers = [
   ['lib/commands'],
   ['functions'],
   ['lib/api'],
-  ['lib/tracking', 'lib/money', 'lib/stripe', 'lib/programs'],
+  ['lib/tracking', 'lib/money', 'lib/processors', 'lib/programs'],
   ['lib/access', 'lib/notifications'],
   ['lib/*.ts'],
 ]

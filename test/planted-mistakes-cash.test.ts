@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect, test } from 'vitest'
 import { startLocalStripe } from '../lib/local/stripe.ts'
-import { type Fact, ignored, type Purchase, type Reversal } from '../lib/stripe/facts.ts'
+import { type Fact, ignored, type Purchase, type Reversal } from '../lib/processors/facts.ts'
 import { checkPlan } from './cash/check.ts'
 import { openDesk } from './cash/desk.ts'
 import { drawPlan, type Way } from './cash/plan.ts'
@@ -27,11 +27,11 @@ const changedPurchase = (fact: Fact, change: (purchase: Purchase) => Fact): Fact
   fact.kind === 'purchase' ? change(fact) : fact
 
 const inRefunds = (change: (reversals: Reversal[]) => Reversal[]) =>
-  inModule<typeof import('../lib/stripe/read-refund.ts')>('lib/stripe/read-refund.ts', {
+  inModule<typeof import('../lib/processors/stripe/read-refund.ts')>('lib/processors/stripe/read-refund.ts', {
     readRefund: (real) => (object) => changedReversals(real(object), change),
   })
 const inDisputes = (change: (reversals: Reversal[]) => Reversal[]) =>
-  inModule<typeof import('../lib/stripe/read-dispute.ts')>('lib/stripe/read-dispute.ts', {
+  inModule<typeof import('../lib/processors/stripe/read-dispute.ts')>('lib/processors/stripe/read-dispute.ts', {
     readDispute:
       (real) =>
       (...told) =>
@@ -40,15 +40,15 @@ const inDisputes = (change: (reversals: Reversal[]) => Reversal[]) =>
 type Amounts = typeof import('../tracker/src/stripe-amounts.ts')
 const inAmounts = (exports: Parameters<typeof inModule<Amounts>>[1]) =>
   inModule<Amounts>('tracker/src/stripe-amounts.ts', exports)
-type Checkouts = typeof import('../lib/stripe/read-checkout-session.ts')
+type Checkouts = typeof import('../lib/processors/stripe/read-checkout-session.ts')
 const inCheckouts = (readCheckout: (real: Checkouts['readCheckout']) => Checkouts['readCheckout']) =>
-  inModule<Checkouts>('lib/stripe/read-checkout-session.ts', { readCheckout })
-type Invoices = typeof import('../lib/stripe/read-invoice.ts')
+  inModule<Checkouts>('lib/processors/stripe/read-checkout-session.ts', { readCheckout })
+type Invoices = typeof import('../lib/processors/stripe/read-invoice.ts')
 const inInvoices = (readInvoice: (real: Invoices['readInvoice']) => Invoices['readInvoice']) =>
-  inModule<Invoices>('lib/stripe/read-invoice.ts', { readInvoice })
-type Payments = typeof import('../lib/stripe/read-payment.ts')
+  inModule<Invoices>('lib/processors/stripe/read-invoice.ts', { readInvoice })
+type Payments = typeof import('../lib/processors/stripe/read-payment.ts')
 const inIntents = (readIntent: (real: Payments['readIntent']) => Payments['readIntent']) =>
-  inModule<Payments>('lib/stripe/read-payment.ts', { readIntent })
+  inModule<Payments>('lib/processors/stripe/read-payment.ts', { readIntent })
 
 const mistakes: Record<string, Mistake> = {
   'a failed refund that still counts': {
@@ -178,9 +178,12 @@ const mistakes: Record<string, Mistake> = {
     ways: ['credited'],
     seed: 2,
     says: /refunded 0/,
-    service: inModule<typeof import('../lib/stripe/read-credit-note.ts')>('lib/stripe/read-credit-note.ts', {
-      readCreditNote: () => unread,
-    }),
+    service: inModule<typeof import('../lib/processors/stripe/read-credit-note.ts')>(
+      'lib/processors/stripe/read-credit-note.ts',
+      {
+        readCreditNote: () => unread,
+      },
+    ),
   },
   'an amount of a session that its invoice does not correct': {
     ways: ['balance'],
@@ -391,14 +394,17 @@ const mistakes: Record<string, Mistake> = {
   'an unknown discount that Stripe is not asked about': {
     ways: ['coded'],
     says: /no sale|partner/,
-    service: inModule<typeof import('../lib/stripe/read-discounts.ts')>('lib/stripe/read-discounts.ts', {
-      discountFacts:
-        (real) =>
-        (...told) => {
-          const { asks_discounts_of: _, ...facts } = real(...told)
-          return facts
-        },
-    }),
+    service: inModule<typeof import('../lib/processors/stripe/read-discounts.ts')>(
+      'lib/processors/stripe/read-discounts.ts',
+      {
+        discountFacts:
+          (real) =>
+          (...told) => {
+            const { asks_discounts_of: _, ...facts } = real(...told)
+            return facts
+          },
+      },
+    ),
   },
   'a held commission that is credited': {
     ways: ['held', 'approved'],

@@ -9,9 +9,9 @@ import {
   connectProcessor,
   disconnectProcessor,
   takeConnectState,
-} from '../lib/stripe/connect.ts'
-import { ownAccount } from '../lib/stripe/facts.ts'
-import { askOwnAccountCode, readOwnAccountState } from '../lib/stripe/own-account.ts'
+} from '../lib/processors/stripe/connect.ts'
+import { ownAccount } from '../lib/processors/stripe/client.ts'
+import { askOwnAccountCode, readOwnAccountState } from '../lib/processors/stripe/own-account.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startStack } from './support/stack.ts'
 import { signatureOf } from './support/webhook.ts'

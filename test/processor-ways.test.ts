@@ -11,9 +11,9 @@ import {
   type Shop,
   shopMetadata,
 } from '../lib/local/stripe-events.ts'
-import { connectProcessor, disconnectProcessor } from '../lib/stripe/connect.ts'
-import { ownAccount } from '../lib/stripe/facts.ts'
-import { readInvoice } from '../lib/stripe/read-invoice.ts'
+import { connectProcessor, disconnectProcessor } from '../lib/processors/stripe/connect.ts'
+import { ownAccount } from '../lib/processors/stripe/client.ts'
+import { readInvoice } from '../lib/processors/stripe/read-invoice.ts'
 import { bill, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'

@@ -4,9 +4,10 @@ import { listCommissions } from '../lib/money/commission-list.ts'
 import { approveCommissions, approveDueCommissions } from '../lib/money/commissions.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { decideReviews, listReviews, reviewAndCredit } from '../lib/money/reviews.ts'
-import { applyEvent } from '../lib/stripe/apply-event.ts'
-import { openStripe } from '../lib/stripe/client.ts'
-import { readEvent } from '../lib/stripe/read-event.ts'
+import { applyEvent } from '../lib/processors/apply-event.ts'
+import { askStripe } from '../lib/processors/stripe/ask.ts'
+import { openStripe } from '../lib/processors/stripe/client.ts'
+import { readEvent } from '../lib/processors/stripe/read-event.ts'
 import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { emailHash, mailboxOf } from '../lib/tracking/customers.ts'
 import {
@@ -116,7 +117,8 @@ test.each([
   const session = checkoutSession({ ...shop, email }, { id: `cs_${shop.programId}`, total: 5000 })
   const event = stripeEvent(shop, `evt_${shop.programId}`, 'checkout.session.completed', session)
   const read = await readEvent(event, (one) => emailHash(hashSecret, one))
-  await applyEvent(db, openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' }), read)
+  const stripe = openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' })
+  await applyEvent(db, askStripe(stripe), read)
   if (state === 'disconnected') {
     const left = 'processor_account_id = null, processor_former_account_id = processor_account_id'
     await sql.query(`update programs set ${left}, processor_connected_at = null where id = $1`, [shop.programId])

@@ -56,7 +56,7 @@ test('the commands need no development package, also for the code that they impo
     const source = readFileSync(path.join(installed, `lib/commands/${name}.ts`), 'utf8')
     return Array.from(source.matchAll(/import\('(.*)'\)/g), ([, file = '']) => path.posix.join('./lib/commands', file))
   })
-  expect(late).toContain('lib/stripe/client.ts')
+  expect(late).toContain('lib/processors/stripe/client.ts')
   const calls = [
     ['--input-type=module', '--eval', late.map((file) => `await import('./${file}')`).join('\n')],
     ...commands.map((name) => [`lib/commands/${name}.ts`, '--help']),

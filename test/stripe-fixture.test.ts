@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Shop } from '../lib/local/stripe-events.ts'
 import { passHolds, renewalsIn, stripeFixtures } from '../lib/local/stripe-fixture.ts'
-import { handledEventTypes } from '../lib/stripe/read-event.ts'
+import { handledEventTypes } from '../lib/processors/stripe/read-event.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook, testWhatIsKept } from './support/webhook.ts'

@@ -8,15 +8,15 @@ import {
   type Shop,
   stripeEvent,
 } from '../lib/local/stripe-events.ts'
-import { openStripe } from '../lib/stripe/client.ts'
-import { applyParkedEvents } from '../lib/stripe/parked-events.ts'
-import { openPayload, sealPayload } from '../lib/stripe/sealed-payload.ts'
+import { openStripe } from '../lib/processors/stripe/client.ts'
+import { applyParkedEvents } from '../lib/processors/parked-events.ts'
+import { seal, unseal } from '../lib/processors/seal.ts'
 import {
   deleteOldWebhookEvents,
   listUnreadEvents,
   listWebhookEvents,
   replayWebhookEvent,
-} from '../lib/stripe/webhook-events.ts'
+} from '../lib/processors/webhook-events.ts'
 import { bill, firstPayment, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -189,7 +189,7 @@ describe('a payload that no schema reads', () => {
     const mended = JSON.stringify(stripeEvent(shop, 'evt_unread', 'checkout.session.completed', oneTime(shop)))
     await sql.query('update processor_events set payload = $2 where account_id = $1', [
       shop.account,
-      await sealPayload(env.EMAIL_HASH_KEY, 'evt_unread', mended),
+      await seal(env.EMAIL_HASH_KEY, 'unread webhook payload', 'evt_unread', mended),
     ])
     expect(await listUnreadEvents(db, shop.programId)).toEqual([{ event_id: 'evt_unread', program_id: shop.programId }])
     expect(await replayWebhookEvent(db, client, env.EMAIL_HASH_KEY, shop.programId, 'evt_unread')).toMatchObject({
@@ -221,11 +221,11 @@ describe('a payload that no schema reads', () => {
   })
 
   test('does not open under another secret or for another event', async () => {
-    const sealed = await sealPayload('secret', 'evt_1', 'text')
-    expect(await sealPayload('secret', 'evt_1', 'text')).not.toBe(sealed)
-    expect(await openPayload('secret', 'evt_1', sealed)).toBe('text')
-    expect(await openPayload('other', 'evt_1', sealed)).toBeUndefined()
-    expect(await openPayload('secret', 'evt_2', sealed)).toBeUndefined()
+    const sealed = await seal('secret', 'unread webhook payload', 'evt_1', 'text')
+    expect(await seal('secret', 'unread webhook payload', 'evt_1', 'text')).not.toBe(sealed)
+    expect(await unseal('secret', 'unread webhook payload', 'evt_1', sealed)).toBe('text')
+    expect(await unseal('other', 'unread webhook payload', 'evt_1', sealed)).toBeUndefined()
+    expect(await unseal('secret', 'unread webhook payload', 'evt_2', sealed)).toBeUndefined()
   })
 })
 

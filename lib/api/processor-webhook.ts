@@ -19,7 +19,7 @@ const balanceAvailable = {
   data: { object: { object: 'balance', available: [], pending: [] } },
 }
 
-/** Describes POST /api/v1/webhooks/stripe for the reference. lib/stripe reads the events. */
+/** Describes POST /api/v1/webhooks/stripe for the reference. lib/processors/stripe reads the events. */
 export const processorWebhook = (): Operation => ({
   id: 'stripeWebhook',
   method: 'post',

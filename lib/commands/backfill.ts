@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { OperatorError } from './operator-error.ts'
-import type { Backfill } from '../stripe/backfill.ts'
+import type { Backfill } from '../processors/stripe/backfill.ts'
 import { openCommandDatabase, runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
@@ -23,9 +23,9 @@ async function backfill(): Promise<void> {
     throw new OperatorError('--months takes a number from 1 to 120.')
   const env = stripeEnvironment()
   // Load the heavy modules only after the arguments are valid.
-  const { openStripe } = await import('../stripe/client.ts')
+  const { openStripe } = await import('../processors/stripe/client.ts')
   const { readBackfill, resumeBackfill, startBackfill, stepBackfill, stopBackfill } =
-    await import('../stripe/backfill.ts')
+    await import('../processors/stripe/backfill.ts')
   const db = openCommandDatabase(env)
   const stripe = openStripe(env)
 

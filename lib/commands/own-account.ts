@@ -1,7 +1,6 @@
 import { parseArgs } from 'node:util'
 import { OperatorError } from './operator-error.ts'
 import { commandDatabase } from './running-stack.ts'
-import { ownAccount } from '../stripe/facts.ts'
 import { openCommandDatabase, runCommand } from './command.ts'
 
 const usage =
@@ -15,7 +14,8 @@ async function connectOwnAccount(): Promise<void> {
   const { positionals } = parseArgs({ allowPositionals: true })
   const programId = Number(positionals[0])
   if (!Number.isSafeInteger(programId)) throw new OperatorError(`Name the program: ${usage}`)
-  const { connectProcessor } = await import('../stripe/connect.ts')
+  const { ownAccount } = await import('../processors/stripe/client.ts')
+  const { connectProcessor } = await import('../processors/stripe/connect.ts')
   await connectProcessor(openCommandDatabase(commandDatabase()), programId, ownAccount)
   console.log(`Events without an account now belong to program ${programId}.`)
 }

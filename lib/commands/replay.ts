@@ -16,8 +16,8 @@ async function replay(): Promise<void> {
     throw new OperatorError('--program takes the id of a program.')
   const env = stripeEnvironment()
   // Load the heavy modules only after the arguments are valid.
-  const { openStripe } = await import('../stripe/client.ts')
-  const { listUnreadEvents, replayWebhookEvent } = await import('../stripe/webhook-events.ts')
+  const { openStripe } = await import('../processors/stripe/client.ts')
+  const { listUnreadEvents, replayWebhookEvent } = await import('../processors/webhook-events.ts')
   const db = openCommandDatabase(env)
   const stripe = openStripe(env)
   const events = await listUnreadEvents(db, programId)

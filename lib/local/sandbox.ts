@@ -12,7 +12,7 @@ import { addPartner } from '../programs/partners.ts'
 import { createProgram, programDefaults, programSettings, type ProgramSettings } from '../programs/programs.ts'
 import { createWorkspace } from '../programs/workspaces.ts'
 import { addMember, createPerson, tiePartner } from './people.ts'
-import { ownAccount } from '../stripe/facts.ts'
+import { ownAccount } from '../processors/stripe/client.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import { readRunningStack } from '../commands/running-stack.ts'
 

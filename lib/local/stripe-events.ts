@@ -4,7 +4,7 @@
  */
 
 import type { Stripe } from 'stripe'
-import { ownAccount } from '../stripe/facts.ts'
+import { ownAccount } from '../processors/stripe/client.ts'
 
 export type Generation = 'old' | 'new'
 

@@ -3,7 +3,7 @@ import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { flagNames } from './commission-list.ts'
-import { type DeliveryOfPayment, deliveriesOfPayment, idsOfPayment, isEventId } from '../stripe/webhook-events.ts'
+import { type DeliveryOfPayment, deliveriesOfPayment, idsOfPayment, isEventId } from '../processors/webhook-events.ts'
 
 export type ExplainedSale = InferResult<ReturnType<typeof saleStatement>>[number]
 
@@ -205,10 +205,10 @@ function saleOfProcessor(programId: number, processorId: string, test: boolean) 
         select array(select jsonb_array_elements_text(e.fact->'payment_ids'))
           || array_remove(array[e.fact->>'payment_intent_id', e.fact->>'charge_id', e.fact->>'invoice_id'], null)
         from processor_events e
-        where e.account_id = last_account_of(a) and e.event_id = ${processorId}
+        where e.account_id = any (last_accounts_of(a)) and e.event_id = ${processorId}
       )`
     : sql`array[${processorId}::text]`
-  const all = idsOfPayment(programId, ids).where(sql<boolean>`${processorId}::text ~ '^(in|pi|ch|py|cs|evt|backfill)_'`)
+  const all = idsOfPayment(programId, ids)
   return (
     kysely
       .selectFrom('sales as paid')

@@ -5,7 +5,7 @@ import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { makeCode, type PartnerCode, revokeCode } from './codes.ts'
 import type { Made } from '../idempotency.ts'
-import { onAccount, openStripe, type StripeEnv } from '../stripe/client.ts'
+import { onAccount, openStripe, type StripeEnv } from '../processors/stripe/client.ts'
 
 /** The discount of a code at Stripe: an existing promotion code, an existing coupon, or a new coupon. */
 export type Promotion =

@@ -1,7 +1,7 @@
 import { call, type Database } from '../database.ts'
 import { ApiError, nameSome } from '../errors.ts'
 import { kysely } from '../kysely.ts'
-import { type ConnectEnv, giveAccountBack } from '../stripe/connect.ts'
+import { type ConnectEnv, giveAccountBack } from '../processors/stripe/connect.ts'
 import { switchOffRevoked } from './promotion-codes.ts'
 
 /** The page that deletes a workspace waits for this many calls of Stripe. */

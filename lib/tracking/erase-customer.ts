@@ -143,7 +143,7 @@ function eraseMetadata(programId: number, known: Known, knownBy: KnownBy) {
       eb
         .selectFrom('programs as p')
         .where('p.id', '=', programId)
-        .select(sql<string>`last_account_of(p)`.as('id')),
+        .select(sql<string>`unnest(last_accounts_of(p))`.as('id')),
     )
     .where((eb) => eb.or([eb('m.program_id', '=', programId), eb('m.program_id', 'is', null)]))
     .where((eb) =>

@@ -8,8 +8,8 @@ import {
   startBackfill,
   stepBackfill,
   stopBackfill,
-} from '../../lib/stripe/backfill.ts'
-import { openStripe } from '../../lib/stripe/client.ts'
+} from '../../lib/processors/stripe/backfill.ts'
+import { openStripe } from '../../lib/processors/stripe/client.ts'
 import { createShops, type TestShop } from '../support/shops.ts'
 import { type BenchDatabase, startDatabase } from './environment.ts'
 import { type Result, round } from './result.ts'

@@ -94,7 +94,7 @@ where "e"."program_id" = $7 and ("e"."fact"->>'customer_key' = "k"."customer_key
     where "p"."program_id" = $8 and "p"."customer_id" = "k"."id"));
 delete from "processor_customer_metadata" as "m"
 where "m"."account_id" in (
-  select last_account_of(p) as "id"
+  select unnest(last_accounts_of(p)) as "id"
   from "programs" as "p"
   where "p"."id" = $1) and ("m"."program_id" = $2 or "m"."program_id" is null) and ("m"."customer_key" in (
     select "customer_key"

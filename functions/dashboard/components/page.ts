@@ -13,7 +13,7 @@ import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import type { LoopbackEnv } from '../../../lib/notifications/public-address.ts'
 import type { RelayEnv } from '../../../lib/notifications/outbox.ts'
 import type { WebhookSecretEnv } from '../../../lib/notifications/webhook-secrets.ts'
-import type { ConnectEnv } from '../../../lib/stripe/connect.ts'
+import type { ConnectEnv } from '../../../lib/processors/stripe/connect.ts'
 import type { RefusedVariables } from './form.ts'
 
 export interface DashboardEnv

@@ -1,6 +1,10 @@
-import { ownAccount } from '../../../lib/stripe/facts.ts'
-import { askOwnAccountCode, type OwnAccountState, readOwnAccountState } from '../../../lib/stripe/own-account.ts'
-import { ownershipField } from '../../../lib/stripe/read-ownership.ts'
+import { ownAccount } from '../../../lib/processors/stripe/client.ts'
+import {
+  askOwnAccountCode,
+  type OwnAccountState,
+  readOwnAccountState,
+} from '../../../lib/processors/stripe/own-account.ts'
+import { ownershipField } from '../../../lib/processors/stripe/read-ownership.ts'
 import { Card, Copy, Heading } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { Time } from '../components/format.tsx'

@@ -8,7 +8,7 @@ import {
   connectProcessor,
   disconnectProcessor,
   takeConnectState,
-} from '../../../lib/stripe/connect.ts'
+} from '../../../lib/processors/stripe/connect.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import {
   type Backfill,
@@ -16,12 +16,11 @@ import {
   resumeBackfill,
   startBackfill,
   stopBackfill,
-} from '../../../lib/stripe/backfill.ts'
-import { openStripe } from '../../../lib/stripe/client.ts'
-import type { ConnectionState } from '../../../lib/stripe/connection-state.ts'
-import { attributeKnownCustomers } from '../../../lib/stripe/known-customers.ts'
-import { applyParkedEvents, type WaitingEvents } from '../../../lib/stripe/parked-events.ts'
-import { ownAccount } from '../../../lib/stripe/facts.ts'
+} from '../../../lib/processors/stripe/backfill.ts'
+import { openStripe, ownAccount } from '../../../lib/processors/stripe/client.ts'
+import type { ConnectionState } from '../../../lib/processors/stripe/connection-state.ts'
+import { attributeKnownCustomers } from '../../../lib/processors/known-customers.ts'
+import { applyParkedEvents, type WaitingEvents } from '../../../lib/processors/parked-events.ts'
 import { Badge, Card, Copy } from '../components/blocks.tsx'
 import { Field, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'

@@ -2,9 +2,13 @@ import type { Part } from '../../../lib/keyset.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { openStripe } from '../../../lib/stripe/client.ts'
-import { countLeftOut } from '../../../lib/stripe/known-customers.ts'
-import { type ListedWebhookEvent, listWebhookEvents, replayWebhookEvent } from '../../../lib/stripe/webhook-events.ts'
+import { openStripe } from '../../../lib/processors/stripe/client.ts'
+import { countLeftOut } from '../../../lib/processors/known-customers.ts'
+import {
+  type ListedWebhookEvent,
+  listWebhookEvents,
+  replayWebhookEvent,
+} from '../../../lib/processors/webhook-events.ts'
 import { Badge, type Tone } from '../components/blocks.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { PostButton } from '../components/fields.tsx'

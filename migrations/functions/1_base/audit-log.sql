@@ -194,6 +194,18 @@ create or replace trigger api_keys_created_audit after insert on api_keys for ea
 create or replace trigger api_keys_revoked_audit after update of revoked_at on api_keys
   for each row when (old.revoked_at is null and new.revoked_at is not null) execute function audit_api_key();
 
+-- A connection's secret is in no detail.
+create or replace function audit_processor_connection() returns trigger language plpgsql as $$
+begin
+  perform write_program_audit(new.program_id, case when new.disconnected_at is null then 'processor.connected' else 'processor.disconnected' end,
+    new.processor || ' ' || new.account_id, null);
+  return null;
+end $$;
+create or replace trigger processor_connections_created_audit after insert on processor_connections
+  for each row execute function audit_processor_connection();
+create or replace trigger processor_connections_changed_audit after update of disconnected_at on processor_connections
+  for each row when (old.disconnected_at is distinct from new.disconnected_at) execute function audit_processor_connection();
+
 -- A program's columns are its settings and hold no secrets, so the details contain the old and the new values.
 create or replace function audit_program() returns trigger language plpgsql as $$
 declare

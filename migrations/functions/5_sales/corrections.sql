@@ -24,6 +24,7 @@ begin
   sale.product_ids := coalesce(given.product_ids, sale.product_ids);
   sale := with_terms(sale);
   update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
+    processor_fee_cents = given.processor_fee_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
     refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s)),
     sale_type = sale.sale_type, product_ids = sale.product_ids, commission_rule_id = sale.commission_rule_id,

@@ -115,12 +115,12 @@ declare
   sale sales;
 begin
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
-    amount_source, commission_base_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
+    amount_source, commission_base_cents, processor_fee_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
     terms_among, product_ids, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
     subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
     processor_charge_id, processor_invoice_id, processor_customer_id)
   values (given.program_id, given.is_test, given.transaction_id, given.customer_id, given.partner_id, given.customer_key,
-    coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents,
+    coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents, given.processor_fee_cents,
     given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
     given.terms_among, given.product_ids, given.coupon, given.code_id, given.resolution, given.currency, given.sale_type,
     given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, given.request_id,

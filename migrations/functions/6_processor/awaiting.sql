@@ -49,7 +49,7 @@ begin
   waiting.fact := with_customer_metadata(waiting.account_id, true, waiting.fact);
   ids := payment_ids_of(waiting.fact);
   sale := sale_of_payments(waiting.account_id, false, ids);
-  identified := identify_buyer(program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
+  identified := identify_buyer(waiting.account_id, program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
   waiting.resolution := identified.resolution;
   if (identified.buyer).id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id then
     return;
@@ -108,10 +108,17 @@ create or replace function apply_purchase(event processor_events, answer jsonb, 
 declare
   applied record;
   buyer customers;
+  ids text[];
 begin
   applied := apply_purchase_alone(event, answer, click_id_prefix);
   event := applied.event;
   buyer := applied.buyer;
+  if event.fact->>'subscription_id' is not null and event.fact->>'sale' is null then
+    -- The start of a subscription connects the ids of a payment.
+    ids := payment_ids_of(event.fact);
+    perform lock_customers_of_payment(event.account_id, ids, buyer.id);
+    perform settle_reversals(s) from sale_of_payments(event.account_id, not event.livemode, ids) s where s.id is not null;
+  end if;
   if not event.livemode or event.program_id is null or event.outcome is null or event.outcome = 'parked' then
     return event;
   end if;
@@ -128,25 +135,30 @@ end $$;
 
 -- Locks the names that a lead or a sale gives its customer until the transaction ends, so that no purchase that awaits one of them comes in
 -- between. Call it before the search for the customer. It does nothing if no account is connected.
-create or replace function lock_given_names(of_account_id text, of_customer_key text, of_click_id text, of_email_hash bytea) returns void
+create or replace function lock_given_names(account_ids text[], of_customer_key text, of_click_id text, of_email_hash bytea) returns void
 language plpgsql as $$
+declare
+  of_account_id text;
 begin
-  if of_account_id is not null then
+  foreach of_account_id in array account_ids loop
     perform lock_ids(of_account_id, array['key ' || of_customer_key, 'click ' || of_click_id, 'email ' || encode(of_email_hash, 'hex')]);
-  end if;
+  end loop;
 end $$;
 
 -- Attributes the purchases that arrived before a lead or a sale call identified their buyer.
-create or replace function attribute_to_customer(of_account_id text, of_program_id bigint, of_customer_id bigint) returns void
+create or replace function attribute_to_customer(account_ids text[], of_program_id bigint, of_customer_id bigint) returns void
 language plpgsql as $$
 declare
+  of_account_id text;
   names text[];
 begin
-  if of_account_id is null then
+  if account_ids = '{}' then
     return;
   end if;
   select names_of_customer(c) into names from customers c where c.program_id = of_program_id and c.id = of_customer_id;
-  if exists (select from processor_events e where e.awaits && awaited_names(of_account_id, names)) then
-    perform attribute_awaiting_purchases(of_account_id, p, names) from programs p where p.id = of_program_id;
-  end if;
+  foreach of_account_id in array account_ids loop
+    if exists (select from processor_events e where e.awaits && awaited_names(of_account_id, names)) then
+      perform attribute_awaiting_purchases(of_account_id, p, names) from programs p where p.id = of_program_id;
+    end if;
+  end loop;
 end $$;

@@ -6,13 +6,15 @@ declare
   buyer customers;
 begin
   select c.* into buyer from (
-    select s.program_id, s.customer_id, 1 as place from programs p
+    select s.program_id, s.customer_id, 1 as place from connected_programs(of_account_id) p
     join sales s on s.program_id = p.id and s.subscription_id = coalesce(fact->>'subscription_id', fact#>>'{sale,subscription_id}')
-    where p.processor_account_id = of_account_id and s.customer_id is not null and s.is_test = of_test and s.sale_date <= bought_at
+    where s.customer_id is not null and s.is_test = of_test and s.sale_date <= bought_at
     union all
-    select k.program_id, k.customer_id, 2 from programs p
-    join processor_customers k on k.program_id = p.id and k.processor_customer_id = fact->>'processor_customer_id'
-    where p.processor_account_id = of_account_id and not of_test and k.known_from <= bought_at
+    select k.program_id, k.customer_id, case k.processor_customer_id when fact->>'subscription_id' then 1 else 2 end
+    from connected_programs(of_account_id) p
+    join processor_customers k on k.program_id = p.id
+      and k.processor_customer_id in (fact->>'subscription_id', fact->>'processor_customer_id')
+    where not of_test and k.known_from <= bought_at
   ) f join customers c on c.program_id = f.program_id and c.id = f.customer_id
   order by f.place, f.program_id, f.customer_id limit 1;
   return buyer;
@@ -151,8 +153,9 @@ end $$;
 -- Finds the buyer by resolve_buyer and locks them, so that a click on another link moves them before the sale is recorded or not at all.
 -- All null if the buyer is unknown. Two people can come through one click: if its customer carries another key, the buyer is the customer
 -- of this key with the same partner, created with `click_id_prefix` if there is none. Test mode gives no prefix and creates nobody.
-create or replace function identify_buyer(program programs, fact jsonb, click_id_prefix text, inout resolution jsonb, out buyer customers)
-language plpgsql as $$
+create or replace function identify_buyer(
+  of_account_id text, program programs, fact jsonb, click_id_prefix text, inout resolution jsonb, out buyer customers
+) language plpgsql as $$
 declare
   key text := fact->>'customer_key';
   valid_after timestamptz := window_start((fact->>'started_at')::timestamptz, program.cookie_window_days);
@@ -165,7 +168,7 @@ begin
   resolved := resolve_buyer(program, fact, valid_after, resolution);
   resolution := resolved.resolution || jsonb_build_object('at', fact->>'started_at', 'window_days', program.cookie_window_days);
   select b.* into buyer from customers b where b.program_id = program.id and b.id = resolved.buyer_id;
-  perform lock_customers_of_payment(program.processor_account_id, payment_ids_of(fact), buyer.id);
+  perform lock_customers_of_payment(of_account_id, payment_ids_of(fact), buyer.id);
   select c.* into buyer from customers c where c.program_id = program.id and c.id = coalesce(
     (select k.id from customers k where k.program_id = program.id and k.customer_key = key and k.partner_id = buyer.partner_id),
     buyer.id
@@ -194,9 +197,10 @@ declare
     else coalesce(buyer.key_unverified_since, buyer.email_unverified_since) end;
   settles boolean := fact->>'settles_lead' = 'true' and buyer.provisional_lead_at is not null and buyer.signup_date is null;
 begin
-  if fact->>'processor_customer_id' is not null then
+  if num_nonnulls(fact->>'processor_customer_id', fact->>'subscription_id') > 0 then
     insert into processor_customers as stored (program_id, processor_customer_id, customer_id, known_from)
-    values (buyer.program_id, fact->>'processor_customer_id', buyer.id, (fact->>'started_at')::timestamptz)
+    select buyer.program_id, name, buyer.id, (fact->>'started_at')::timestamptz
+    from unnest(array[fact->>'processor_customer_id', fact->>'subscription_id']) name where name is not null order by name
     on conflict (program_id, processor_customer_id) do update set known_from = excluded.known_from
     where stored.customer_id = excluded.customer_id and stored.known_from > excluded.known_from;
   end if;

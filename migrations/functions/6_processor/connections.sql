@@ -2,7 +2,7 @@
 
 -- Connects a program to an account. Returns false and does nothing if another workspace has the account, so that nobody can read another's
 -- payments by naming their account, or if another program has the deployment's own account. Callers are `connectProcessor` in
--- lib/stripe/connect.ts and apply_ownership.
+-- lib/processors/stripe/connect.ts and apply_ownership.
 create or replace function connect_processor(of_program_id bigint, of_account_id text, is_live boolean) returns boolean
 language plpgsql as $$
 begin

@@ -7,13 +7,14 @@ begin
   return event;
 end $$;
 
--- Writes an event into the log and returns the stored row. A recorded event stays recorded when it is delivered again. The log keeps the
+-- Writes an event into the log and returns the stored row. An event of a connection belongs to its program even if it names none. A recorded event stays recorded when it is delivered again. The log keeps the
 -- first reading of an event, unless no schema could read it.
 create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
 begin
   insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,
     resolution, payload, event_created_at)
-  values (event.account_id, event.event_id, event.event_type, event.program_id, event.livemode, event.outcome, event.reason,
+  values (event.account_id, event.event_id, event.event_type,
+    coalesce(event.program_id, (select c.program_id from processor_connections c where c.account_id = event.account_id)), event.livemode, event.outcome, event.reason,
     event.waits_for, event.awaits, event.fact, event.resolution, event.payload, event.event_created_at)
   on conflict (account_id, event_id) do update set
     deliveries = stored.deliveries + 1,
@@ -44,6 +45,7 @@ create or replace function park_awaiting_payments(of_account_id text, of_livemod
 language plpgsql as $$
 begin
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
-  where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored' and e.program_id is null
+  where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored'
+    and (e.program_id is null or starts_with(e.account_id, 'conn_'))
     and e.awaits && awaited_names(of_account_id, names) and (e.fact->>'started_at')::timestamptz >= since;
 end $$;

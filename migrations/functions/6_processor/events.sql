@@ -1,5 +1,5 @@
--- Applies an event of the payment processor; `applyEvent` in lib/stripe/apply-event.ts is its only caller. `received` is JSON of a row of
--- processor_events: the account, the event's id and its fact (lib/stripe/facts.ts). `answer` holds the processor's answers to questions:
+-- Applies an event of the payment processor; `applyEvent` in lib/processors/apply-event.ts is its only caller. `received` is JSON of a row of
+-- processor_events: the account, the event's id and its fact (lib/processors/facts.ts). `answer` holds the processor's answers to questions:
 -- `reversals`, all refunds of a charge or the same reversals in more currencies; `invoice_id`, the invoice of a payment intent; and
 -- `promotion_code_ids`. `click_id_prefix` begins the click id of a second customer. The whole effect and the row in the log are one
 -- transaction, so sending the event again is right after any failure, and sending it twice changes nothing. The outcome is null and nothing
@@ -15,6 +15,7 @@ begin
     when 'purchase' then apply_purchase(event, answer, click_id_prefix)
     when 'reversals' then apply_reversals(event, answer)
     when 'charge_refunds' then apply_reversals(event, answer)
+    when 'refunded_total' then apply_refunded_total(event)
     when 'invoice_payment' then apply_invoice_payment(event)
     when 'customer' then apply_customer(event)
     when 'deauthorization' then apply_deauthorization(event)

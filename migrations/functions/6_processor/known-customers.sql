@@ -35,7 +35,7 @@ language sql stable as $$
     select t.place, p.payment_id from pointed_to t join processor_payments p on p.account_id = of_account_id and p.transaction_id = t.id
   )
   select i.place, s.is_test from of_payment i cross join (values (false), (true)) mode (is_test)
-  join programs p on p.processor_account_id = of_account_id
+  cross join connected_programs(of_account_id) p
   join sales s on s.program_id = p.id and s.is_test = mode.is_test and s.transaction_id = i.id
   union
   select o.place, not m.livemode from objects o join processor_customer_metadata m

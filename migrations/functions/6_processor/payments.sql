@@ -1,9 +1,10 @@
 -- One payment has several ids at the processor: of its checkout session, its charge, its intent and its invoice. A sale is stored under the
 -- id that its first event has. processor_payments keeps which ids belong to one payment: each points to the one with the highest rank.
 
--- Ranks an id. Several intents can pay one invoice and several charges can try one intent, so each id covers all ids of lower rank.
+-- Ranks an id. Several intents can pay one invoice and several charges can try one intent, so each id covers all ids of lower rank. At Lemon
+-- Squeezy an order covers the start of its subscription (`subscription_…`), and that covers the initial invoice (`invoice_…`).
 create or replace function rank_of_id(id text) returns integer language sql immutable
-return case substr(id, 1, 3) when 'in_' then 3 when 'pi_' then 2 when 'cs_' then 1 else 0 end;
+return case substr(id, 1, 3) when 'in_' then 3 when 'pi_' then 2 when 'cs_' then 1 when 'sub' then -1 when 'inv' then -2 else 0 end;
 
 create or replace function first_with_prefix(ids text[], prefix text) returns text language sql immutable
 as $$ select id from unnest(ids) id where starts_with(id, prefix) order by id limit 1 $$;
@@ -73,12 +74,12 @@ declare
   all_ids text[] := ids_of_payment(of_account_id, ids);
   customer_ids bigint[];
 begin
-  select array_agg(distinct s.customer_id) into customer_ids from programs p join sales s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.transaction_id = any (all_ids) and s.customer_id is not null;
+  select array_agg(distinct s.customer_id) into customer_ids from connected_programs(of_account_id) p join sales s on s.program_id = p.id
+  where s.transaction_id = any (all_ids) and s.customer_id is not null;
   customer_ids := array_remove(customer_ids || buyer_id, null);
   if cardinality(customer_ids) > 1 then
-    perform from customers c join programs p on p.id = c.program_id
-    where p.processor_account_id = of_account_id and c.id = any (customer_ids) order by c.program_id, c.id for no key update of c;
+    perform from customers c join connected_programs(of_account_id) p on p.id = c.program_id
+    where c.id = any (customer_ids) order by c.program_id, c.id for no key update of c;
   end if;
 end $$;
 
@@ -90,8 +91,8 @@ declare
   all_ids text[] := ids_of_payment(of_account_id, ids);
   sale sales;
 begin
-  select s.* into sale from programs p join sales s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.is_test = of_test and s.transaction_id = any (all_ids)
+  select s.* into sale from connected_programs(of_account_id) p join sales s on s.program_id = p.id
+  where s.is_test = of_test and s.transaction_id = any (all_ids)
   -- A merged sale has an amount of 0 and comes last.
   order by s.amount_cents = 0, s.processor_event_id is null, s.program_id, s.id limit 1;
   return sale;

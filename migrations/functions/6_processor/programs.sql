@@ -10,7 +10,7 @@ create or replace function program_of_purchase(of_account_id text, fact jsonb) r
 declare
   program programs;
 begin
-  select p.* into program from programs p where p.processor_account_id = of_account_id and names_program(fact, p.id) limit 1;
+  select p.* into program from connected_programs(of_account_id) p where names_program(fact, p.id) limit 1;
   return program;
 end $$;
 
@@ -21,20 +21,19 @@ create or replace function park_disconnected(event processor_events, ids text[])
 declare
   has_other boolean;
 begin
-  if not exists (select from programs p where p.processor_former_account_id = event.account_id) then
+  if not exists (select from former_programs(event.account_id)) then
     return event;
   end if;
   if event.fact->>'kind' = 'purchase' then
-    select p.id into event.program_id from programs p
-    where p.processor_former_account_id = event.account_id and names_program(event.fact, p.id) limit 1;
+    select p.id into event.program_id from former_programs(event.account_id) p where names_program(event.fact, p.id) limit 1;
   else
-    select s.program_id into event.program_id from programs p join sales s on s.program_id = p.id
-    where p.processor_former_account_id = event.account_id and s.is_test = not event.livemode
+    select s.program_id into event.program_id from former_programs(event.account_id) p join sales s on s.program_id = p.id
+    where s.is_test = not event.livemode
       and s.transaction_id = any (ids_of_payment(event.account_id, ids))
     order by s.program_id limit 1;
   end if;
-  has_other := exists (select from programs p where p.processor_account_id = event.account_id);
-  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds')) then
+  has_other := exists (select from connected_programs(event.account_id));
+  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds', 'refunded_total')) then
     return event;
   end if;
   event.waits_for := 'connection';

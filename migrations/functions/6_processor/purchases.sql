@@ -32,10 +32,11 @@ begin
   return fact;
 end $$;
 
--- Finds the program of a purchase: named by its metadata or its click, else by a promotion code (`by_code`), else the program of a buyer
--- whom earlier payments identify (`known`).
+-- Finds the program of a purchase: named by its metadata or its click, else by a promotion code (`by_code`). Else it is the program of a
+-- buyer whom earlier payments identify (`known`). `by_subscription` means that these are payments of the same subscription, at a processor
+-- that may not repeat the metadata.
 create or replace function find_program(
-  event processor_events, ids text[], out program programs, out by_code boolean, out known customers, out resolution jsonb
+  event processor_events, ids text[], out program programs, out by_code boolean, out known customers, out by_subscription boolean, out resolution jsonb
 ) language plpgsql as $$
 declare
   fact jsonb := event.fact;
@@ -57,6 +58,10 @@ begin
   if may_be_found and program.id is null and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
     perform lock_ids(event.account_id, buyer_names(fact));
     known := known_buyer(event.account_id, not event.livemode, fact);
+    by_subscription := exists (
+      select from processor_customers k where k.program_id = known.program_id and k.customer_id = known.id
+        and k.processor_customer_id = fact->>'subscription_id'
+    );
     resolution := with_step(resolution, 'known_buyer', case
       when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
       when known.id is null then 'unknown'
@@ -147,7 +152,7 @@ begin
     perform lock_ids(event.account_id, buyer_names(event.fact));
   end if;
   if known.id is null then
-    identified := identify_buyer(program, event.fact, case when event.livemode then click_id_prefix end, event.resolution);
+    identified := identify_buyer(event.account_id, program, event.fact, case when event.livemode then click_id_prefix end, event.resolution);
     buyer := identified.buyer;
     event.resolution := identified.resolution;
   else
@@ -214,7 +219,8 @@ begin
     return;
   end if;
   event.program_id := (found_program.program).id;
-  event := wait_or_leave_out(event, ids, found_program.program, (found_program.known).id is not null, found_program.by_code);
+  event := wait_or_leave_out(event, ids, found_program.program,
+    (found_program.known).id is not null and not found_program.by_subscription, found_program.by_code);
   if event.outcome is not null then
     return;
   end if;

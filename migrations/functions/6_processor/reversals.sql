@@ -25,7 +25,7 @@ begin
     event := park_disconnected(event, ids);
     if event.outcome is not null then
       return event;
-    elsif not exists (select from programs p where p.processor_account_id = event.account_id) then
+    elsif not exists (select from connected_programs(event.account_id)) then
       return with_outcome(event, 'ignored', 'account_not_connected');
     end if;
   end if;
@@ -39,6 +39,7 @@ begin
   if not is_in_its_currency and not answer ? 'is_converted' then
     return with_outcome(event, null, 'conversion');
   end if;
+  fact := with_paired_returns(event.account_id, fact);
   perform keep_reversals(event, fact, sale.currency);
   perform keep_second_loss(event);
   if sale.id is not null then
@@ -60,6 +61,66 @@ begin
     return with_outcome(event, 'parked', 'unknown_sale');
   end if;
   return with_outcome(event, 'recorded', answer->>'excluded');
+end $$;
+
+-- Gives the return of a chargeback that has an id of its own (`pairs`) the id of the oldest chargeback of the payment with the same amount
+-- that nothing has returned. If the return comes first, it waits for its chargeback under its own id. So any order ends the same.
+create or replace function with_paired_returns(of_account_id text, fact jsonb) returns jsonb language plpgsql as $$
+declare
+  move jsonb := fact#>'{reversals,0}';
+  pair processor_reversals;
+begin
+  if move->>'pairs' is null then
+    return fact;
+  end if;
+  select v.* into pair from processor_reversals v
+  where v.account_id = of_account_id and v.charge_id = fact->>'charge_id' and v.reason = 'chargeback'
+    and (v.returned_by = move->>'reversal_id' or v.reversal_id = move->>'reversal_id'
+      or v.amount_cents = (move->>'amount_cents')::bigint and v.currency = move->>'currency'
+        and case when (move->>'returned')::boolean then v.returned_at is null else v.event_id is null end)
+  order by v.returned_by is distinct from move->>'reversal_id', v.reversal_id <> move->>'reversal_id', v.created_at, v.reversal_id limit 1;
+  if pair.reversal_id is null then
+    return fact;
+  elsif not (move->>'returned')::boolean then
+    update processor_reversals v set reversal_id = move->>'reversal_id', returned_by = coalesce(v.returned_by, v.reversal_id)
+    where v.account_id = of_account_id and v.reversal_id = pair.reversal_id and v.reversal_id <> move->>'reversal_id';
+    return fact;
+  end if;
+  update processor_reversals v set returned_by = move->>'reversal_id'
+  where v.account_id = of_account_id and v.reversal_id = pair.reversal_id and v.reversal_id <> move->>'reversal_id';
+  return jsonb_set(fact, '{reversals,0,reversal_id}', to_jsonb(pair.reversal_id));
+end $$;
+
+-- Applies the total that a payment's refunds have reached. Without a sale it waits for the sale.
+create or replace function apply_refunded_total(event processor_events) returns processor_events language plpgsql as $$
+declare
+  ids text[] := payment_ids_of(event.fact);
+  sale sales;
+begin
+  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
+  perform learn_payments(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, null);
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  if sale.id is null then
+    event := park_disconnected(event, ids);
+    if event.outcome is null then
+      event.awaits := array(select awaited_name(event.account_id, 'payment', id) from unnest(ids) id);
+      event := with_outcome(event, 'parked', 'unknown_sale');
+    end if;
+    return event;
+  end if;
+  event.program_id := sale.program_id;
+  if sale.currency <> event.fact->>'currency' then
+    perform notify_unconverted(sale, event.fact || jsonb_build_object('reversals', jsonb_build_array(jsonb_build_object(
+      'reversal_id', sale.transaction_id, 'amount_cents', event.fact->'total_cents', 'currency', event.fact->'currency', 'reason', 'refund'))));
+    return with_outcome(event, 'ignored', format('other_currency %s %s', event.fact->>'currency', sale.currency));
+  end if;
+  perform keep_refund_rise(event, sale);
+  if not exists (select from processor_reversals v where v.account_id = event.account_id and v.event_id = event.event_id) then
+    return with_outcome(event, 'duplicate', 'known_reversal');
+  end if;
+  perform settle_reversals(sale);
+  return with_outcome(event, 'recorded', null);
 end $$;
 
 -- Stores refunds and disputes as the processor reported them. If a report gives several currencies, it stores the amount in the sale's

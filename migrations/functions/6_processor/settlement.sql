@@ -9,8 +9,8 @@ create or replace function with_session(of_account_id text, fact jsonb, ids text
 declare
   session processor_sessions;
 begin
-  select s.* into session from programs p join processor_sessions s on s.program_id = p.id
-  where p.processor_account_id = of_account_id and s.session_id = any (ids_of_payment(of_account_id, ids)) limit 1;
+  select s.* into session from connected_programs(of_account_id) p join processor_sessions s on s.program_id = p.id
+  where s.session_id = any (ids_of_payment(of_account_id, ids)) limit 1;
   if session.session_id is null then
     return fact;
   end if;
@@ -35,6 +35,11 @@ begin
   given.customer_id := coalesce(known.customer_id, of_customer_id);
   given.customer_key := event.fact->>'customer_key';
   given.resolution := event.resolution;
+  if (select p.commission_base from programs p where p.id = event.program_id) = 'net_of_fees' then
+    given.commission_base_cents := greatest(0, given.commission_base_cents - coalesce(given.processor_fee_cents, 0));
+  else
+    given.processor_fee_cents := null;
+  end if;
   given.payment_status := case when given.amount_cents > 0 then 'paid' else 'no_payment_required' end;
   given.processor_event_id := event.event_id;
   given.processor_session_id := event.fact->>'session_id';
@@ -80,7 +85,25 @@ begin
   end loop;
 end $$;
 
--- Corrects a sale by the invoices of its payment that came earlier and make no sale themselves.
+-- Turns the total that a payment's refunds have reached into a refund of the part that is new.
+create or replace function keep_refund_rise(event processor_events, sale sales) returns void language plpgsql as $$
+declare
+  ids text[] := ids_of_payment(event.account_id, array[sale.transaction_id]);
+  total_cents bigint := (event.fact->>'total_cents')::bigint;
+  rise_cents bigint := total_cents - (
+    select coalesce(sum(v.amount_cents), 0) from processor_reversals v
+    where v.account_id = event.account_id and v.charge_id = any (ids) and v.livemode = event.livemode
+  );
+begin
+  if rise_cents > 0 then
+    insert into processor_reversals (account_id, reversal_id, livemode, reason, charge_id, amount_cents, currency, event_id)
+    values (event.account_id, format('%s:%s', sale.transaction_id, total_cents), event.livemode, 'refund', sale.transaction_id, rise_cents,
+      event.fact->>'currency', event.event_id)
+    on conflict (account_id, reversal_id) do nothing;
+  end if;
+end $$;
+
+-- Corrects a sale by the invoices of its payment that came earlier and make no sale themselves, and by the refund totals that waited for it.
 create or replace function apply_awaiting_invoices(sale sales, of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   event processor_events;
@@ -92,6 +115,10 @@ begin
       and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
     returning e.*
   loop
+    if event.fact->>'kind' = 'refunded_total' then
+      perform keep_refund_rise(event, sale);
+      continue;
+    end if;
     if event.livemode and event.fact#>>'{sale,amount_source}' in ('charge', 'intent') then
       event.fact := with_session(of_account_id, event.fact, ids);
     end if;
@@ -99,16 +126,20 @@ begin
   end loop;
 end $$;
 
--- Applies the stored facts of a payment to its sale: the ids, the other sales, a correcting invoice, refunds and disputes. Their parked
--- events become recorded. Reversals in another currency wait until the processor is asked for the conversion.
+-- Applies the stored facts of a payment to its sale, from each account that the program is connected to.
 create or replace function settle_reversals(sale sales) returns void language plpgsql as $$
+begin
+  perform settle_reversals_of(account_id, sale)
+  from programs p cross join unnest(connected_accounts(p)) account_id where p.id = sale.program_id;
+end $$;
+
+-- Applies the facts of a payment that an account reported to its sale: the ids, the other sales, a correcting invoice, refunds and disputes. Their parked
+-- events become recorded. Reversals in another currency wait until the processor is asked for the conversion.
+create or replace function settle_reversals_of(of_account_id text, sale sales) returns void language plpgsql as $$
 declare
-  of_account_id text;
-  ids text[];
+  ids text[] := ids_of_payment(of_account_id, array[sale.transaction_id]);
   reversals processor_reversals[];
 begin
-  select p.processor_account_id into of_account_id from programs p where p.id = sale.program_id;
-  ids := ids_of_payment(of_account_id, array[sale.transaction_id]);
   update sales s set processor_payment_intent_id = coalesce(s.processor_payment_intent_id, first_with_prefix(ids, 'pi_')),
     processor_charge_id = coalesce(s.processor_charge_id, first_with_prefix(ids, 'ch_'))
   where s.program_id = sale.program_id and s.id = sale.id

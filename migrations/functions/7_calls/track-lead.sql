@@ -11,17 +11,17 @@ declare
   settled record;
 begin
   select k.program_id, use_key(k, 'track') as refusal, window_start(now(), p.cookie_window_days) as valid_after,
-    p.processor_account_id as account_id into key
+    connected_accounts(p) as account_ids into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
   if key_refusal is distinct from '' or not program_matches then
     return;
   end if;
-  perform lock_given_names(key.account_id, of_customer_key, of_click_id, new_email_hash);
+  perform lock_given_names(key.account_ids, of_customer_key, of_click_id, new_email_hash);
   settled := settle_lead(key.program_id, of_customer_key, of_click_id, click_id_prefix, key.valid_after, new_lead_id, new_email_hash,
     new_mailbox_hash, session_id, page_url, additional_data);
-  perform attribute_to_customer(key.account_id, key.program_id, settled.customer_id);
+  perform attribute_to_customer(key.account_ids, key.program_id, settled.customer_id);
   if settled.lead_id is null then
     perform note_refusal(key.program_id, 'lead', 'no_attribution', case when of_click_id is null then 'none' else 'expired' end);
   end if;
@@ -62,11 +62,11 @@ begin
     customer_status := 'click';
     return;
   end if;
-  perform lock_given_names(program.processor_account_id, of_customer_key, of_click_id, new_email_hash);
+  perform lock_given_names(connected_accounts(program), of_customer_key, of_click_id, new_email_hash);
   settled := settle_browser_lead(program.id, of_customer_key, of_click_id, new_lead_id, new_email_hash, new_mailbox_hash, session_id,
     page_url, additional_data);
   if settled.is_first then
-    perform attribute_to_customer(program.processor_account_id, program.id, (settled.customer).id);
+    perform attribute_to_customer(connected_accounts(program), program.id, (settled.customer).id);
     wrote_webhooks := wrote_webhook();
     outbox_ids := written_outbox_ids();
   end if;

@@ -19,7 +19,7 @@ begin
     select s.* into sale from sales s
     where s.program_id = track_refund.program_id and s.is_test and s.transaction_id = of_transaction_id for no key update;
   end if;
-  if (sale.id is null or sale.amount_cents = 0) and of_transaction_id ~ '^(in|pi|ch|py|cs)_' then
+  if sale.id is null or sale.amount_cents = 0 then
     sale := sale_of_processor_id(track_refund.program_id, of_transaction_id);
   end if;
   if sale.id is null then
@@ -35,11 +35,17 @@ end $$;
 -- Finds and locks the program's live sale for one of the processor's ids; all null if there is none.
 create or replace function sale_of_processor_id(of_program_id bigint, processor_id text) returns sales language plpgsql as $$
 declare
-  account_id text := (select p.processor_account_id from programs p where p.id = of_program_id);
+  account_id text;
   sale sales;
 begin
-  perform lock_payments(account_id, array[processor_id]);
-  sale := sale_of_payments(account_id, false, array[processor_id]);
-  select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
+  for account_id in
+    select a.id from programs p cross join unnest(connected_accounts(p)) a (id)
+    where p.id = of_program_id and can_have_payment(a.id, processor_id)
+  loop
+    perform lock_payments(account_id, array[processor_id]);
+    sale := sale_of_payments(account_id, false, array[processor_id]);
+    select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
+    exit when sale.id is not null;
+  end loop;
   return sale;
 end $$;

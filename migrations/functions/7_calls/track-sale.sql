@@ -9,14 +9,14 @@ create or replace function track_sale(
 #variable_conflict use_variable
 declare
   given sales;
-  account_id text;
-  is_of_payment boolean;
+  account_ids text[];
+  payment_account_ids text[];
   is_bound boolean := false;
   recorded record;
   stored sales;
 begin
-  select k.program_id, use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), p.currency, p.processor_account_id
-  into program_id, key_refusal, program_matches, program_currency, account_id
+  select k.program_id, use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), p.currency, connected_accounts(p)
+  into program_id, key_refusal, program_matches, program_currency, account_ids
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   if key_refusal is distinct from '' or not program_matches then
     return;
@@ -41,25 +41,25 @@ begin
     and (c.key_unverified_since is null or of_click_id is null);
   given.is_test := is_test or given.customer_id is null and of_click_id is null
     and signed_up_as_test(program_id, customer_key, coupon is not null);
-  is_of_payment := account_id is not null and transaction_id ~ '^(in|pi|ch|py|cs)_';
-  if is_of_payment then
-    given.transaction_id := known_transaction(given, account_id);
+  payment_account_ids := array(select id from unnest(account_ids) id where can_have_payment(id, track_sale.transaction_id));
+  if payment_account_ids <> '{}' then
+    given.transaction_id := known_transaction(given, payment_account_ids);
   end if;
   if given.customer_id is null or coupon is not null then
     is_bound := given.customer_id is null;
-    given := with_buyer(given, account_id, of_click_id, click_id_prefix);
+    given := with_buyer(given, account_ids, of_click_id, click_id_prefix);
     is_bound := is_bound and given.customer_id is not null and not given.is_test;
   end if;
   recorded := record_sale(given, false);
   stored := recorded.sale;
   -- Enters refunds that arrived before the sale, or before its customer.
-  if is_of_payment then
+  if payment_account_ids <> '{}' then
     perform settle_reversals(stored);
   elsif not recorded.inserted and stored.refunded_cents > 0 then
     perform settle_refunds(stored.program_id, stored.id, null);
   end if;
   if is_bound then
-    perform attribute_to_customer(account_id, program_id, given.customer_id);
+    perform attribute_to_customer(account_ids, program_id, given.customer_id);
   end if;
   is_recorded := recorded.inserted or stored.request_id is not distinct from request;
   if not is_recorded then
@@ -88,36 +88,42 @@ return exists (
 
 -- Returns the transaction id that a call means by one of the processor's ids: that of the payment's sale if it is known, else the id
 -- itself. Until this transaction ends, no event about the payment is applied.
-create or replace function known_transaction(given sales, of_account_id text) returns text language plpgsql as $$
+create or replace function known_transaction(given sales, account_ids text[]) returns text language plpgsql as $$
 declare
+  of_account_id text;
   known sales;
 begin
-  perform lock_payments(of_account_id, array[given.transaction_id]);
-  known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
-  return case when known.program_id = given.program_id then known.transaction_id else given.transaction_id end;
+  foreach of_account_id in array account_ids loop
+    perform lock_payments(of_account_id, array[given.transaction_id]);
+    known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
+    if known.program_id = given.program_id then
+      given.transaction_id := known.transaction_id;
+    end if;
+  end loop;
+  return given.transaction_id;
 end $$;
 
 -- Returns a sale with the customer, the code and the steps that its click and its code lead to, if the customer key alone does not decide.
-create or replace function with_buyer(given sales, account_id text, of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
+create or replace function with_buyer(given sales, account_ids text[], of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 begin
   if given.customer_id is null and of_click_id is null then
     given.resolution := '{"steps": [["customer_key", "unknown"], ["click_id", "not_given"]]}';
   elsif given.customer_id is null then
-    given := with_clicked_customer(given, account_id, of_click_id, click_id_prefix);
+    given := with_clicked_customer(given, account_ids, of_click_id, click_id_prefix);
   end if;
   if given.coupon is null then
     return given;
   end if;
   given := with_code(given, null, now());
   if given.customer_id is null and given.code_id is not null and may_bind_customer(given) then
-    perform lock_given_names(account_id, given.customer_key, of_click_id, null);
+    perform lock_given_names(account_ids, given.customer_key, of_click_id, null);
     given.customer_id := add_customer_of_code(given, click_id_prefix, null, now());
   end if;
   return given;
 end $$;
 
 -- Returns a sale with the customer of its click, to whom the key is bound, and the steps.
-create or replace function with_clicked_customer(given sales, account_id text, of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
+create or replace function with_clicked_customer(given sales, account_ids text[], of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 declare
   is_key_known boolean := exists (select from customers c where c.program_id = given.program_id and c.customer_key = given.customer_key);
   valid_after timestamptz := (select window_start(now(), p.cookie_window_days) from programs p where p.id = given.program_id);
@@ -128,7 +134,7 @@ begin
       or c.customer_key = given.customer_key)
     order by c.click_id = of_click_id desc limit 1;
   elsif may_bind_customer(given) then
-    perform lock_given_names(account_id, given.customer_key, of_click_id, null);
+    perform lock_given_names(account_ids, given.customer_key, of_click_id, null);
     given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, click_id_prefix, valid_after);
   end if;
   given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);

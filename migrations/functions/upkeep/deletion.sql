@@ -16,7 +16,7 @@ end $$;
 
 -- Deletes a workspace with its programs. Nobody can reach them any more, but paid amounts stay in the books. If
 -- partners have unsettled money, changes nothing and returns these partners and amounts. `account_ids` are the
--- processor accounts that no other program uses. Only `deleteWorkspace` in lib/programs/workspaces.ts calls it.
+-- Stripe accounts that no other program uses. Only `deleteWorkspace` in lib/programs/workspaces.ts calls it.
 create or replace function delete_workspace(of_workspace_id text, out unsettled text[], out account_ids text[]) language plpgsql as $$
 declare
   program_ids bigint[];
@@ -52,7 +52,9 @@ begin
   delete from applications a where a.program_id = any (program_ids) and a.status <> 'approved';
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);
-  delete from processor_customer_metadata m where m.account_id = any (account_ids);
+  delete from processor_customer_metadata m where m.account_id = any (account_ids)
+    or m.account_id in (select c.account_id from processor_connections c where c.program_id = any (program_ids));
+  delete from processor_connections c where c.program_id = any (program_ids);
   delete from refused_calls r where r.program_id = any (program_ids);
   delete from program_members o where o.workspace_id = of_workspace_id;
   update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;

@@ -6,7 +6,7 @@ create or replace function clear_test_data(
   of_program_id bigint, batch_rows integer, is_begun boolean, out deleted bigint, out more boolean
 ) language plpgsql as $$
 declare
-  of_account_id text;
+  account_ids text[];
   payment_ids text[];
   sale_ids bigint[];
   until timestamptz;
@@ -15,7 +15,7 @@ declare
   leads_deleted bigint;
   events_deleted bigint;
 begin
-  select p.processor_account_id into of_account_id from programs p where p.id = of_program_id;
+  select connected_accounts(p) into account_ids from programs p where p.id = of_program_id;
   if not is_begun then
     perform write_program_audit(of_program_id, 'data.test_cleared', null, jsonb_build_object(
       'clicks', (select count(*) from affiliate_click_events e where e.program_id = of_program_id and e.is_test),
@@ -26,7 +26,8 @@ begin
   -- Locks the payment first and then its sale, as reports about payments do. Otherwise a report could find a sale and
   -- then miss it.
   payment_ids := array(select s.transaction_id from sales s where s.program_id = of_program_id and s.is_test order by s.id limit batch_rows);
-  perform lock_payments(of_account_id, array(select id from unnest(payment_ids) id where id ~ '^(in|pi|ch|py|cs)_'));
+  perform lock_payments(account_id, array(select id from unnest(payment_ids) id where can_have_payment(account_id, id)))
+  from unnest(account_ids) account_id;
   sale_ids := array(
     select s.id from sales s where s.program_id = of_program_id and s.is_test and s.transaction_id = any (payment_ids) order by s.id for update
   );
@@ -50,7 +51,7 @@ begin
     delete from processor_events e where (e.account_id, e.event_id) in (
       select t.account_id, t.event_id from processor_events t where t.program_id = of_program_id and not t.livemode
       union all
-      select t.account_id, t.event_id from processor_events t where t.account_id = of_account_id and t.program_id is null and not t.livemode
+      select t.account_id, t.event_id from processor_events t where t.account_id = any (account_ids) and t.program_id is null and not t.livemode
       limit batch_rows
     ) returning e.account_id, e.fact
   ), gone_reversals as (
@@ -60,7 +61,7 @@ begin
   )
   select count(*) into events_deleted from gone;
 
-  delete from processor_customer_metadata m where m.account_id = of_account_id and not m.livemode and (m.program_id = of_program_id
+  delete from processor_customer_metadata m where m.account_id = any (account_ids) and not m.livemode and (m.program_id = of_program_id
     or m.program_id is null and exists (select from customers c where c.program_id = of_program_id and c.click_id = m.click_id));
 
   deleted := sales_deleted + clicks_deleted + leads_deleted + events_deleted;

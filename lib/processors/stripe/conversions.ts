@@ -1,8 +1,8 @@
 import * as z from 'zod/mini'
-import { shareOf, stripeAmount } from '../../tracker/src/stripe-amounts.ts'
-import { maxAmountCents } from '../money.ts'
-import type { Reversal } from './facts.ts'
-import { amount, currency } from './payload.ts'
+import { shareOf, stripeAmount } from '../../../tracker/src/stripe-amounts.ts'
+import { maxAmountCents } from '../../money.ts'
+import type { Reversal } from '../facts.ts'
+import { amount, currency } from '../payload.ts'
 
 interface Money {
   amount_cents: number

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
-import { shareOf, stripeAmount } from '../../tracker/src/stripe-amounts.ts'
-import { type Fact, ignored, type Reversal } from './facts.ts'
-import { amount, currency, id, reference } from './payload.ts'
+import { shareOf, stripeAmount } from '../../../tracker/src/stripe-amounts.ts'
+import { type Fact, ignored, type Reversal } from '../facts.ts'
+import { amount, currency, id, reference } from '../payload.ts'
 
 const dispute = z.looseObject({
   id,

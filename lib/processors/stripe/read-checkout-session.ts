@@ -1,9 +1,19 @@
 import * as z from 'zod/mini'
-import { stripeAmount, untaxedOfSession } from '../../tracker/src/stripe-amounts.ts'
-import { type Fact, ignored, type Purchase } from './facts.ts'
-import { emailHashes } from '../tracking/customers.ts'
+import { stripeAmount, untaxedOfSession } from '../../../tracker/src/stripe-amounts.ts'
+import { type Fact, ignored, type Purchase } from '../facts.ts'
+import { emailHashes } from '../../tracking/customers.ts'
 import { discountFacts } from './read-discounts.ts'
-import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
+import {
+  amount,
+  currency,
+  freeText,
+  type HashEmail,
+  id,
+  metadata,
+  noMetadata,
+  reference,
+  unixTime,
+} from '../payload.ts'
 
 /** The fields of a checkout session that the service reads, in payloads of every API version. */
 const session = z.looseObject({

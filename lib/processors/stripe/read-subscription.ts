@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { type Fact, ignored } from './facts.ts'
-import { id, metadata, noMetadata, reference, unixTime } from './payload.ts'
+import { type Fact, ignored } from '../facts.ts'
+import { id, metadata, noMetadata, reference, unixTime } from '../payload.ts'
 
 const subscription = z.looseObject({ id, created: unixTime, customer: reference, metadata })
 

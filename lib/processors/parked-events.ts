@@ -4,11 +4,12 @@ import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import type { RelayMessage } from '../notifications/outbox.ts'
 import { applyEvent } from './apply-event.ts'
+import { askStripe } from './stripe/ask.ts'
 import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
 
 /**
  * Applies the parked events that are due, the longest waiting first. With `accountId`, only those of that account. An event is due if its
- * account is connected again, if Stripe must convert its refund or dispute, or if its customer is known now. A payment is also due after an
+ * account is connected again, if the processor must convert its refund or dispute, or if its customer is known now. A payment is also due after an
  * hour without a session or a day without an explanation. Each is a transaction of its own and may be applied twice. A failed one stays for
  * the next run. Returns how many no longer wait, and the notifications to send.
  */
@@ -24,7 +25,7 @@ export async function applyParkedEvents(
   const done = { applied: 0, failed: 0, outbox: [] as RelayMessage[] }
   for (const event of events) {
     try {
-      const { outbox } = await applyEvent(db, stripe, event)
+      const { outbox } = await applyEvent(db, askStripe(stripe), event)
       done.applied += 1
       done.outbox.push(...outbox)
     } catch (error) {
@@ -50,12 +51,7 @@ function dueEvents(limit: number, accountId: string | undefined) {
         ]),
         eb.and([
           eb('e.waits_for', '=', 'connection'),
-          eb.exists(
-            eb
-              .selectFrom('programs as p')
-              .whereRef('p.processor_account_id', '=', 'e.account_id')
-              .where((of) => of.or([of('e.program_id', 'is', null), of('p.id', '=', of.ref('e.program_id'))])),
-          ),
+          sql<boolean>`exists (select from connected_programs(e.account_id) p where p.id = coalesce(e.program_id, p.id))`,
         ]),
       ]),
     )

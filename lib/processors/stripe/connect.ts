@@ -1,11 +1,10 @@
 import { sql } from 'kysely'
 import { Stripe } from 'stripe'
-import { call, type Database } from '../database.ts'
-import { ApiError } from '../errors.ts'
-import { kysely, now } from '../kysely.ts'
-import { hashToken, newToken } from '../access/tokens.ts'
-import { openStripe, type StripeEnv } from './client.ts'
-import { ownAccount } from './facts.ts'
+import { call, type Database } from '../../database.ts'
+import { ApiError } from '../../errors.ts'
+import { kysely, now } from '../../kysely.ts'
+import { hashToken, newToken } from '../../access/tokens.ts'
+import { openStripe, ownAccount, type StripeEnv } from './client.ts'
 import { ownAccountIsTaken } from './own-account.ts'
 
 /** Stripe Connect, which lets advertisers connect their account. Without it they type in the account's id. */

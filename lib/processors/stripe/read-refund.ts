@@ -1,9 +1,9 @@
 import * as z from 'zod/mini'
-import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
-import { maxAmountCents } from '../money.ts'
+import { stripeAmount } from '../../../tracker/src/stripe-amounts.ts'
+import { maxAmountCents } from '../../money.ts'
 import { conversionsOf, inEachCurrency } from './conversions.ts'
-import { type Fact, ignored, type Reversal } from './facts.ts'
-import { amount, currency, freeText, id, reference } from './payload.ts'
+import { type Fact, ignored, type Reversal } from '../facts.ts'
+import { amount, currency, freeText, id, reference } from '../payload.ts'
 
 /** The fields of a refund that the service reads. */
 const refund = z.looseObject({

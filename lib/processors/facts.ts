@@ -1,28 +1,23 @@
 /**
- * The account whose key this deployment has. Its events name no account. An owner connects their program to it after proving that the
- * account is theirs (own-account.ts), or `npm run own-account` does.
- */
-export const ownAccount = 'platform'
-
-/**
  * The facts of one webhook event, whatever the payload's generation: everything that is needed to apply it now or again. The log stores it
  * under the same column names. It holds no e-mail address, only its keyed hash. The functions of migrations/functions/6_processor/ read it.
  */
 export interface WebhookEvent {
   event_id: string
   event_type: string
-  /** The connected account, `acct_…`, or {@link ownAccount}. */
+  /** At Stripe the connected account, `acct_…`, or `platform`; at others the connection. */
   account_id: string
   livemode: boolean
   event_created_at: Date
   fact: Fact
-  /** The whole payload of a live event that no schema reads, as `sealPayload` encrypts it. */
+  /** The whole payload of a live event that no schema reads, as `seal` encrypts it. */
   payload: string | null
 }
 
 export type Fact =
   | Purchase
   | Reversals
+  | RefundedTotal
   | ChargeRefunds
   | InvoicePayment
   | CustomerMetadata
@@ -39,6 +34,8 @@ export interface Purchase {
   email_hash: string | null
   mailbox_hash?: string
   processor_customer_id: string | null
+  /** The subscription, if its processor may not repeat the metadata in renewals: the buyer is remembered by it. */
+  subscription_id?: string | null
   session_id: string | null
   /** The time when the buyer started to buy, ISO 8601. The click must have been valid then. */
   started_at: string
@@ -46,18 +43,18 @@ export interface Purchase {
   settles_lead: boolean
   /** The payment comes later, so the session's buyer must be stored until then. */
   awaits_payment: boolean
-  /** The amount of a session that awaits its payment and the untaxed part of it, in Stripe's unit. The capture can be lower. */
+  /** The amount of a session that awaits its payment and the untaxed part of it, in the processor's unit. The capture can be lower. */
   asked: { total: number; untaxed: number } | null
   /** All ids of the payment in the payload: of its session, charges, intents and invoice. */
   payment_ids: string[]
   /** No other event will name the buyer, so the advertiser is notified if this one does not. */
   reported_alone: boolean
-  /** The payment intent for which Stripe must say whether it paid an invoice, if no other event says so. */
+  /** The payment intent for which the processor must say whether it paid an invoice, if no other event says so. */
   asks_invoice_of: string | null
   /** The promotion codes that discounted it, as far as the payload names them; absent if it names none. */
   promotion_code_ids?: string[]
   /**
-   * The session or invoice to ask Stripe about if the payload has discounts but does not name their codes, and the account's programs have
+   * The session or invoice to ask the processor about if the payload has discounts but does not name their codes, and the account's programs have
    * codes.
    */
   asks_discounts_of?: string
@@ -74,6 +71,8 @@ export interface PurchaseSale {
   amount_source: 'charge' | 'intent' | 'session' | 'invoice'
   /** The paid amount without tax. */
   commission_base_cents: number
+  /** The processor's fee, if it reports one. */
+  processor_fee_cents?: number | null
   currency: string
   sale_type: string
   is_recurring: boolean
@@ -91,6 +90,7 @@ export interface PurchaseSale {
 export interface Reversals {
   kind: 'reversals'
   payment_intent_id: string | null
+  /** At other processors than Stripe, the payment. */
   charge_id: string | null
   /** Named by payloads before 2025-03-31 and by credit notes. */
   invoice_id: string | null
@@ -106,9 +106,19 @@ export interface Reversal {
   currency: string
   /** The refund failed or was canceled, or the dispute's money came back. */
   returned: boolean
+  /** The return of a chargeback has an id of its own and does not name the chargeback. */
+  pairs?: true
 }
 
-/** A charge whose payload only has the sum of its refunds, so Stripe must list them one by one. */
+/** The total that the refunds of a payment have reached. Each rise is one refund. */
+export interface RefundedTotal {
+  kind: 'refunded_total'
+  payment_ids: string[]
+  total_cents: number
+  currency: string
+}
+
+/** A charge whose payload only has the sum of its refunds, so the processor must list them one by one. */
 export interface ChargeRefunds {
   kind: 'charge_refunds'
   payment_intent_id: string | null
@@ -141,7 +151,7 @@ export interface Deauthorization {
   kind: 'deauthorization'
 }
 
-/** Somebody wrote the code of a program into the account's metadata (lib/stripe/own-account.ts). */
+/** Somebody wrote the code of a program into the account's metadata (lib/processors/stripe/own-account.ts). */
 export interface Ownership {
   kind: 'ownership'
   code: string

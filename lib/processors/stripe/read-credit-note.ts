@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
-import { stripeAmount } from '../../tracker/src/stripe-amounts.ts'
-import { type Fact, ignored } from './facts.ts'
-import { amount, currency, freeText, id, reference } from './payload.ts'
+import { stripeAmount } from '../../../tracker/src/stripe-amounts.ts'
+import { type Fact, ignored } from '../facts.ts'
+import { amount, currency, freeText, id, reference } from '../payload.ts'
 
 const creditNote = z.looseObject({
   id,

@@ -1,8 +1,18 @@
 import * as z from 'zod/mini'
-import { shareOf, stripeAmount } from '../../tracker/src/stripe-amounts.ts'
-import { emailHashes } from '../tracking/customers.ts'
-import { type Fact, ignored, type Purchase } from './facts.ts'
-import { amount, currency, freeText, type HashEmail, id, metadata, noMetadata, reference, unixTime } from './payload.ts'
+import { shareOf, stripeAmount } from '../../../tracker/src/stripe-amounts.ts'
+import { emailHashes } from '../../tracking/customers.ts'
+import { type Fact, ignored, type Purchase } from '../facts.ts'
+import {
+  amount,
+  currency,
+  freeText,
+  type HashEmail,
+  id,
+  metadata,
+  noMetadata,
+  reference,
+  unixTime,
+} from '../payload.ts'
 
 const intent = z.looseObject({
   id,

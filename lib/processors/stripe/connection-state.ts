@@ -1,7 +1,7 @@
-import type { Database } from '../database.ts'
+import type { Database } from '../../database.ts'
 import { backfillOf } from './backfill.ts'
-import { excluded } from './known-customers.ts'
-import { waitingEvents } from './parked-events.ts'
+import { excluded } from '../known-customers.ts'
+import { waitingEvents } from '../parked-events.ts'
 
 export type ConnectionState = Awaited<ReturnType<typeof readConnectionState>>
 

@@ -1,11 +1,10 @@
 import { sql } from 'kysely'
-import { newToken } from '../access/tokens.ts'
-import type { Database } from '../database.ts'
-import { ApiError } from '../errors.ts'
-import { kysely, now } from '../kysely.ts'
-import { reasonText } from '../processor-reasons.ts'
-import type { StripeEnv } from './client.ts'
-import { ownAccount } from './facts.ts'
+import { newToken } from '../../access/tokens.ts'
+import type { Database } from '../../database.ts'
+import { ApiError } from '../../errors.ts'
+import { kysely, now } from '../../kysely.ts'
+import { reasonText } from '../../processor-reasons.ts'
+import { ownAccount, type StripeEnv } from './client.ts'
 import { ownershipEventTypes } from './read-ownership.ts'
 
 export const ownAccountIsTaken =

@@ -1,7 +1,30 @@
 -- Tables for the payment processor's webhooks beside the sale: the ids of each payment, refunds and disputes in any order of arrival, and
 -- the log of webhook events.
 
--- A customer can have several ids at the processor.
+-- Connections to processors other than Stripe. Each belongs to one program and has a webhook address of its own. Stripe's account is in
+-- `programs`, because several programs can share one.
+create table processor_connections (
+  -- The unguessable id in its webhook address, and the account of its events in the tables below.
+  account_id text primary key check (account_id ~ '^conn_[A-Za-z0-9_-]{43}$'),
+  program_id bigint not null references programs (id),
+  -- A row of the table in lib/processors/connections.ts.
+  processor text not null check (processor ~ '^[a-z]{2,30}$'),
+  -- The key that signs its webhooks, encrypted (lib/processors/seal.ts).
+  secret bytea not null,
+  -- Whether it is connected to the processor's live mode or to its sandbox.
+  livemode boolean not null,
+  -- Its events of later times wait until it is connected again.
+  disconnected_at timestamptz,
+  -- When it last refused a delivery, and why.
+  refused_at timestamptz,
+  refusal text,
+  created_at timestamptz not null default now(),
+  check ((refused_at is null) = (refusal is null))
+);
+create index processor_connections_program_idx on processor_connections (program_id);
+
+-- A customer can have several ids at the processor. A processor that may not repeat the metadata of a subscription in its renewals has the
+-- subscription's id here too.
 create table processor_customers (
   program_id bigint not null,
   processor_customer_id text not null,
@@ -77,6 +100,8 @@ create table processor_reversals (
   event_id text,
   returned_event_id text,
   returned_at timestamptz,
+  -- The processor's id of the return, if it has one of its own.
+  returned_by text,
   created_at timestamptz not null default now(),
   primary key (account_id, reversal_id),
   check (event_id is not null or returned_event_id is not null),
@@ -104,7 +129,7 @@ create table processor_events (
   -- The steps of the search for a purchase's buyer, each with its result, as in `sales`.
   resolution jsonb,
   -- The whole payload of a live event that no schema reads, for 30 days. It is encrypted because it holds customers' data
-  -- (lib/stripe/sealed-payload.ts).
+  -- (lib/processors/seal.ts).
   payload bytea,
   -- Names of facts that can still give this event an effect (awaited_name in functions/6_processor/event-log.sql).
   awaits text[],

@@ -1,7 +1,6 @@
 import { Stripe } from 'stripe'
-import { ApiError } from '../errors.ts'
+import { ApiError } from '../../errors.ts'
 import { type Conversion, conversionsOf } from './conversions.ts'
-import { ownAccount } from './facts.ts'
 import { discountsOf } from './read-discounts.ts'
 
 /** The variables by which a function reaches Stripe's API. */
@@ -39,6 +38,12 @@ function newClient(env: StripeEnv): Stripe {
     }),
   })
 }
+
+/**
+ * The account whose key this deployment has. Its events name no account. An owner connects their program to it after proving that the
+ * account is theirs (own-account.ts), or `npm run own-account` does.
+ */
+export const ownAccount = 'platform'
 
 /** Returns the options that name the account of a call. */
 export const onAccount = (accountId: string) => (accountId === ownAccount ? {} : { stripeAccount: accountId })

@@ -1,15 +1,16 @@
 import { type InferResult, sql } from 'kysely'
 import { Stripe } from 'stripe'
 import * as z from 'zod/mini'
-import { call, type Database } from '../database.ts'
-import { ApiError, isTransient } from '../errors.ts'
-import { kysely } from '../kysely.ts'
-import type { RelayMessage } from '../notifications/outbox.ts'
-import { emailHash } from '../tracking/customers.ts'
-import { applyEvent } from './apply-event.ts'
+import { call, type Database } from '../../database.ts'
+import { ApiError, isTransient } from '../../errors.ts'
+import { kysely } from '../../kysely.ts'
+import type { RelayMessage } from '../../notifications/outbox.ts'
+import { emailHash } from '../../tracking/customers.ts'
+import { applyEvent } from '../apply-event.ts'
+import { askStripe } from './ask.ts'
 import { onAccount } from './client.ts'
-import type { Fact, Purchase, WebhookEvent } from './facts.ts'
-import { id, type HashEmail, unixTime } from './payload.ts'
+import type { Fact, Purchase, WebhookEvent } from '../facts.ts'
+import { id, type HashEmail, unixTime } from '../payload.ts'
 import { readFact } from './read-event.ts'
 import { readSubscription } from './read-subscription.ts'
 
@@ -224,7 +225,7 @@ export async function stepBackfill(
     let recorded = 0
     for (let start = 0; start < counted.length; start += together) {
       const some = counted.slice(start, start + together)
-      const applied = await Promise.all(some.map((event) => applyEvent(db, stripe, event)))
+      const applied = await Promise.all(some.map((event) => applyEvent(db, askStripe(stripe), event)))
       recorded += some.filter(
         (event, place) => applied[place]?.outcome === 'recorded' && !before.has(event.event_id),
       ).length

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { type CustomerMetadata, type Fact, ignored } from './facts.ts'
-import { id, metadata, noMetadata } from './payload.ts'
+import { type CustomerMetadata, type Fact, ignored } from '../facts.ts'
+import { id, metadata, noMetadata } from '../payload.ts'
 
 const customer = z.looseObject({ id, metadata })
 const before = z.looseObject({ metadata })

@@ -8,8 +8,9 @@ import { reasonText } from '../processor-reasons.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
 import { emailHash } from '../tracking/customers.ts'
 import type { WebhookEvent } from './facts.ts'
-import { readEvent } from './read-event.ts'
-import { openPayload } from './sealed-payload.ts'
+import { askStripe } from './stripe/ask.ts'
+import { readEvent } from './stripe/read-event.ts'
+import { unseal } from './seal.ts'
 
 /** A webhook event in the log and its outcome. */
 export type ListedWebhookEvent = InferResult<ReturnType<typeof webhookEventsStatement>>[number]
@@ -111,11 +112,12 @@ const paymentOfReversal = sql<
 /** Returns whether it is the id of an event: Stripe's own, or one of the backfill. */
 export const isEventId = (id: string) => /^(evt|backfill)_/.test(id)
 
-/** Selects all ids of the payment with `ids` (text[]) in the last account of the program. */
+/** Selects all ids of the payment with `ids` (text[]) in the last accounts of the program. */
 export const idsOfPayment = (programId: number, ids: Expression<unknown>) =>
   kysely
     .selectFrom('programs as a')
-    .select(sql<string>`unnest(ids_of_payment(last_account_of(a), ${ids}))`.as('id'))
+    .innerJoin(sql`unnest(last_accounts_of(a))`.as<'account'>(sql`account (id)`), (join) => join.onTrue())
+    .select(sql<string>`unnest(ids_of_payment(account.id, ${ids}))`.as('id'))
     .where('a.id', '=', programId)
 
 /**
@@ -162,13 +164,13 @@ export async function replayWebhookEvent(
     webhookEventsOf(programId).where('e.event_id', '=', eventId).select(loggedEventColumns).$castTo<LoggedEvent>(),
   )
   if (!event) throw new ApiError('not_found', 'There is no such delivery. Deliveries are kept for 90 days.')
-  return { ...(await applyEvent(db, stripe, await readAgain(event, secret))), livemode: event.livemode }
+  return { ...(await applyEvent(db, askStripe(stripe), await readAgain(event, secret))), livemode: event.livemode }
 }
 
 /** Reads an event again with the current schemas if no schema could read it before. */
 async function readAgain(event: WebhookEvent, secret: string): Promise<WebhookEvent> {
   if (event.payload === null) return event
-  const text = await openPayload(secret, event.event_id, event.payload)
+  const text = await unseal(secret, 'unread webhook payload', event.event_id, event.payload)
   if (text === undefined) return event
   const read = await readEvent(JSON.parse(text), (email) => emailHash(secret, email))
   return 'unread' in read.fact ? event : read

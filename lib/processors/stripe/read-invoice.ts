@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
-import { paidOfInvoice } from '../../tracker/src/stripe-amounts.ts'
-import { type Fact, ignored } from './facts.ts'
-import { emailHashes } from '../tracking/customers.ts'
+import { paidOfInvoice } from '../../../tracker/src/stripe-amounts.ts'
+import { type Fact, ignored } from '../facts.ts'
+import { emailHashes } from '../../tracking/customers.ts'
 import { discountFacts } from './read-discounts.ts'
 import {
   amount,
@@ -14,7 +14,7 @@ import {
   noMetadata,
   reference,
   unixTime,
-} from './payload.ts'
+} from '../payload.ts'
 
 const payment = z.looseObject({ payment_intent: reference, charge: reference })
 

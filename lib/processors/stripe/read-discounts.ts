@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { id, reference } from './payload.ts'
+import { id, reference } from '../payload.ts'
 
 const discount = z.looseObject({ id: z.nullish(id), promotion_code: reference })
 

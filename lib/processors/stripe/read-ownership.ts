@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { type Fact, ignored } from './facts.ts'
+import { type Fact, ignored } from '../facts.ts'
 
 /** The events that Stripe sends when somebody writes metadata of a product. */
 export const ownershipEventTypes = ['product.created', 'product.updated'] as const

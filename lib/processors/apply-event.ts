@@ -1,0 +1,58 @@
+import { call, type Database } from '../database.ts'
+import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
+import { reasonText } from '../processor-reasons.ts'
+import { newClickIdPrefix } from '../tracking/clicks.ts'
+import { retryBinding } from '../tracking/customers.ts'
+import type { WebhookEvent, Reversal } from './facts.ts'
+
+/** The outcome of an event, as the log stores it, and the notifications to send. */
+export interface AppliedEvent {
+  /** `recorded`, `duplicate`, `ignored` or `parked`. */
+  outcome: string
+  /** The sentence that explains the outcome if it is not obvious. */
+  reason: string | null
+  outbox: RelayMessage[]
+}
+
+/** The processor's answers to questions that no event answered. */
+export interface ProcessorAnswer {
+  /** The refunds of a charge one by one, or the event's reversals in each currency that the processor converted them to. */
+  reversals?: Reversal[]
+  is_converted?: boolean
+  /** The reason of the first refund in the list that the service cannot store. */
+  excluded?: string | undefined
+  /** The invoice that the payment intent paid; null if it paid none. */
+  invoice_id?: string | null
+  /** The promotion codes of its discounts. */
+  promotion_code_ids?: string[]
+}
+
+/** Asks the processor of an event a question (`refunds`, or one of `apply_event`) and adds its answer. */
+export type Ask = (event: WebhookEvent, question: string | null, answer: ProcessorAnswer) => Promise<void>
+
+/**
+ * Applies an event. Its whole effect and its row in the log are one transaction, so sending the event again is right after any failure, and
+ * sending it twice changes nothing. Takes one database request, and one more for each question to the processor.
+ */
+export async function applyEvent(db: Database, ask: Ask, event: WebhookEvent): Promise<AppliedEvent> {
+  const answer: ProcessorAnswer = {}
+  if (event.fact.kind === 'charge_refunds') await ask(event, 'refunds', answer)
+  let applied = await apply(db, event, answer)
+  while (applied.outcome === null) {
+    await ask(event, applied.reason, answer)
+    applied = await apply(db, event, answer)
+  }
+  return { ...applied, outcome: applied.outcome, reason: reasonText(applied.reason) }
+}
+
+/** Runs `apply_event`. The outcome is null and nothing is done if the processor must answer a question first; the reason is then the question. */
+async function apply(db: Database, event: WebhookEvent, answer: ProcessorAnswer) {
+  const statement = call('apply_event', {
+    received: JSON.stringify(event),
+    answer: JSON.stringify(answer),
+    click_id_prefix: newClickIdPrefix(Date.now()),
+  })
+  const [row] = await retryBinding(() => db.query(statement))
+  if (!row) throw new Error('an event was not applied')
+  return { outcome: row.outcome, reason: row.reason, outbox: messagesAbout(row) }
+}
