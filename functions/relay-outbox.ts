@@ -28,7 +28,7 @@ export const soon = {
     const wakes = messages.filter((message): message is WebhookWake => 'due_at' in message)
     const rows = messages.filter((message): message is OutboxMessage => 'outbox_id' in message)
     const channels = openChannels(env)
-    const [sent, woken] = await Promise.all([channels.tell(rows), channels.wakes.send(wakes)])
+    const [sent, woken] = await Promise.all([channels.send(rows), channels.wakes.send(wakes)])
     return Response.json({ sent: sent.length + woken.length })
   },
 }

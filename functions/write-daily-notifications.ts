@@ -6,7 +6,8 @@ import { call, type DatabaseEnv, openDatabase } from '../lib/database.ts'
  */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv): Promise<void> {
-    const told = await openDatabase(env).query(call('write_daily_notifications', { moment: new Date() }))
-    if (told.length > 0) console.log(JSON.stringify({ function: 'write-daily-notifications', told: told.length }))
+    const written = await openDatabase(env).query(call('write_daily_notifications', { moment: new Date() }))
+    if (written.length > 0)
+      console.log(JSON.stringify({ function: 'write-daily-notifications', notifications: written.length }))
   },
 }

@@ -68,6 +68,12 @@ export class ApiError extends Error {
   }
 }
 
+/** Returns what a program has. Throws `not_found` if it has none. */
+export function found<Row>(row: Row | null | undefined, noun: string): Row {
+  if (row === undefined || row === null) throw new ApiError('not_found', `This program has no such ${noun}.`)
+  return row
+}
+
 /** Creates the error for an id in `field` of a partner or a group that the program does not have. */
 export const notOfProgram = (field: string, noun: 'partner' | 'group'): ApiError =>
   new ApiError('not_found', `This program has no such ${noun}.`, {

@@ -6,7 +6,7 @@ const sentences: Readonly<Record<string, string>> = {
   account_not_connected: 'No program is connected to this account.',
   already_disconnected: 'No program is connected to this account anymore, or it was reconnected since then.',
   customer_erased: 'Its customer was erased.',
-  known_customers_left_out:
+  known_customers_excluded:
     "Its metadata names no program, and the program does not attribute known customers' payments.",
   setting_on: 'The program attributes such payments now. It will be applied within half an hour.',
   customer_known: 'Its customer is known now. It will be applied within half an hour.',

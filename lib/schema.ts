@@ -63,6 +63,13 @@ export interface Accounts {
   user_id: string;
 }
 
+export interface ActiveMembers {
+  is_locked: boolean | null;
+  role: string | null;
+  user_id: string | null;
+  workspace_id: string | null;
+}
+
 export interface Adjustments {
   amount_cents: Int8;
   created_at: Generated<Timestamp>;
@@ -707,6 +714,14 @@ export interface ProgramMembers {
   workspace_id: string;
 }
 
+export interface ProgramRoles {
+  is_locked: boolean | null;
+  program_id: Int8 | null;
+  roles: string[] | null;
+  user_id: string | null;
+  workspace_id: string | null;
+}
+
 export interface Programs {
   attribute_known_customers: Generated<boolean>;
   attribution_model: Generated<'last_click' | 'first_click'>;
@@ -1006,6 +1021,7 @@ export interface Workspaces {
 
 export interface DB {
   accounts: Accounts;
+  active_members: ActiveMembers;
   adjustments: Adjustments;
   affiliate_click_events: AffiliateClickEvents;
   affiliate_lead_events: AffiliateLeadEvents;
@@ -1060,6 +1076,7 @@ export interface DB {
   processor_reversals: ProcessorReversals;
   processor_sessions: ProcessorSessions;
   program_members: ProgramMembers;
+  program_roles: ProgramRoles;
   program_terms: ProgramTerms;
   programs: Programs;
   public_test_events: PublicTestEvents;
@@ -1197,21 +1214,9 @@ export interface DatabaseFunctions {
     arguments: { max_clicks: number | null }
     row: { deleted: number | null; more: boolean | null }
   }
-  delete_old_applications: {
-    arguments: { max_rows: number | null }
-    row: { delete_old_applications: number | null }
-  }
   delete_old_notifications: {
     arguments: { max_rows: number | null }
     row: { delete_old_notifications: number | null }
-  }
-  delete_old_webhooks: {
-    arguments: { max_rows: number | null }
-    row: { delete_old_webhooks: number | null }
-  }
-  delete_unsold_payments: {
-    arguments: {  }
-    row: { delete_unsold_payments: number | null }
   }
   delete_workspace: {
     arguments: { of_workspace_id: string | null }
@@ -1228,6 +1233,18 @@ export interface DatabaseFunctions {
   erase_events: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_click_id: string | null }
     row: { leftovers: number | null }
+  }
+  expire_applications: {
+    arguments: { max_rows: number | null; unconfirmed_kept: string | null; rejected_kept: string | null }
+    row: { expire_applications: number | null }
+  }
+  expire_unsold_payments: {
+    arguments: { kept: string | null }
+    row: { expire_unsold_payments: number | null }
+  }
+  expire_webhooks: {
+    arguments: { max_rows: number | null; kept: string | null; fetched_kept: string | null }
+    row: { expire_webhooks: number | null }
   }
   flag_new_commissions: {
     arguments: { at_most: number | null }
@@ -1461,14 +1478,14 @@ export const functionCalls: {
   decide_reviews: { text: 'select * from decide_reviews($1, $2, $3, $4)', names: ['of_program_id', 'commission_ids', 'of_decision', 'because'] },
   delete_application: { text: 'select * from delete_application($1, $2)', names: ['of_program_id', 'of_application_id'] },
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
-  delete_old_applications: { text: 'select delete_old_applications($1)', names: ['max_rows'] },
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },
-  delete_old_webhooks: { text: 'select delete_old_webhooks($1)', names: ['max_rows'] },
-  delete_unsold_payments: { text: 'select delete_unsold_payments()', names: [] },
   delete_workspace: { text: 'select * from delete_workspace($1)', names: ['of_workspace_id'] },
   drop_click_month: { text: 'select drop_click_month($1)', names: ['months_kept'] },
   erase_account: { text: 'select * from erase_account($1)', names: ['of_user_id'] },
   erase_events: { text: 'select * from erase_events($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
+  expire_applications: { text: 'select expire_applications($1, $2, $3)', names: ['max_rows', 'unconfirmed_kept', 'rejected_kept'] },
+  expire_unsold_payments: { text: 'select expire_unsold_payments($1)', names: ['kept'] },
+  expire_webhooks: { text: 'select expire_webhooks($1, $2, $3)', names: ['max_rows', 'kept', 'fetched_kept'] },
   flag_new_commissions: { text: 'select * from flag_new_commissions($1)', names: ['at_most'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },

@@ -1491,6 +1491,16 @@ create table workspaces (
 CREATE TRIGGER workspaces_audit AFTER UPDATE OF requires_two_factor ON public.workspaces FOR EACH ROW WHEN ((old.requires_two_factor <> new.requires_two_factor)) EXECUTE FUNCTION audit_workspace();
 CREATE TRIGGER workspaces_deleted_audit AFTER UPDATE OF deleted_at ON public.workspaces FOR EACH ROW WHEN (((old.deleted_at IS NULL) AND (new.deleted_at IS NOT NULL))) EXECUTE FUNCTION audit_workspace_deletion();
 
+create view active_members as
+ SELECT m.workspace_id,
+    m.user_id,
+    m.role,
+    (w.requires_two_factor AND (NOT u.two_factor_enabled)) AS is_locked
+   FROM ((workspace_members m
+     JOIN workspaces w ON (((w.id = m.workspace_id) AND (w.deleted_at IS NULL))))
+     JOIN users u ON ((u.id = m.user_id)))
+  WHERE (m.removed_at IS NULL);
+
 create view link_click_counts as
  SELECT program_id,
     link_id,
@@ -1548,6 +1558,16 @@ create view payouts_due as
      JOIN partners r ON (((r.program_id = p.program_id) AND (r.id = p.partner_id))))
      LEFT JOIN minimum_payouts m ON (((m.program_id = p.program_id) AND ((m.currency)::text = (p.currency)::text))))
   WHERE (p.payable_cents > 0);
+
+create view program_roles as
+ SELECT p.id AS program_id,
+    m.workspace_id,
+    m.user_id,
+    m.is_locked,
+    array_remove(ARRAY[m.role, o.role], NULL::text) AS roles
+   FROM ((active_members m
+     JOIN programs p ON (((p.workspace_id = m.workspace_id) AND (p.deleted_at IS NULL))))
+     LEFT JOIN program_members o ON (((o.program_id = p.id) AND (o.user_id = m.user_id))));
 
 create view unsettled_partners as
  SELECT r.program_id,
@@ -1818,7 +1838,7 @@ begin
     insert into partner_profiles as f (user_id, name) select application.user_id, application.name where application.user_id is not null
     on conflict (user_id) do update set name = excluded.name where f.name is null;
   elsif partner.closed_at is not null or partner.user_id <> application.user_id then
-    raise exception 'the partner is another person' using errcode = 'unique_violation', constraint = 'partners_user_key';
+    raise exception 'the partner is another person' using errcode = 'unique_violation', constraint = 'partners_of_another_person';
   elsif application.user_id is not null then
     update partners r set user_id = application.user_id, group_id = coalesce(in_group_id, r.group_id),
       name = coalesce(profile.name, r.name), payout_email = coalesce(profile.payout_email, r.payout_email),
@@ -4467,24 +4487,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.delete_old_applications(max_rows integer)
- RETURNS bigint
- LANGUAGE plpgsql
-AS $function$
-declare
-  deleted bigint;
-begin
-  delete from applications a where (a.program_id, a.id) in (
-    select o.program_id, o.id from applications o
-    where (o.status = 'unverified' and o.applied_at < now() - application_confirmed_within())
-      or (o.status = 'rejected' and o.decided_at < now() - interval '1 year')
-    limit max_rows for update skip locked
-  );
-  get diagnostics deleted = row_count;
-  return deleted;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.delete_old_notifications(max_rows integer)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -4504,46 +4506,6 @@ begin
   delete from notifications n using unnest(program_ids, ids) old (program_id, id) where n.program_id = old.program_id and n.id = old.id;
   delete from outbox o using unnest(program_ids, ids) old (program_id, id) where o.program_id = old.program_id and o.id = old.id;
   return coalesce(cardinality(ids), 0);
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.delete_old_webhooks(max_rows integer)
- RETURNS bigint
- LANGUAGE plpgsql
-AS $function$
-declare
-  deleted bigint;
-begin
-  delete from webhook_messages m where (m.program_id, m.id) in (
-    select o.program_id, o.id from webhook_messages o where o.created_at < now() - interval '30 days' order by o.created_at limit max_rows
-  );
-  get diagnostics deleted = row_count;
-  update webhook_endpoints e set deleted_at = now()
-  where e.url is null and e.deleted_at is null and e.created_at < now() - interval '1 day';
-  delete from webhook_endpoints e
-  where e.deleted_at is not null and not exists (
-    select from webhook_deliveries d where d.program_id = e.program_id and d.endpoint_id = e.id
-  );
-  return deleted;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.delete_unsold_payments()
- RETURNS bigint
- LANGUAGE plpgsql
-AS $function$
-declare
-  deleted bigint;
-begin
-  delete from processor_payments p
-  where p.created_at between now() - interval '120 days' and now() - interval '90 days'
-    and not exists (
-      select from programs_of_account(p.account_id) g
-      join sales s on s.program_id = g.id and s.transaction_id = any (ids_of_payment(p.account_id, array[p.payment_id]))
-    )
-    and exists (select from programs_of_account(p.account_id));
-  get diagnostics deleted = row_count;
-  return deleted;
 end $function$
 ;
 
@@ -4948,6 +4910,64 @@ CREATE OR REPLACE FUNCTION public.existed_at(created_at timestamp with time zone
  LANGUAGE sql
  IMMUTABLE
 RETURN (created_at <= (at + '00:01:00'::interval))
+;
+
+CREATE OR REPLACE FUNCTION public.expire_applications(max_rows integer, unconfirmed_kept interval, rejected_kept interval)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  deleted bigint;
+begin
+  delete from applications a where (a.program_id, a.id) in (
+    select o.program_id, o.id from applications o
+    where (o.status = 'unverified' and o.applied_at < now() - unconfirmed_kept)
+      or (o.status = 'rejected' and o.decided_at < now() - rejected_kept)
+    limit max_rows for update skip locked
+  );
+  get diagnostics deleted = row_count;
+  return deleted;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.expire_unsold_payments(kept interval)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  deleted bigint;
+begin
+  delete from processor_payments p
+  where p.created_at between now() - kept - interval '30 days' and now() - kept
+    and not exists (
+      select from programs_of_account(p.account_id) g
+      join sales s on s.program_id = g.id and s.transaction_id = any (ids_of_payment(p.account_id, array[p.payment_id]))
+    )
+    and exists (select from programs_of_account(p.account_id));
+  get diagnostics deleted = row_count;
+  return deleted;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.expire_webhooks(max_rows integer, kept interval, fetched_kept interval)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  deleted bigint;
+begin
+  delete from webhook_messages m where (m.program_id, m.id) in (
+    select o.program_id, o.id from webhook_messages o where o.created_at < now() - kept order by o.created_at limit max_rows
+  );
+  get diagnostics deleted = row_count;
+  update webhook_endpoints e set deleted_at = now()
+  where e.url is null and e.deleted_at is null and e.created_at < now() - fetched_kept;
+  delete from webhook_endpoints e
+  where e.deleted_at is not null and not exists (
+    select from webhook_deliveries d where d.program_id = e.program_id and d.endpoint_id = e.id
+  );
+  return deleted;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.expired_click(customer customers, at timestamp with time zone)
@@ -6734,19 +6754,15 @@ CREATE OR REPLACE FUNCTION public.mail_recipients(of_program_id bigint, of_audie
 AS $function$
   select u.id, u.email, u.name::text
   from programs p
-  join workspaces w on w.id = p.workspace_id
   cross join lateral (
     select r.user_id from partners r
     where of_audience = 'partner' and r.program_id = p.id and r.id = of_partner_id and r.closed_at is null
     union all
-    select m.user_id from workspace_members m
-    left join program_members o on o.program_id = p.id and o.user_id = m.user_id
-    where of_audience = 'advertiser' and m.workspace_id = p.workspace_id and m.removed_at is null
-      and (m.role = any (reading_roles) or o.role = any (reading_roles))
+    select m.user_id from program_roles m
+    where of_audience = 'advertiser' and m.program_id = p.id and not m.is_locked and m.roles && reading_roles
   ) recipient
   join users u on u.id = recipient.user_id
   where p.id = of_program_id and p.deleted_at is null and u.email_verified
-    and (of_audience = 'partner' or u.two_factor_enabled or not w.requires_two_factor)
     and not exists (select from refused_addresses a where a.email = u.email)
 $function$
 ;
@@ -9968,7 +9984,7 @@ begin
       event.awaits := array[awaited_name(event.account_id, 'payment', payment_id),
         awaited_name(event.account_id, 'setting', program.id::text)];
     end if;
-    return with_outcome(event, 'ignored', 'known_customers_left_out');
+    return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;
   if (is_known or by_code or fact->>'named_by' = 'customer'
       -- A code outranks a click, and an intent does not name the code.

@@ -14,7 +14,7 @@ const pool = openConnections(databaseUrl, 12)
 
 type World = Awaited<ReturnType<typeof createWorld>>
 
-/** A program of 10 % whose second partner has the code JANE20. */
+/** A program of 10% whose second partner has the code JANE20. */
 async function createWorld() {
   const program = await createLedgerProgram(pool, db, { commissionBp: 1000 })
   const { programId, partnerIds } = program

@@ -17,7 +17,7 @@ import { openConnections, startEndpoint } from './support/stack.ts'
 const { db, sql, databaseUrl } = await startEndpoint()
 const pool = openConnections(databaseUrl, 8)
 
-/** A program of 20 %, whose first partner is in a group; `brings` is what a sale of a customer of that partner earns. */
+/** A program of 20%, whose first partner is in a group; `brings` is what a sale of a customer of that partner earns. */
 async function createWorld(settings: Parameters<typeof createLedgerProgram>[2] = {}) {
   const program = await createLedgerProgram(pool, db, settings)
   const { rows } = await sql.query<{ group_id: string }>(
@@ -204,7 +204,7 @@ test('of several products the first with a rule counts, a price before its produ
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-/** Sales bring 20 %, up to 1,000 for a customer. */
+/** Sales bring 20%, up to 1,000 for a customer. */
 const capped = async (holdDays = 0) => {
   const world = await createWorld({ holdDays })
   await world.rules({ groupId: world.groupId }, { commission_bp: 2000, lifetime_cap_cents: 1000 })
@@ -372,13 +372,13 @@ test('the explanation names the rule and the whole arithmetic, the cap included'
   }
   const asPartner = { programId: world.programId, transaction_id: 'in_0', test: false, withCustomer: false }
   expect((await explainSale(db, asPartner)).rule?.text).toBe("The rule of the partner's group.")
-  const rate = '1.4 % of $27.50 is $0.39, rounded half up from 38.5 minor units. With $5.00 for each sale it is $5.39.'
+  const rate = '1.4% of $27.50 is $0.39, rounded half up from 38.5 minor units. With $5.00 for each sale it is $5.39.'
   const cap = 'All sales of a customer may bring $10.00, and the ones before it brought'
   expect(texts).toEqual([
     `${rate} By the rule of the group Gold.`,
     `${rate} ${cap} $5.39: it earns $4.61. By the rule of the group Gold.`,
     `${rate} ${cap} $10.00: it earns nothing. By the rule of the group Gold.`,
-    "1.4 % of €27.50 is €0.39, rounded half up from 38.5 minor units. By the rule of the group Gold. Its fixed amount and cap are in another currency than this sale's, which earns the percentage alone.",
+    "1.4% of €27.50 is €0.39, rounded half up from 38.5 minor units. By the rule of the group Gold. Its fixed amount and cap are in another currency than this sale's, which earns the percentage alone.",
   ])
 })
 
@@ -395,7 +395,7 @@ test('the terms of a partner are what their next sale is paid by', () => {
     lead_commission_cents: null,
   }
   expect(termsOfPartner(program, [])).toEqual([
-    '20 % of each sale for 12 months after a customer’s first purchase',
+    '20% of each sale for 12 months after a customer’s first purchase',
     '$1.00 for each signup',
   ])
   const rules = [
@@ -406,7 +406,7 @@ test('the terms of a partner are what their next sale is paid by', () => {
   ]
   expect(termsOfPartner(program, rules)).toEqual([
     '$5.00 for each sale of prod_a',
-    '30.5 % of each sale, up to $100.00 for a customer',
+    '30.5% of each sale, up to $100.00 for a customer',
   ])
 })
 

@@ -402,10 +402,10 @@ test("a run's payments and whom it left out turn in pages and are searched, and 
   )
   const names = Array.from({ length: 130 }, (_, index) => `Payee ${String(index + 1).padStart(3, '0')}`)
   expect(await turned(run, payeesOn)).toEqual([names.slice(0, 70), names.slice(0, 70)])
-  expect(await turned(`${run}?part=left-out`, payeesOn)).toEqual([names.slice(70), names.slice(70)])
+  expect(await turned(`${run}?part=excluded`, payeesOn)).toEqual([names.slice(70), names.slice(70)])
   expect(payeesOn(await get(`${run}?q=ee+007`))).toEqual(['Payee 007'])
-  expect(payeesOn(await get(`${run}?part=left-out&q=ee+107`))).toEqual(['Payee 107'])
-  for (const page of [run, `${run}?q=nobody`, `${run}?part=left-out&before=x`]) {
+  expect(payeesOn(await get(`${run}?part=excluded&q=ee+107`))).toEqual(['Payee 107'])
+  for (const page of [run, `${run}?q=nobody`, `${run}?part=excluded&before=x`]) {
     const html = await get(page)
     for (const text of ['Mark $70.00 as paid', 'Payments (70)', 'Excluded (60)', 'PayPal file, USD']) {
       expect(html).toContain(text)

@@ -20,7 +20,7 @@ test('what signups pay stands among what everybody earns, and a fixed amount wit
     lead_commission_cents: 150,
   })
   expect((await get(`/programs/${id}/groups`, dashboardToken)).text).toContain(
-    '20 % of each sale; $1.50 for each signup',
+    '20% of each sale; $1.50 for each signup',
   )
   await saveRules(stack.db, id, { partnerId }, [{ commission_fixed_cents: 400 }])
   const { click_id } = await track('click', { affiliate_url: `https://shop.example.com/?aff=${made.partnerCode}` })

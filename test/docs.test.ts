@@ -227,7 +227,7 @@ test(
     const told = blocks.find(({ kind }) => kind === 'text')?.code
     await expect.poll(() => output.printed.match(/^[a-z]+\.[a-z]+ order-81.*\n/gm)?.join('')).toBe(told)
 
-    const summary = /Nora Field brought the buyer by the link \S+\. 20 % of \$49\.00 is \$9\.80\./
+    const summary = /Nora Field brought the buyer by the link \S+\. 20% of \$49\.00 is \$9\.80\./
     const { stdout: explained } = await run('bash', ['-c', questions], options)
     expect(explained.split(summary)).toHaveLength(3)
     const why = ['--input-type=module', '--eval', await codeOf('why-this-partner', 'why.mjs')]

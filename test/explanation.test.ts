@@ -150,7 +150,7 @@ describe('a sale of the API says how its customer was looked for', () => {
     expect(stepsIn(explained)).toBe(steps)
     expect(explained.partner?.id ?? null).toBe(partner && shop.partnerId)
     expect(explained.attributed).toBe(partner !== null)
-    expect(explained.commission?.text ?? null).toBe(partner && '20 % of $49.25 is $9.85.')
+    expect(explained.commission?.text ?? null).toBe(partner && '20% of $49.25 is $9.85.')
     const isExpired = steps.includes('click_id: expired')
     if (partner === null) expect(explained.click !== null).toBe(isExpired)
     if (isExpired) expect(explained.click).toMatchObject(expiredClick)
@@ -484,7 +484,7 @@ describe('what came after', () => {
       change_cents: 1600 - 985,
       text: 'Corrected from $9.85 to $16.00: $80.00 without tax counts, as the session says.',
     })
-    expect([sale?.source, commission?.text]).toEqual(['session', '20 % of $80.00 is $16.00.'])
+    expect([sale?.source, commission?.text]).toEqual(['session', '20% of $80.00 is $16.00.'])
   })
 })
 
@@ -496,7 +496,7 @@ test('rounding is shown, and what is an erased customer is not', async () => {
   expect(neon.requests - before).toBe(1)
   expect(explained.commission).toMatchObject({
     exact: '246.8',
-    text: '20 % of $12.34 is $2.47, rounded half up from 246.8 minor units.',
+    text: '20% of $12.34 is $2.47, rounded half up from 246.8 minor units.',
   })
   expect(explained.customer).toEqual({ click_id: shop.clickId, customer_key: 'secret-ann' })
   await eraseCustomer(db, shop.programId, { customer_key: 'secret-ann' })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Shop } from '../lib/local/stripe-events.ts'
 import { openStripe } from '../lib/processors/stripe/client.ts'
-import { attributeKnownCustomers, countLeftOut } from '../lib/processors/known-customers.ts'
+import { attributeKnownCustomers, countExcludedPayments } from '../lib/processors/known-customers.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
@@ -15,7 +15,7 @@ const client = openStripe(env)
 
 const turnOn = (shop: Shop) => attributeKnownCustomers(db, shop.programId)
 const applyAll = ({ account: accountId }: Shop) => applyParkedEvents(db, client, { limit: 100, accountId })
-const excluded = (shop: Shop) => countLeftOut(db, shop.programId)
+const excluded = (shop: Shop) => countExcludedPayments(db, shop.programId)
 
 /** A subscription's session with metadata, and later payments of the same customer or subscription without any. */
 const known = (shop: Shop) => send(shop, 'checkout.session.completed', firstPayment(shop))

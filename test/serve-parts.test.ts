@@ -312,7 +312,7 @@ test('what is to be told within a moment goes to the consumer in one call, which
     if (Records.length === 1) return Promise.reject(new Error('the database is gone'))
     return Promise.resolve({ batchItemFailures: [{ itemIdentifier: '1' }] })
   })
-  const tell = (messages: OutboxMessage[]) => channels.tell(messages)
+  const tell = (messages: OutboxMessage[]) => channels.send(messages)
   const [one, two, three] = [1, 2, 3].map((outbox_id) => ({ program_id: 1, outbox_id }))
   if (!one || !two || !three) throw new Error('There are three.')
   expect(await Promise.all([tell([one]), tell([two, three])])).toEqual([[one], [three]])

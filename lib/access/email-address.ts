@@ -2,7 +2,8 @@ import { createEmailVerificationToken } from 'better-auth/api'
 import { verifyJWT } from 'better-auth/crypto'
 import * as z from 'zod/mini'
 import type { SessionEnv } from './sessions.ts'
-import { type Database, violatedConstraint } from '../database.ts'
+import { refuse } from '../constraints.ts'
+import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
@@ -44,10 +45,7 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
         .where('value', '=', userId)
         .where((eb) => eb.lit(claims?.updateTo !== undefined)),
     ])
-    .catch((error: unknown) => {
-      if (violatedConstraint(error) !== 'users_email_key') throw error
-      throw new ApiError('conflict', 'Another account has this address. Use another one.')
-    })
+    .catch(refuse)
   if (confirmed.length === 0) {
     throw new ApiError('forbidden', 'This link is older than a day or was sent to another address. Send a new one.')
   }

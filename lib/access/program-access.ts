@@ -44,21 +44,13 @@ function accessStatement(token: string, programId: number | undefined) {
       .innerJoin('users', 'users.id', 'sessions.user_id')
       // No program has the id 0.
       .leftJoin('programs', (join) => join.on('programs.id', '=', programId ?? 0).on('programs.deleted_at', 'is', null))
-      .leftJoin('workspaces', 'workspaces.id', 'programs.workspace_id')
-      .leftJoin('workspace_members', (join) =>
-        join
-          .onRef('workspace_members.workspace_id', '=', 'programs.workspace_id')
-          .onRef('workspace_members.user_id', '=', 'users.id')
-          .on('workspace_members.removed_at', 'is', null),
-      )
-      .leftJoin('program_members', (join) =>
-        join.onRef('program_members.program_id', '=', 'programs.id').onRef('program_members.user_id', '=', 'users.id'),
+      .leftJoin('program_roles', (join) =>
+        join.onRef('program_roles.program_id', '=', 'programs.id').onRef('program_roles.user_id', '=', 'users.id'),
       )
       .select(['users.id as user_id', 'users.name as user_name', 'users.email as user_email'])
       .select(['programs.id as program_id', 'programs.workspace_id', 'programs.name as program_name'])
       .select(['programs.currency', 'programs.created_at as program_created_at'])
-      .select(['workspace_members.role as workspace_role', 'program_members.role as program_role'])
-      .select(['users.two_factor_enabled', 'workspaces.requires_two_factor'])
+      .select((eb) => [eb.ref('program_roles.roles').$castTo<Role[] | null>().as('roles'), 'program_roles.is_locked'])
       .where('sessions.token', '=', token)
       .where('sessions.expires_at', '>', sql<Date>`now()`)
       // These are null only if `program_id` is null.
@@ -73,16 +65,12 @@ function accessStatement(token: string, programId: number | undefined) {
 
 function asAccess(row: InferResult<ReturnType<typeof accessStatement>>[number]): Access {
   const { program_id: id, workspace_id: workspaceId, program_name: name, currency, program_created_at: createdAt } = row
-  const isLocked = row.workspace_role !== null && row.requires_two_factor === true && !row.two_factor_enabled
+  const isLocked = row.is_locked ?? false
   return {
     user: { id: row.user_id, name: row.user_name, email: row.user_email },
     program: id === null ? undefined : { id, workspaceId, name, currency, createdAt },
     isLocked,
-    // A grant on a program counts only for active members of its workspace.
-    roles:
-      row.workspace_role === null || isLocked
-        ? []
-        : [row.workspace_role, row.program_role].filter((role) => role !== null),
+    roles: isLocked ? [] : (row.roles ?? []),
   }
 }
 

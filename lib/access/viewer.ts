@@ -68,8 +68,8 @@ export async function findViewer(db: Database, env: SessionEnv, headers: Headers
         'sessions.id as sessionId',
         jsonObjectFrom(partnerOf(eb.ref('users.id'))).as('partner'),
         openInvitationsTo(eb.ref('users.id')).$asScalar().$notNull().as('invitations'),
-        jsonArrayFrom(workspacesOf(eb.ref('users.id'))).as('workspaces'),
-        jsonArrayFrom(lockedFor(eb.ref('users.id'))).as('locked'),
+        jsonArrayFrom(workspacesOf(eb.ref('users.id'), false)).as('workspaces'),
+        jsonArrayFrom(workspacesOf(eb.ref('users.id'), true).select(programIds)).as('locked'),
         jsonArrayFrom(programsOf(eb.ref('users.id'))).as('programs'),
       ])
       .where('sessions.token', '=', token)
@@ -125,58 +125,34 @@ function openInvitationsTo(userId: Expression<string>) {
   return kysely.selectFrom(open.as('open')).select((eb) => eb.fn.countAll<number>().as('count'))
 }
 
-function workspacesOf(userId: Expression<string>) {
+/** The workspaces that are open to their member, or those that are locked. */
+function workspacesOf(userId: Expression<string>, isLocked: boolean) {
   return kysely
-    .selectFrom('workspace_members as m')
+    .selectFrom('active_members as m')
     .innerJoin('workspaces as w', 'w.id', 'm.workspace_id')
-    .innerJoin('users as u', 'u.id', 'm.user_id')
-    .select(['w.id', 'w.name', 'm.role', 'w.requires_two_factor as requiresTwoFactor'])
+    .select(['w.id', 'w.name', 'w.requires_two_factor as requiresTwoFactor'])
+    .select((eb) => eb.ref('m.role').$castTo<Role>().as('role'))
     .where('m.user_id', '=', userId)
-    .where('m.removed_at', 'is', null)
-    .where('w.deleted_at', 'is', null)
-    .where(isOpen)
+    .where('m.is_locked', '=', isLocked)
     .orderBy('w.created_at')
     .orderBy('w.id')
 }
 
-/** True if the workspace `w` is open to its member `u`, who may need two-factor codes. */
-const isOpen = sql<boolean>`(u.two_factor_enabled or not w.requires_two_factor)`
-
-function lockedFor(userId: Expression<string>) {
-  return kysely
-    .selectFrom('workspace_members as m')
-    .innerJoin('workspaces as w', 'w.id', 'm.workspace_id')
-    .innerJoin('users as u', 'u.id', 'm.user_id')
-    .select(['w.id', 'w.name'])
-    .select(sql<number[]>`array(select p.id from programs p where p.workspace_id = w.id)`.as('programIds'))
-    .where('m.user_id', '=', userId)
-    .where('m.removed_at', 'is', null)
-    .where('w.deleted_at', 'is', null)
-    .where((eb) => eb.not(isOpen))
-    .orderBy('w.created_at')
-    .orderBy('w.id')
-}
+const programIds = sql<number[]>`array(select p.id from programs p where p.workspace_id = w.id)`.as('programIds')
 
 /** A guest sees only the programs that were opened to them. Other members see all programs of the workspace. */
 function programsOf(userId: Expression<string>) {
   return kysely
-    .selectFrom('workspace_members as m')
-    .innerJoin('programs as p', 'p.workspace_id', 'm.workspace_id')
-    .innerJoin('workspaces as w', 'w.id', 'm.workspace_id')
-    .innerJoin('users as u', 'u.id', 'm.user_id')
-    .leftJoin('program_members as o', (join) =>
-      join.onRef('o.program_id', '=', 'p.id').onRef('o.user_id', '=', 'm.user_id'),
-    )
+    .selectFrom('program_roles as m')
+    .innerJoin('programs as p', 'p.id', 'm.program_id')
     .select(['p.id', 'p.name', 'p.domain', 'p.currency', 'p.workspace_id as workspaceId', 'p.created_at as createdAt'])
     .select((eb) => [
-      sql<Role[]>`array_remove(array[${eb.ref('m.role')}, ${eb.ref('o.role')}], null)`.as('roles'),
+      eb.ref('m.roles').$castTo<Role[]>().as('roles'),
       unreadBy(userId, 'advertiser').where('n.program_id', '=', eb.ref('p.id')).$asScalar().$notNull().as('unread'),
     ])
     .where('m.user_id', '=', userId)
-    .where('m.removed_at', 'is', null)
-    .where('w.deleted_at', 'is', null)
-    .where(isOpen)
-    .where((eb) => eb.or([eb('m.role', '<>', 'guest'), eb('o.role', 'is not', null)]))
+    .where('m.is_locked', '=', false)
+    .where('m.roles', '<>', sql<string[]>`array['guest']`)
     .orderBy('p.created_at')
     .orderBy('p.id')
 }

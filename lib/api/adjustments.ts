@@ -2,10 +2,11 @@ import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
 import { isCurrency, maxAmountCents } from '../money.ts'
 import type { Adjustment } from '../money/adjustments.ts'
-import { idIn, listParameters, listQuery, listResponse } from './lists.ts'
-import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
+import { idIn, listQuery } from './lists.ts'
+import { answeredCreated, body, type Operation, refused } from './operation.ts'
 import { noteField, positiveInteger } from './request-fields.ts'
-import { currency, id, success, text, time } from '../response-fields.ts'
+import { resource } from './resource.ts'
+import { currency, id, text, time } from '../response-fields.ts'
 
 export const adjustmentsQuery = listQuery({
   partner_id: z.optional(idIn()),
@@ -82,73 +83,60 @@ const fields = {
   note: 'The reason. Null after the customer of its sale was erased.',
   paid_at: 'When it was paid out, together with all older entries.',
 }
-const path = '/api/v1/adjustments'
 
 /** Describes manual commissions and deductions for the reference. */
-export const adjustmentOperations = (): Operation[] => [
-  {
-    id: 'createAdjustment',
-    method: 'post',
-    path,
-    summary: 'Add a manual commission or a deduction',
-    description:
-      'Adds an amount to a partner’s balance without a sale, or deducts it, at once. The partner is notified and reads the note. You cannot change it. To correct it, add another one. A deduction can bring the balance below zero. Later commissions then pay the debt first, and open payouts are reduced. It counts in balances and payouts, but not in figures of sales or commissions. `not_found` if the program has no such partner or sale, `conflict` if the `external_id` is taken.',
-    auth: 'key',
-    scope: 'manage',
-    idempotent: true,
-    body: body(newAdjustment, {
-      partner_id: 'The partner whose balance changes.',
-      amount_cents: 'The amount in the minor unit of the currency; negative for a deduction.',
-      currency: 'Default: the program’s currency.',
-      note: 'The reason. The partner reads it.',
-      transaction_id: 'The related sale, if there is one.',
-      external_id: 'Your own id, unique in the program for ever: a second use is refused.',
-    }),
-    success: {
-      schemas: [z.object({ success: success(), adjustment: adjustment() })],
-      description: 'The manual commission or deduction.',
-      fields,
-    },
-    errors: ['not_found', 'conflict', 'idempotency_mismatch'],
-    examples: [
-      answeredCreated(
-        'created',
-        'A bonus',
-        { adjustment: example },
-        {
-          partner_id: 1,
-          amount_cents: 5000,
-          note: 'Bonus for the ten sales of May',
-          external_id: 'bonus-2026-05',
-        },
-      ),
-      refused(
-        'conflict',
-        'An external_id that was used before',
-        {
-          code: 'conflict',
-          message: 'Another manual commission or deduction of this program has this external_id.',
-          details: [{ field: 'external_id', message: 'must be of no other one of the program' }],
-        },
-        { partner_id: 1, amount_cents: 5000, note: 'Bonus', external_id: 'bonus-2026-05' },
-      ),
-    ],
-  },
-  {
-    id: 'listAdjustments',
-    method: 'get',
-    path,
-    summary: 'List manual commissions and deductions',
-    description: 'Amounts that somebody added to or deducted from balances, newest first.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [
-      listParameters(adjustmentsQuery, {
-        partner_id: { description: 'Only entries of this partner.', values: { type: 'integer', minimum: 1 } },
-        external_id: { description: 'Only the entry with this id of yours.' },
+export function adjustmentOperations(): Operation[] {
+  const { create, list } = resource({
+    path: '/api/v1/adjustments',
+    name: 'adjustment',
+    plural: 'adjustments',
+    item: adjustment(),
+    fields,
+    example,
+  })
+  return [
+    create({
+      id: 'createAdjustment',
+      summary: 'Add a manual commission or a deduction',
+      description:
+        'Adds an amount to a partner’s balance without a sale, or deducts it, at once. The partner is notified and reads the note. You cannot change it. To correct it, add another one. A deduction can bring the balance below zero. Later commissions then pay the debt first, and open payouts are reduced. It counts in balances and payouts, but not in figures of sales or commissions. `not_found` if the program has no such partner or sale, `conflict` if the `external_id` is taken.',
+      body: body(newAdjustment, {
+        partner_id: 'The partner whose balance changes.',
+        amount_cents: 'The amount in the minor unit of the currency; negative for a deduction.',
+        currency: 'Default: the program’s currency.',
+        note: 'The reason. The partner reads it.',
+        transaction_id: 'The related sale, if there is one.',
+        external_id: 'Your own id, unique in the program for ever: a second use is refused.',
       }),
-    ],
-    success: { schemas: [listResponse(adjustment())], description: 'A page of them.', fields },
-    examples: [answered('page', 'The newest', { data: [example], next_cursor: null })],
-  },
-]
+      errors: ['not_found', 'conflict'],
+      examples: [
+        answeredCreated(
+          'created',
+          'A bonus',
+          { adjustment: example },
+          { partner_id: 1, amount_cents: 5000, note: example.note, external_id: example.external_id },
+        ),
+        refused(
+          'conflict',
+          'An external_id that was used before',
+          {
+            code: 'conflict',
+            message: 'Another manual commission or deduction of this program has this external_id.',
+            details: [{ field: 'external_id', message: 'must be of no other one of the program' }],
+          },
+          { partner_id: 1, amount_cents: 5000, note: 'Bonus', external_id: example.external_id },
+        ),
+      ],
+    }),
+    list({
+      id: 'listAdjustments',
+      summary: 'List manual commissions and deductions',
+      description: 'Amounts that somebody added to or deducted from balances, newest first.',
+      query: adjustmentsQuery,
+      filters: {
+        partner_id: 'Only entries of this partner.',
+        external_id: 'Only the entry with this id of yours.',
+      },
+    }),
+  ]
+}

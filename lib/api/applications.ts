@@ -3,10 +3,11 @@ import type { Made } from '../idempotency.ts'
 import { nameOf } from '../names.ts'
 import { type Application, applicationStatuses } from '../programs/applications.ts'
 import { joinPageChanges, type JoinPage, maxQuestions, questionTypes } from '../programs/join-page.ts'
-import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { noteField } from './request-fields.ts'
-import { count, id, success, text, time } from '../response-fields.ts'
+import { resource } from './resource.ts'
+import { count, id, text, time } from '../response-fields.ts'
 
 const email = z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('must be an e-mail address'))
 
@@ -138,7 +139,7 @@ const pageExample = {
   url: 'https://api.example.com/join/example',
   is_open: true,
   approves_at_once: false,
-  intro: 'Recommend us and earn 20 %.',
+  intro: 'Recommend us and earn 20%.',
   logo_url: null,
   questions: [{ label: 'Where do you publish?', type: 'short', required: true }],
   terms: 'Be honest.',
@@ -190,210 +191,154 @@ const pageFields = {
   terms_since: 'When this version of the terms was set.',
 }
 
-const path = '/api/v1/applications'
-const pagePath = '/api/v1/join-page'
-const pathParameter = (shown = 1) => idParameter('application_id', 'Id of the application.', shown)
-const common = {
-  auth: 'key' as const,
-  success: {
-    schemas: [z.object({ success: success(), application: application() })],
-    description: 'The application.',
-    fields,
-  },
-}
-const commonPage = {
-  auth: 'key' as const,
-  success: {
-    schemas: [z.object({ success: success(), join_page: joinPage() })],
-    description: 'The join page.',
-    fields: pageFields,
-  },
-}
+const inPath = (shown = 1) => idParameter('application_id', 'Id of the application.', shown)
 
 /** Describes joining for the reference. */
-export const applicationOperations = (): Operation[] => [
-  {
-    ...commonPage,
-    id: 'updateJoinPage',
-    method: 'patch',
-    path: pagePath,
-    summary: 'Change the join page',
-    description:
-      'Changes the fields that you send (JSON Merge Patch). They set the address of the public page, whether it is public, its text, its questions and the terms. `conflict` if another program has the address.',
-    scope: 'manage',
-    body: body(joinPageChanges, {
-      slug: '3 to 60 lower-case letters, digits and hyphens.',
-      is_open: pageFields.is_open,
-      approves_at_once: pageFields.approves_at_once,
-      intro: pageFields.intro,
-      logo_url: pageFields.logo_url,
-      questions: pageFields.questions,
-      terms: pageFields.terms,
-    }),
-    errors: ['conflict'],
-    examples: [
-      answered(
-        'open',
-        'A page with a question and terms',
-        { join_page: pageExample },
-        {
-          slug: 'example',
-          is_open: true,
-          intro: pageExample.intro,
-          questions: pageExample.questions,
-          terms: pageExample.terms,
-        },
-      ),
-    ],
-  },
-  {
-    ...commonPage,
-    id: 'getJoinPage',
-    method: 'get',
-    path: pagePath,
-    summary: 'Read the join page',
-    description:
-      'The content of the page, also for your own form: its text, its questions, and the terms with their version.',
-    scope: 'read',
-    examples: [answered('page', 'The page', { join_page: pageExample })],
-  },
-  {
-    ...common,
-    id: 'createApplication',
-    method: 'post',
-    path,
-    summary: 'Apply through your own form',
-    description:
-      'Sends an application from a form on your own site. The applicant gets a link by mail. When they open it, the application waits for your review. `conflict` if they are a partner, already wait or were rejected in the last thirty days. Show your visitor the same page as after a success, or strangers learn who your partners are. `rate_limited` after three mails a day to one address, and after 300 mails a day in all.',
-    scope: 'manage',
-    idempotent: true,
-    body: body(newApplication, {
-      name: '1 to 80 characters.',
-      email: 'The link is mailed to this address.',
-      answers: 'Answers by the question’s label. Required questions need one; unknown questions are refused.',
-      terms_version: 'The version of the terms that the applicant accepted. It must be the current one.',
-    }),
-    errors: ['conflict', 'idempotency_mismatch'],
-    examples: [
-      answeredCreated(
-        'applied',
-        'Waits for confirmation',
-        { application: example },
-        {
-          name: 'Grace Hopper',
-          email: 'grace@example.com',
-          answers: example.answers,
-          terms_version: 1,
-        },
-      ),
-      refused(
-        'terms',
-        'Outdated terms',
-        {
-          code: 'conflict',
-          message: 'The terms have changed. Read the join page, show the current terms and send their version.',
-          details: [
-            { field: 'terms_version', message: 'must be the version of the current terms, or null without terms' },
-          ],
-        },
-        { name: 'Alan Turing', email: 'alan@example.com', terms_version: 9 },
-      ),
-    ],
-  },
-  {
-    ...common,
-    id: 'listApplications',
-    method: 'get',
-    path,
-    summary: 'List applications',
-    description:
-      'The applications to the program, newest first. Unverified ones are only listed with `status=unverified`.',
-    scope: 'read',
-    parameters: [
-      listParameters(applicationsQuery, {
-        status: { description: 'Only applications in this state.' },
-        email: { description: 'Only applications with this address.', example: 'grace@example.com' },
-      }),
-    ],
-    success: { schemas: [listResponse(application())], description: 'A page of applications.', fields },
-    examples: [answered('page', 'None yet', { data: [], next_cursor: null })],
-  },
-  {
-    ...common,
-    id: 'getApplication',
-    method: 'get',
-    path: `${path}/{application_id}`,
-    summary: 'Read an application',
-    description: 'One application.',
-    scope: 'read',
-    parameters: [pathParameter()],
-    errors: ['not_found'],
-    examples: [answered('application', 'An application', { application: example })],
-  },
-  {
-    ...common,
-    id: 'decideApplication',
-    method: 'patch',
-    path: `${path}/{application_id}`,
-    summary: 'Approve or reject an application',
-    description:
-      'Approving adds the partner with a link, in `group_id` if given. The partner gets a mail, with an invitation unless they applied with their account. Repeating a decision changes nothing. `conflict` if it was decided otherwise or is not confirmed. A rejected person can apply again after thirty days.',
-    scope: 'manage',
-    parameters: [pathParameter(7)],
-    body: body(applicationDecision, {
-      status: '`approved` or `rejected`.',
-      group_id: 'The partner’s group.',
-      note: 'The reason for rejection, for your team.',
-      notify: 'Whether to mail the rejected applicant. Default `false`.',
-    }),
-    errors: ['not_found', 'conflict'],
-    examples: [
-      answered(
-        'approved',
-        'Approved',
-        {
-          application: {
-            ...example,
-            id: 7,
-            status: 'approved',
-            partner_id: 2,
-            verified_at: '2026-01-01T12:01:00.000Z',
-            decided_at: '2026-01-02T09:00:00.000Z',
-            decided_by: 'server',
+export function applicationOperations(): Operation[] {
+  const page = resource({
+    path: '/api/v1/join-page',
+    name: 'join_page',
+    plural: 'join pages',
+    item: joinPage(),
+    fields: pageFields,
+    example: pageExample,
+  })
+  const { create, list, get, change, remove } = resource({
+    path: '/api/v1/applications',
+    name: 'application',
+    plural: 'applications',
+    item: application(),
+    fields,
+    example,
+    inPath: inPath(),
+  })
+  return [
+    page.change({
+      id: 'updateJoinPage',
+      summary: 'Change the join page',
+      description:
+        'Changes the fields that you send (JSON Merge Patch). They set the address of the public page, whether it is public, its text, its questions and the terms. `conflict` if another program has the address.',
+      body: body(joinPageChanges, { ...pageFields, slug: '3 to 60 lower-case letters, digits and hyphens.' }),
+      errors: ['conflict'],
+      examples: [
+        answered(
+          'open',
+          'A page with a question and terms',
+          { join_page: pageExample },
+          {
+            slug: 'example',
+            is_open: true,
+            intro: pageExample.intro,
+            questions: pageExample.questions,
+            terms: pageExample.terms,
           },
-        },
-        { status: 'approved' },
-      ),
-      refused(
-        'otherwise',
-        'An application that was approved before',
-        { code: 'conflict', message: 'This application was already approved.' },
-        { status: 'rejected' },
-      ),
-    ],
-  },
-  {
-    ...common,
-    id: 'deleteApplication',
-    method: 'delete',
-    path: `${path}/{application_id}`,
-    summary: 'Delete an application',
-    description:
-      'Deletes a rejected or unconfirmed application with its name, address and answers. The person can apply again at once. `conflict` if it waits for a decision or became a partner.',
-    scope: 'manage',
-    parameters: [pathParameter(8)],
-    success: {
-      schemas: [z.object({ success: success(), deleted_id: id() })],
-      description: 'It was deleted.',
-      fields: { deleted_id: 'Id of the application.' },
-    },
-    errors: ['not_found', 'conflict'],
-    examples: [
-      answered('deleted', 'It was deleted', { deleted_id: 8 }),
-      refused('gone', 'An unknown application', {
-        code: 'not_found',
-        message: 'This program has no such application.',
+        ),
+      ],
+    }),
+    page.get({
+      id: 'getJoinPage',
+      summary: 'Read the join page',
+      description:
+        'The content of the page, also for your own form: its text, its questions, and the terms with their version.',
+    }),
+    create({
+      id: 'createApplication',
+      summary: 'Apply through your own form',
+      description:
+        'Sends an application from a form on your own site. The applicant gets a link by mail. When they open it, the application waits for your review. `conflict` if they are a partner, already wait or were rejected in the last thirty days. Show your visitor the same page as after a success, or strangers learn who your partners are. `rate_limited` after three mails a day to one address, and after 300 mails a day in all.',
+      body: body(newApplication, {
+        name: '1 to 80 characters.',
+        email: 'The link is mailed to this address.',
+        answers: 'Answers by the question’s label. Required questions need one; unknown questions are refused.',
+        terms_version: 'The version of the terms that the applicant accepted. It must be the current one.',
       }),
-    ],
-  },
-]
+      errors: ['conflict'],
+      examples: [
+        answeredCreated(
+          'applied',
+          'Waits for confirmation',
+          { application: example },
+          { name: example.name, email: example.email, answers: example.answers, terms_version: 1 },
+        ),
+        refused(
+          'terms',
+          'Outdated terms',
+          {
+            code: 'conflict',
+            message: 'The terms have changed. Read the join page, show the current terms and send their version.',
+            details: [
+              { field: 'terms_version', message: 'must be the version of the current terms, or null without terms' },
+            ],
+          },
+          { name: 'Alan Turing', email: 'alan@example.com', terms_version: 9 },
+        ),
+      ],
+    }),
+    list({
+      id: 'listApplications',
+      summary: 'List applications',
+      description:
+        'The applications to the program, newest first. Unverified ones are only listed with `status=unverified`.',
+      query: applicationsQuery,
+      filters: {
+        status: 'Only applications in this state.',
+        email: { description: 'Only applications with this address.', example: 'grace@example.com' },
+      },
+      examples: [answered('page', 'None yet', { data: [], next_cursor: null })],
+    }),
+    get({ id: 'getApplication', summary: 'Read an application', description: 'One application.' }),
+    change({
+      id: 'decideApplication',
+      summary: 'Approve or reject an application',
+      description:
+        'Approving adds the partner with a link, in `group_id` if given. The partner gets a mail, with an invitation unless they applied with their account. Repeating a decision changes nothing. `conflict` if it was decided otherwise or is not confirmed. A rejected person can apply again after thirty days.',
+      parameters: [inPath(7)],
+      body: body(applicationDecision, {
+        status: '`approved` or `rejected`.',
+        group_id: 'The partner’s group.',
+        note: 'The reason for rejection, for your team.',
+        notify: 'Whether to mail the rejected applicant. Default `false`.',
+      }),
+      errors: ['conflict'],
+      examples: [
+        answered(
+          'approved',
+          'Approved',
+          {
+            application: {
+              ...example,
+              id: 7,
+              status: 'approved',
+              partner_id: 2,
+              verified_at: '2026-01-01T12:01:00.000Z',
+              decided_at: '2026-01-02T09:00:00.000Z',
+              decided_by: 'server',
+            },
+          },
+          { status: 'approved' },
+        ),
+        refused(
+          'otherwise',
+          'An application that was approved before',
+          { code: 'conflict', message: 'This application was already approved.' },
+          { status: 'rejected' },
+        ),
+      ],
+    }),
+    remove({
+      id: 'deleteApplication',
+      summary: 'Delete an application',
+      description:
+        'Deletes a rejected or unconfirmed application with its name, address and answers. The person can apply again at once. `conflict` if it waits for a decision or became a partner.',
+      parameters: [inPath(8)],
+      errors: ['conflict'],
+      examples: [
+        answered('deleted', 'It was deleted', { deleted_id: 8 }),
+        refused('gone', 'An unknown application', {
+          code: 'not_found',
+          message: 'This program has no such application.',
+        }),
+      ],
+    }),
+  ]
+}

@@ -2,10 +2,11 @@ import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
 import { maxAmountCents } from '../money.ts'
 import { codeText, type PartnerCode } from '../programs/codes.ts'
-import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, answeredCreated, body, type Operation } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
-import { id, success, text, time } from '../response-fields.ts'
+import { resource } from './resource.ts'
+import { id, text, time } from '../response-fields.ts'
 
 const states = ['active', 'revoked'] as const
 
@@ -87,7 +88,6 @@ const code = () =>
     created_at: time(),
     revoked_at: z.nullable(time()),
   })
-const one = () => z.object({ success: success(), code: code() })
 
 const example = {
   id: 1,
@@ -102,76 +102,59 @@ const fields = {
   promotion_code_id: 'Its promotion code at Stripe; null for a code of your own.',
   status: 'A `revoked` code attributes no later sales.',
 }
-const path = '/api/v1/codes'
-const pathParameter = () => idParameter('code_id', 'Id of the code.')
-const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The code.', fields } }
 
 /** Describes partners' codes for the reference. */
-export const codeOperations = (): Operation[] => [
-  {
-    ...common,
-    id: 'createCode',
-    method: 'post',
-    path,
-    summary: 'Add a code',
-    description:
-      'Gives a partner a code. The partner gets a sale that names it as `coupon`, or a Stripe payment with its promotion code. A code stays with its partner for ever: `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code at Stripe, if the connection allows it; else `conflict`, with Stripe’s answer.',
-    scope: 'manage',
-    idempotent: true,
-    body: body(newCode, {
-      partner_id: 'The partner.',
-      code: '1 to 64 characters without spaces; case does not matter. Absent if `promotion_code_id` names it.',
-      stripe:
-        "Absent for a code of your own. Else one of: `promotion_code_id` of an existing promotion code of the connected account; `coupon_id` of an existing coupon; or a new coupon, by `percent_off` or `amount_off_cents` in the program's currency. For subscriptions its `duration` says which payments get the discount: `once` the first, `repeating` those within `duration_in_months`, `forever` all.",
+export function codeOperations(): Operation[] {
+  const { create, list, get, change } = resource({
+    path: '/api/v1/codes',
+    name: 'code',
+    plural: 'codes',
+    item: code(),
+    fields,
+    example,
+    inPath: idParameter('code_id', 'Id of the code.'),
+  })
+  return [
+    create({
+      id: 'createCode',
+      summary: 'Add a code',
+      description:
+        'Gives a partner a code. The partner gets a sale that names it as `coupon`, or a Stripe payment with its promotion code. A code stays with its partner for ever: `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code at Stripe, if the connection allows it; else `conflict`, with Stripe’s answer.',
+      body: body(newCode, {
+        partner_id: 'The partner.',
+        code: '1 to 64 characters without spaces; case does not matter. Absent if `promotion_code_id` names it.',
+        stripe:
+          "Absent for a code of your own. Else one of: `promotion_code_id` of an existing promotion code of the connected account; `coupon_id` of an existing coupon; or a new coupon, by `percent_off` or `amount_off_cents` in the program's currency. For subscriptions its `duration` says which payments get the discount: `once` the first, `repeating` those within `duration_in_months`, `forever` all.",
+      }),
+      errors: ['not_found', 'conflict'],
+      examples: [
+        answeredCreated('created', 'A code of your own', { code: example }, { partner_id: 1, code: 'JANE20' }),
+      ],
     }),
-    errors: ['not_found', 'conflict', 'idempotency_mismatch'],
-    examples: [answeredCreated('created', 'A code of your own', { code: example }, { partner_id: 1, code: 'JANE20' })],
-  },
-  {
-    ...common,
-    id: 'listCodes',
-    method: 'get',
-    path,
-    summary: 'List codes',
-    description: 'The codes of the program’s partners, newest first.',
-    scope: 'read',
-    parameters: [
-      listParameters(codesQuery, {
-        partner_id: { description: 'Only codes of this partner.', values: { type: 'integer', minimum: 1 } },
-        code: { description: 'Only this code; case does not matter.' },
-        status: { description: 'Only codes in this state.' },
-      }),
-    ],
-    success: { schemas: [listResponse(code())], description: 'A page of codes.', fields },
-    examples: [answered('page', 'The codes', { data: [example], next_cursor: null })],
-  },
-  {
-    ...common,
-    id: 'getCode',
-    method: 'get',
-    path: `${path}/{code_id}`,
-    summary: 'Read a code',
-    description: 'One code.',
-    scope: 'read',
-    parameters: [pathParameter()],
-    errors: ['not_found'],
-    examples: [answered('code', 'A code', { code: example })],
-  },
-  {
-    ...common,
-    id: 'revokeCode',
-    method: 'delete',
-    path: `${path}/{code_id}`,
-    summary: 'Revoke a code',
-    description:
-      'Ends a code and deactivates its promotion code at Stripe. Its earlier sales stay with the partner, and so do later sales to the customers of those sales. Repeating the call changes nothing.',
-    scope: 'manage',
-    parameters: [pathParameter()],
-    errors: ['not_found', 'conflict'],
-    examples: [
-      answered('revoked', 'It was revoked', {
-        code: { ...example, status: 'revoked', revoked_at: '2026-02-01T12:00:00.000Z' },
-      }),
-    ],
-  },
-]
+    list({
+      id: 'listCodes',
+      summary: 'List codes',
+      description: 'The codes of the program’s partners, newest first.',
+      query: codesQuery,
+      filters: {
+        partner_id: 'Only codes of this partner.',
+        code: 'Only this code; case does not matter.',
+        status: 'Only codes in this state.',
+      },
+    }),
+    get({ id: 'getCode', summary: 'Read a code', description: 'One code.' }),
+    change({
+      id: 'revokeCode',
+      method: 'delete',
+      summary: 'Revoke a code',
+      description:
+        'Ends a code and deactivates its promotion code at Stripe. Its earlier sales stay with the partner, and so do later sales to the customers of those sales. Repeating the call changes nothing.',
+      errors: ['conflict'],
+      examples: [
+        answered('revoked', 'It was revoked', {
+          code: { ...example, status: 'revoked', revoked_at: '2026-02-01T12:00:00.000Z' },
+        }),
+      ],
+    }),
+  ]
+}

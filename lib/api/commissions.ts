@@ -1,9 +1,10 @@
 import * as z from 'zod/mini'
 import { commissionReason } from '../commission-reasons.ts'
 import { commissionSorts, commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
-import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
 import { someIds } from './request-fields.ts'
+import { resource } from './resource.ts'
 import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
 
 export const commissionsQuery = listQuery({
@@ -93,105 +94,96 @@ const fields = {
   flags: 'The review rules that flagged it; [the evidence](#listReviews) says more. Null if none did.',
   review_reason: '`unverified_customer` if only a browser identified the customer.',
 }
+const path = '/api/v1/commissions'
 
 /** Describes commissions for the reference. */
-export const commissionOperations = (): Operation[] => [
-  {
-    id: 'listCommissions',
-    method: 'get',
-    path: '/api/v1/commissions',
-    summary: 'List commissions',
-    description: 'The commissions of the program, newest first.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [
-      listParameters(commissionsQuery, {
-        status: { description: 'Only commissions in this state.' },
-        partner_id: { description: 'Only commissions of this partner.', values: { type: 'integer', minimum: 1 } },
-        transaction_id: { description: 'Only the commission of this sale.' },
-        sort: {
-          description: '`newest` first (default), largest `amount` first, or next end of `hold` first.',
-        },
+export function commissionOperations(): Operation[] {
+  const { list, change } = resource({
+    path,
+    name: 'commission',
+    plural: 'commissions',
+    item: commission(),
+    fields,
+    example,
+    inPath: idParameter('commission_id', 'Id of the commission.', 2),
+  })
+  return [
+    list({
+      id: 'listCommissions',
+      summary: 'List commissions',
+      description: 'The commissions of the program, newest first.',
+      query: commissionsQuery,
+      filters: {
+        status: 'Only commissions in this state.',
+        partner_id: 'Only commissions of this partner.',
+        transaction_id: 'Only the commission of this sale.',
+        sort: '`newest` first (default), largest `amount` first, or next end of `hold` first.',
+      },
+    }),
+    change({
+      id: 'decideCommissions',
+      path,
+      parameters: [],
+      summary: 'Approve or reject several commissions',
+      description:
+        'Decides up to 100 commissions in one transaction, with one reason for all rejections. It skips commissions that were already approved, rejected or reversed, and unknown ids. `changed` is the number of changed commissions.',
+      body: body(commissionDecisions, {
+        ids: 'Ids of commissions, 1 to 100.',
+        status: 'The decision: `approved` or `rejected`.',
+        reason: 'The reason for rejection. The partners see it.',
       }),
-    ],
-    success: { schemas: [listResponse(commission())], description: 'A page of commissions.', fields },
-    examples: [answered('page', 'The newest commissions', { data: [example], next_cursor: null })],
-  },
-  {
-    id: 'decideCommissions',
-    method: 'patch',
-    path: '/api/v1/commissions',
-    summary: 'Approve or reject several commissions',
-    description:
-      'Decides up to 100 commissions in one transaction, with one reason for all rejections. It skips commissions that were already approved, rejected or reversed, and unknown ids. `changed` is the number of changed commissions.',
-    auth: 'key',
-    scope: 'manage',
-    body: body(commissionDecisions, {
-      ids: 'Ids of commissions, 1 to 100.',
-      status: 'The decision: `approved` or `rejected`.',
-      reason: 'The reason for rejection. The partners see it.',
+      success: {
+        schemas: [z.object({ success: success(), changed: count(), data: z.array(commission()) })],
+        description: 'The commissions as they are now, the newest first.',
+        fields,
+      },
+      examples: [
+        answered(
+          'unchanged',
+          'An id that the program does not have',
+          { changed: 0, data: [] },
+          { ids: [1000], status: 'rejected', reason: 'Orders that were never shipped' },
+        ),
+      ],
     }),
-    success: {
-      schemas: [z.object({ success: success(), changed: count(), data: z.array(commission()) })],
-      description: 'The commissions as they are now, the newest first.',
-      fields,
-    },
-    examples: [
-      answered(
-        'unchanged',
-        'An id that the program does not have',
-        { changed: 0, data: [] },
-        { ids: [1000], status: 'rejected', reason: 'Orders that were never shipped' },
-      ),
-    ],
-  },
-  {
-    id: 'decideCommission',
-    method: 'patch',
-    path: '/api/v1/commissions/{commission_id}',
-    summary: 'Approve or reject a commission',
-    description:
-      'Approving credits it to the partner’s balance before its hold ends. Rejecting reverses the rest of it at any time, permanently, and notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was already rejected or fully reversed.',
-    auth: 'key',
-    scope: 'manage',
-    parameters: [idParameter('commission_id', 'Id of the commission.', 2)],
-    body: body(commissionDecision, {
-      status: 'The decision: `approved` or `rejected`.',
-      reason: 'The reason for rejection. The partner sees it.',
-    }),
-    success: {
-      schemas: [z.object({ success: success(), commission: commission() })],
-      description: 'The commission as it is now.',
-      fields,
-    },
-    errors: ['not_found', 'conflict'],
-    examples: [
-      answered(
-        'approved',
-        'Credited before its hold ends',
-        {
-          commission: {
-            ...example,
-            id: 2,
-            transaction_id: 'in_1002',
-            amount_cents: 580,
-            sale_cents: 2900,
-            status: 'approved',
-            credited_at: '2026-01-02T12:00:00.000Z',
+    change({
+      id: 'decideCommission',
+      summary: 'Approve or reject a commission',
+      description:
+        'Approving credits it to the partner’s balance before its hold ends. Rejecting reverses the rest of it at any time, permanently, and notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was already rejected or fully reversed.',
+      body: body(commissionDecision, {
+        status: 'The decision: `approved` or `rejected`.',
+        reason: 'The reason for rejection. The partner sees it.',
+      }),
+      errors: ['conflict'],
+      examples: [
+        answered(
+          'approved',
+          'Credited before its hold ends',
+          {
+            commission: {
+              ...example,
+              id: 2,
+              transaction_id: 'in_1002',
+              amount_cents: 580,
+              sale_cents: 2900,
+              status: 'approved',
+              credited_at: '2026-01-02T12:00:00.000Z',
+            },
           },
-        },
-        { status: 'approved' },
-      ),
-      refused(
-        'invalid_request',
-        'Rejected without a reason',
-        {
-          code: 'invalid_request',
-          message: 'The request was not accepted: reason must be given to reject, and only then.',
-          details: [{ field: 'reason', message: 'must be given to reject, and only then' }],
-        },
-        { status: 'rejected' },
-      ),
-    ],
-  },
-]
+          { status: 'approved' },
+        ),
+        refused(
+          'invalid_request',
+          'Rejected without a reason',
+          {
+            code: 'invalid_request',
+            message: 'The request was not accepted: reason must be given to reject, and only then.',
+            details: [{ field: 'reason', message: 'must be given to reject, and only then' }],
+          },
+          { status: 'rejected' },
+        ),
+      ],
+    }),
+  ]
+}

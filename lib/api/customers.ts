@@ -1,8 +1,9 @@
 import * as z from 'zod/mini'
 import { customerStates, type ListedCustomer } from '../tracking/customer-list.ts'
-import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { answered, exampleClickId, type Operation } from './operation.ts'
-import { clickId, id, success, text, time } from '../response-fields.ts'
+import { idIn, listQuery, oneOf } from './lists.ts'
+import { exampleClickId, type Operation } from './operation.ts'
+import { resource } from './resource.ts'
+import { clickId, id, text, time } from '../response-fields.ts'
 
 export const customersQuery = listQuery({
   status: z.optional(oneOf(customerStates)),
@@ -55,55 +56,30 @@ const fields = {
 }
 
 /** Describes customers for the reference. */
-export const customerOperations = (): Operation[] => [
-  {
-    id: 'listCustomers',
-    method: 'get',
+export function customerOperations(): Operation[] {
+  const description = 'A click id, `cust_…`, or a customer key, percent-encoded.'
+  const { list, get } = resource({
     path: '/api/v1/customers',
-    summary: 'List customers',
-    description:
-      'People who came through a referral link or a code, newest first. A customer with only clicks is deleted when the attribution window ends. No e-mail address is kept.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [
-      listParameters(customersQuery, {
-        status: { description: 'Only customers in this state.' },
-        customer_key: { description: 'Only the customer with this id of yours.' },
-        partner_id: {
-          description: 'Only leads and buyers of this partner; their other visitors count in the performance figures.',
-          values: { type: 'integer', minimum: 1 },
-        },
-      }),
-    ],
-    success: { schemas: [listResponse(customer())], description: 'A page of customers.', fields },
-    examples: [answered('page', 'The newest customers', { data: [example], next_cursor: null })],
-  },
-  {
-    id: 'getCustomer',
-    method: 'get',
-    path: '/api/v1/customers/{customer}',
-    summary: 'Read a customer',
-    description: 'One customer, by click id or by your own id.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [
-      {
-        in: 'path',
-        schema: customerPath,
-        fields: {
-          customer: {
-            description: 'A click id, `cust_…`, or a customer key, percent-encoded.',
-            example: exampleClickId,
-          },
-        },
+    name: 'customer',
+    plural: 'customers',
+    item: customer(),
+    fields,
+    example,
+    inPath: { in: 'path', schema: customerPath, fields: { customer: { description, example: exampleClickId } } },
+  })
+  return [
+    list({
+      id: 'listCustomers',
+      summary: 'List customers',
+      description:
+        'People who came through a referral link or a code, newest first. A customer with only clicks is deleted when the attribution window ends. No e-mail address is kept.',
+      query: customersQuery,
+      filters: {
+        status: 'Only customers in this state.',
+        customer_key: 'Only the customer with this id of yours.',
+        partner_id: 'Only leads and buyers of this partner; their other visitors count in the performance figures.',
       },
-    ],
-    success: {
-      schemas: [z.object({ success: success(), customer: customer() })],
-      description: 'The customer.',
-      fields,
-    },
-    errors: ['not_found'],
-    examples: [answered('customer', 'A customer', { customer: example })],
-  },
-]
+    }),
+    get({ id: 'getCustomer', summary: 'Read a customer', description: 'One customer, by click id or by your own id.' }),
+  ]
+}

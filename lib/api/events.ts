@@ -1,8 +1,9 @@
 import * as z from 'zod/mini'
 import { type EventPosition, eventTypes } from '../tracking/events.ts'
 import { dateParameter, dateRange, notBackwards } from './date-range.ts'
-import { cursorIn, cursorOf, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { answered, type Operation } from './operation.ts'
+import { cursorIn, cursorOf, listQuery, oneOf } from './lists.ts'
+import type { Operation } from './operation.ts'
+import { resource } from './resource.ts'
 import { exampleEvent, trackingEvent } from './tracking-events.ts'
 
 const { dateFrom, dateTo } = dateRange
@@ -25,24 +26,27 @@ export const eventListQuery = z
   .check(notBackwards)
 
 /** Describes events for the reference. */
-export const eventOperations = (): Operation[] => [
-  {
-    id: 'listEvents',
-    method: 'get',
+export function eventOperations(): Operation[] {
+  const { list } = resource({
     path: '/api/v1/events',
-    summary: 'List clicks, leads and sales',
-    description:
-      'Clicks, leads and sales of the program, newest first. Test events and unattributed sales are not included.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [
-      listParameters(eventListQuery, {
-        event_type: { description: 'Only events of this type.' },
+    name: 'event',
+    plural: 'events',
+    item: trackingEvent(),
+    fields: {},
+    example: exampleEvent,
+  })
+  return [
+    list({
+      id: 'listEvents',
+      summary: 'List clicks, leads and sales',
+      description:
+        'Clicks, leads and sales of the program, newest first. Test events and unattributed sales are not included.',
+      query: eventListQuery,
+      filters: {
+        event_type: 'Only events of this type.',
         dateFrom: { description: 'The earliest date or time (ISO 8601), inclusive.', ...dateParameter },
         dateTo: { description: 'The latest date or time (ISO 8601), inclusive.', ...dateParameter },
-      }),
-    ],
-    success: { schemas: [listResponse(trackingEvent())], description: 'A page of events.' },
-    examples: [answered('page', 'The newest events', { data: [exampleEvent], next_cursor: null })],
-  },
-]
+      },
+    }),
+  ]
+}

@@ -4,10 +4,11 @@ import { previewedMonth, type StoredRule } from '../programs/commission-rules.ts
 import { commissionRules, everybodysRules } from '../programs/commission-terms.ts'
 import type { PartnerGroup } from '../programs/groups.ts'
 import type { Made } from '../idempotency.ts'
-import { idIn, idParameter, listParameters, listQuery, listResponse } from './lists.ts'
+import { idIn, idParameter, listQuery } from './lists.ts'
 import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
-import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
+import { answerOf, resource } from './resource.ts'
+import { cents, count, currency, id, text, time } from '../response-fields.ts'
 
 export const groupsQuery = listQuery({})
 export const groupPath = z.object({ group_id: idIn() })
@@ -76,7 +77,6 @@ export const rule = () =>
 
 const group = () =>
   z.object({ id: id(), name: z.string(), partners: count(), rules: z.array(rule()), created_at: time() })
-const one = () => z.object({ success: success(), group: group() })
 
 const ruleExample = {
   id: 1,
@@ -108,9 +108,6 @@ export const ruleFields = {
 const fields = { partners: 'The number of partners that have not ended.', ...ruleFields }
 export const rulesText =
   'All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms.'
-const path = '/api/v1/groups'
-const pathParameter = () => idParameter('group_id', 'Id of the group.')
-const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The group.', fields } }
 const taken = refused(
   'conflict',
   'A name that another group has',
@@ -136,201 +133,142 @@ const previewFields = {
   now_cents: 'Commissions by the current rules and the partners’ current groups.',
   then_cents: 'Commissions by the changed rules.',
 }
-const everybodys = '/api/v1/rules'
+const previewExample = { currency: 'usd', brought_cents: 10000, now_cents: 10000, then_cents: 20000 }
 const everybodysExample = { ...ruleExample, product_id: 'prod_NWjs8kKbJWmuuc', commission_bp: 1000 }
 
 const rulesSent = [{ commission_bp: 3000, lifetime_cap_cents: 50000, commission_duration_months: 12 }]
 
 /** Describes groups and rules for the reference. */
-export const groupOperations = (): Operation[] => [
-  {
-    ...common,
-    id: 'createGroup',
-    method: 'post',
-    path,
-    summary: 'Add a group',
-    description:
-      "Adds a group of partners with its commission rules. A partner's own rules come before the group's, and rules for a product come before rules for every sale. A sale without a matching rule earns by the program's terms. `conflict` if another group has the name.",
-    scope: 'manage',
-    idempotent: true,
-    body: body(newGroup, { name: '1 to 80 characters, unique in the program.', rules: rulesText, ...ruleFields }),
-    errors: ['conflict', 'idempotency_mismatch'],
-    examples: [
-      answeredCreated(
-        'created',
-        '30% for a year, up to 500 dollars per customer',
-        { group: example },
-        { name: 'Gold', rules: rulesSent },
-      ),
-      taken,
-    ],
-  },
-  {
-    ...common,
-    id: 'listGroups',
-    method: 'get',
-    path,
-    summary: 'List groups',
-    description: 'The groups of the program with their current rules, newest first.',
-    scope: 'read',
-    parameters: [listParameters(groupsQuery, {})],
-    success: { schemas: [listResponse(group())], description: 'A page of groups.', fields },
-    examples: [answered('page', 'The groups', { data: [example], next_cursor: null })],
-  },
-  {
-    ...common,
-    id: 'getGroup',
-    method: 'get',
-    path: `${path}/{group_id}`,
-    summary: 'Read a group',
-    description: 'One group with its current rules.',
-    scope: 'read',
-    parameters: [pathParameter()],
-    errors: ['not_found'],
-    examples: [answered('group', 'A group', { group: example })],
-  },
-  {
-    ...common,
-    id: 'updateGroup',
-    method: 'patch',
-    path: `${path}/{group_id}`,
-    summary: 'Change a group',
-    description:
-      'Changes the fields that you send (JSON Merge Patch). New rules apply to sales from now on. `conflict` if another group has the name.',
-    scope: 'manage',
-    parameters: [pathParameter()],
-    body: body(groupChanges, { name: 'A new name.', rules: rulesText, ...ruleFields }),
-    errors: ['not_found', 'conflict'],
-    examples: [
-      answered(
-        'changed',
-        'Without rules the program’s terms apply',
-        { group: { ...example, rules: [] } },
-        { rules: [] },
-      ),
-    ],
-  },
-  {
-    ...common,
-    id: 'movePartners',
-    method: 'post',
-    path: `${path}/{group_id}/partners`,
-    summary: 'Move partners to a group',
-    description:
-      'Moves up to 100 partners from any group. They earn by its rules from now on. To move a single partner, change their `group_id`; null removes them from their group.',
-    scope: 'manage',
-    parameters: [pathParameter()],
-    body: body(movedPartners, { partner_ids: 'Ids of partners of the program. Unknown ids are skipped.' }),
-    success: {
-      schemas: [z.object({ success: success(), partners: count() })],
-      description: 'They are in the group now.',
-      fields: { partners: 'The number of these partners that the program has.' },
-    },
-    errors: ['not_found'],
-    examples: [answered('moved', 'Two partners', { partners: 2 }, { partner_ids: [1, 2] })],
-  },
-  {
-    ...common,
-    id: 'listRules',
-    method: 'get',
-    path: everybodys,
-    summary: 'Read the rules for all partners',
-    description:
-      'The rules for a product or a `sale_type` that apply if neither the partner nor their group has a rule for it. Read rules of groups and partners with the group or partner.',
-    scope: 'read',
-    success: {
-      schemas: [z.object({ success: success(), rules: z.array(rule()) })],
-      description: 'The current rules.',
-      fields: ruleFields,
-    },
-    examples: [answered('rules', 'One rule', { rules: [everybodysExample] })],
-  },
-  {
-    ...common,
-    id: 'updateRules',
-    method: 'patch',
-    path: everybodys,
-    summary: 'Change the rules for all partners',
-    description: 'Each rule names a product or a `sale_type`; the program’s terms apply to all others.',
-    scope: 'manage',
-    body: body(rulesChange, { rules: rulesText }),
-    success: {
-      schemas: [z.object({ success: success(), rules: z.array(rule()) })],
-      description: 'The rules from now on.',
-      fields: ruleFields,
-    },
-    examples: [
-      answered(
-        'changed',
-        '10% of upgrades',
-        {
-          rules: [{ ...everybodysExample, product_id: null, sale_type: 'upgrade', lifetime_cap_cents: null }],
-        },
-        { rules: [{ sale_type: 'upgrade', commission_bp: 1000 }] },
-      ),
-    ],
-  },
-  {
-    ...common,
-    id: 'previewRules',
-    method: 'post',
-    path: `${everybodys}/preview`,
-    summary: 'Preview a change of rules',
-    description:
-      'Computes the commissions of a month’s sales and leads with these rules for a group, for a partner or, if neither is named, for all partners. It uses the same code as real commissions and changes nothing.',
-    scope: 'manage',
-    body: body(rulesPreview, {
-      group_id: 'The group of these rules.',
-      partner_id: 'The partner of these rules.',
-      rules: 'All rules that would replace the current ones.',
-      month: 'Such as 2026-01, in UTC. Default: the previous month.',
+export function groupOperations(): Operation[] {
+  const { create, list, get, change, act, remove } = resource({
+    path: '/api/v1/groups',
+    name: 'group',
+    plural: 'groups',
+    item: group(),
+    fields,
+    example,
+    inPath: idParameter('group_id', 'Id of the group.'),
+  })
+  const everybodys = resource({
+    path: '/api/v1/rules',
+    name: 'rules',
+    plural: 'rules',
+    item: z.array(rule()),
+    fields: ruleFields,
+    example: [everybodysExample],
+  })
+  return [
+    create({
+      id: 'createGroup',
+      summary: 'Add a group',
+      description:
+        "Adds a group of partners with its commission rules. A partner's own rules come before the group's, and rules for a product come before rules for every sale. A sale without a matching rule earns by the program's terms. `conflict` if another group has the name.",
+      body: body(newGroup, { name: '1 to 80 characters, unique in the program.', rules: rulesText, ...ruleFields }),
+      errors: ['conflict'],
+      examples: [
+        answeredCreated(
+          'created',
+          '30% for a year, up to 500 dollars per customer',
+          { group: example },
+          { name: 'Gold', rules: rulesSent },
+        ),
+        taken,
+      ],
     }),
-    success: {
-      schemas: [z.object({ success: success(), preview: preview() })],
-      description: 'The preview.',
-      fields: previewFields,
-    },
-    errors: ['not_found'],
-    examples: [
-      answered(
-        'preview',
-        'Upgrades at 40%',
-        {
-          preview: {
-            month: '2026-01',
-            totals: [{ currency: 'usd', brought_cents: 10000, now_cents: 10000, then_cents: 20000 }],
-            partners: [
-              {
-                partner_id: 1,
-                name: 'Ada Lovelace',
-                currency: 'usd',
-                brought_cents: 10000,
-                now_cents: 10000,
-                then_cents: 20000,
-              },
-            ],
+    list({
+      id: 'listGroups',
+      summary: 'List groups',
+      description: 'The groups of the program with their current rules, newest first.',
+      query: groupsQuery,
+    }),
+    get({ id: 'getGroup', summary: 'Read a group', description: 'One group with its current rules.' }),
+    change({
+      id: 'updateGroup',
+      summary: 'Change a group',
+      description:
+        'Changes the fields that you send (JSON Merge Patch). New rules apply to sales from now on. `conflict` if another group has the name.',
+      body: body(groupChanges, { name: 'A new name.', rules: rulesText, ...ruleFields }),
+      errors: ['conflict'],
+      examples: [
+        answered(
+          'changed',
+          'Without rules the program’s terms apply',
+          { group: { ...example, rules: [] } },
+          { rules: [] },
+        ),
+      ],
+    }),
+    act({
+      at: '/partners',
+      id: 'movePartners',
+      summary: 'Move partners to a group',
+      description:
+        'Moves up to 100 partners from any group. They earn by its rules from now on. To move a single partner, change their `group_id`; null removes them from their group.',
+      body: body(movedPartners, { partner_ids: 'Ids of partners of the program. Unknown ids are skipped.' }),
+      success: {
+        schemas: [answerOf('partners', count())],
+        description: 'They are in the group now.',
+        fields: { partners: 'The number of these partners that the program has.' },
+      },
+      examples: [answered('moved', 'Two partners', { partners: 2 }, { partner_ids: [1, 2] })],
+    }),
+    everybodys.get({
+      id: 'listRules',
+      summary: 'Read the rules for all partners',
+      description:
+        'The rules for a product or a `sale_type` that apply if neither the partner nor their group has a rule for it. Read rules of groups and partners with the group or partner.',
+    }),
+    everybodys.change({
+      id: 'updateRules',
+      summary: 'Change the rules for all partners',
+      description: 'Each rule names a product or a `sale_type`; the program’s terms apply to all others.',
+      body: body(rulesChange, { rules: rulesText }),
+      examples: [
+        answered(
+          'changed',
+          '10% of upgrades',
+          {
+            rules: [{ ...everybodysExample, product_id: null, sale_type: 'upgrade', lifetime_cap_cents: null }],
           },
-        },
-        { rules: [{ sale_type: 'upgrade', commission_bp: 4000 }], month: '2026-01' },
-      ),
-    ],
-  },
-  {
-    ...common,
-    id: 'deleteGroup',
-    method: 'delete',
-    path: `${path}/{group_id}`,
-    summary: 'Remove a group',
-    description:
-      'Ends its rules and leaves its partners without a group. They earn by the program’s terms from now on. Earlier sales keep their terms.',
-    scope: 'manage',
-    parameters: [pathParameter()],
-    success: {
-      schemas: [z.object({ success: success(), deleted_id: id() })],
-      description: 'It was deleted.',
-      fields: { deleted_id: 'Id of the group.' },
-    },
-    errors: ['not_found'],
-    examples: [answered('deleted', 'It was deleted', { deleted_id: 1 })],
-  },
-]
+          { rules: [{ sale_type: 'upgrade', commission_bp: 1000 }] },
+        ),
+      ],
+    }),
+    everybodys.act({
+      at: '/preview',
+      id: 'previewRules',
+      summary: 'Preview a change of rules',
+      description:
+        'Computes the commissions of a month’s sales and leads with these rules for a group, for a partner or, if neither is named, for all partners. It uses the same code as real commissions and changes nothing.',
+      body: body(rulesPreview, {
+        group_id: 'The group of these rules.',
+        partner_id: 'The partner of these rules.',
+        rules: 'All rules that would replace the current ones.',
+        month: 'Such as 2026-01, in UTC. Default: the previous month.',
+      }),
+      success: { schemas: [answerOf('preview', preview())], description: 'The preview.', fields: previewFields },
+      errors: ['not_found'],
+      examples: [
+        answered(
+          'preview',
+          'Upgrades at 40%',
+          {
+            preview: {
+              month: '2026-01',
+              totals: [previewExample],
+              partners: [{ partner_id: 1, name: 'Ada Lovelace', ...previewExample }],
+            },
+          },
+          { rules: [{ sale_type: 'upgrade', commission_bp: 4000 }], month: '2026-01' },
+        ),
+      ],
+    }),
+    remove({
+      id: 'deleteGroup',
+      summary: 'Remove a group',
+      description:
+        'Ends its rules and leaves its partners without a group. They earn by the program’s terms from now on. Earlier sales keep their terms.',
+      examples: [answered('deleted', 'It was deleted', { deleted_id: 1 })],
+    }),
+  ]
+}

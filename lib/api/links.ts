@@ -2,11 +2,12 @@ import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
 import { isPageOf, linkAddress, type ListedLink, linkStates } from '../programs/links.ts'
 import { ApiError } from '../errors.ts'
-import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
 import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
-import { count, id, success, text, time } from '../response-fields.ts'
+import { resource } from './resource.ts'
+import { count, id, text, time } from '../response-fields.ts'
 
 export const linksQuery = listQuery({
   status: z.optional(oneOf(linkStates)),
@@ -92,108 +93,82 @@ const fields = {
   clicks: 'Updated within a minute, without test clicks.',
   bot_clicks: 'Clicks of bots, which `clicks` does not include.',
 }
-const path = '/api/v1/links'
-const pathParameter = () => idParameter('link_id', 'Id of the link.', 4)
 const pageText = 'The page that the link opens, on the program’s domain; null for the start page.'
-const common = {
-  auth: 'key' as const,
-  success: { schemas: [z.object({ success: success(), link: link() })], description: 'The link.', fields },
-}
 
 /** Describes links for the reference. */
-export const linkOperations = (): Operation[] => [
-  {
-    ...common,
-    id: 'createLink',
-    method: 'post',
-    path,
-    summary: 'Add a link',
-    description:
-      'Adds another referral link to an active partner. `conflict` if the code or the `external_id` is taken or the partner is not active; `not_found` if the program has no such partner.',
-    scope: 'manage',
-    idempotent: true,
-    body: body(newLink, {
-      partner_id: 'The partner.',
-      code: 'The `aff` value of the link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent.',
-      page_url: pageText,
-      external_id: externalIdText,
-      metadata: metadataText,
-    }),
-    errors: ['not_found', 'conflict', 'idempotency_mismatch'],
-    examples: [
-      answeredCreated(
-        'created',
-        'A link for a campaign',
-        { link: example },
-        { partner_id: 2, code: 'nora-spring', metadata: { campaign: 'spring' } },
-      ),
-      refused(
-        'conflict',
-        'A code that is taken',
-        {
-          code: 'conflict',
-          message: 'Another link of this program has this code. Choose another.',
-        },
-        { partner_id: 2, code: 'nora-spring' },
-      ),
-    ],
-  },
-  {
-    ...common,
-    id: 'listLinks',
-    method: 'get',
-    path,
-    summary: 'List links',
-    description: 'The referral links of the program, newest first.',
-    scope: 'read',
-    parameters: [
-      listParameters(linksQuery, {
-        status: { description: 'Only links in this state.' },
-        partner_id: { description: 'Only links of this partner.', values: { type: 'integer', minimum: 1 } },
-        external_id: { description: 'Only the link with this id of yours.' },
-        code: { description: 'Only the link with this code; case does not matter.' },
-        search: { description: 'Only links with this text in their code or page.' },
+export function linkOperations(): Operation[] {
+  const { create, list, get, change } = resource({
+    path: '/api/v1/links',
+    name: 'link',
+    plural: 'links',
+    item: link(),
+    fields,
+    example,
+    inPath: idParameter('link_id', 'Id of the link.', 4),
+  })
+  return [
+    create({
+      id: 'createLink',
+      summary: 'Add a link',
+      description:
+        'Adds another referral link to an active partner. `conflict` if the code or the `external_id` is taken or the partner is not active; `not_found` if the program has no such partner.',
+      body: body(newLink, {
+        partner_id: 'The partner.',
+        code: 'The `aff` value of the link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent.',
+        page_url: pageText,
+        external_id: externalIdText,
+        metadata: metadataText,
       }),
-    ],
-    success: { schemas: [listResponse(link())], description: 'A page of links.', fields },
-    examples: [answered('page', 'The newest links', { data: [example], next_cursor: null })],
-  },
-  {
-    ...common,
-    id: 'getLink',
-    method: 'get',
-    path: `${path}/{link_id}`,
-    summary: 'Read a link',
-    description: 'One referral link of the program.',
-    scope: 'read',
-    parameters: [pathParameter()],
-    errors: ['not_found'],
-    examples: [answered('link', 'A link', { link: example })],
-  },
-  {
-    ...common,
-    id: 'updateLink',
-    method: 'patch',
-    path: `${path}/{link_id}`,
-    summary: 'Change a link',
-    description:
-      'Changes the fields that you send (JSON Merge Patch). Clicks on an inactive link are answered with 410. `conflict` if it would be active while its partner is not.',
-    scope: 'manage',
-    parameters: [pathParameter()],
-    body: body(linkChanges, {
-      status: 'Enables or disables the link.',
-      page_url: pageText,
-      external_id: `${externalIdText} Null removes it.`,
-      metadata: metadataChangesText,
+      errors: ['not_found', 'conflict'],
+      examples: [
+        answeredCreated(
+          'created',
+          'A link for a campaign',
+          { link: example },
+          { partner_id: 2, code: 'nora-spring', metadata: { campaign: 'spring' } },
+        ),
+        refused(
+          'conflict',
+          'A code that is taken',
+          { code: 'conflict', message: 'Another link of this program has this code. Choose another.' },
+          { partner_id: 2, code: 'nora-spring' },
+        ),
+      ],
     }),
-    errors: ['not_found', 'conflict'],
-    examples: [
-      answered(
-        'changed',
-        'Another id of yours',
-        { link: { ...example, external_id: 'link-1' } },
-        { external_id: 'link-1' },
-      ),
-    ],
-  },
-]
+    list({
+      id: 'listLinks',
+      summary: 'List links',
+      description: 'The referral links of the program, newest first.',
+      query: linksQuery,
+      filters: {
+        status: 'Only links in this state.',
+        partner_id: 'Only links of this partner.',
+        external_id: 'Only the link with this id of yours.',
+        code: 'Only the link with this code; case does not matter.',
+        search: 'Only links with this text in their code or page.',
+      },
+    }),
+    get({ id: 'getLink', summary: 'Read a link', description: 'One referral link of the program.' }),
+    change({
+      id: 'updateLink',
+      summary: 'Change a link',
+      description:
+        'Changes the fields that you send (JSON Merge Patch). Clicks on an inactive link are answered with 410. `conflict` if it would be active while its partner is not.',
+      body: body(linkChanges, {
+        status: 'Enables or disables the link.',
+        page_url: pageText,
+        external_id: `${externalIdText} Null removes it.`,
+        metadata: metadataChangesText,
+      }),
+      errors: ['conflict'],
+      examples: [
+        answered(
+          'changed',
+          'Another id of yours',
+          { link: { ...example, external_id: 'link-1' } },
+          { external_id: 'link-1' },
+        ),
+      ],
+    }),
+  ]
+}

@@ -93,8 +93,15 @@ export const listResponse = (item: z.ZodMiniType) =>
 
 type Parameters = NonNullable<Operation['parameters']>[number]
 
+/** Filters of a list with their meanings. */
+export type FilterTexts = Record<string, string | Parameters['fields'][string]>
+
 /** Describes a list's query for the reference. */
-export function listParameters(schema: z.ZodMiniType, filters: Parameters['fields']): Parameters {
+export function listParameters(schema: z.ZodMiniType, filters: FilterTexts): Parameters {
+  const described = Object.entries(filters).map(([name, filter]) => [
+    name,
+    typeof filter === 'string' ? { description: filter } : filter,
+  ])
   return {
     in: 'query',
     schema,
@@ -107,7 +114,7 @@ export function listParameters(schema: z.ZodMiniType, filters: Parameters['field
         description: '`next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile.',
         values: { type: 'string' },
       },
-      ...filters,
+      ...Object.fromEntries(described),
     },
   }
 }

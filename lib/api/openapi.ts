@@ -112,9 +112,9 @@ function errorContent(codes: ErrorCode[], operation: Operation): Json {
   }
 }
 
-/** Returns all error codes of an operation: of its input, its own, of its key and of the service. */
+/** Returns all error codes of an operation: of its input, its own, of its path, of its key and of the service. */
 export function errorsOf(operation: Operation): ErrorCode[] {
-  const { method, auth, parameters, errors = [] } = operation
+  const { method, path, auth, parameters, idempotent, errors = [] } = operation
   if (auth === 'signature') return errors
   const input: ErrorCode[] = parameters ? ['invalid_request'] : []
   // The status call accepts a key of any scope.
@@ -122,6 +122,8 @@ export function errorsOf(operation: Operation): ErrorCode[] {
   return [
     ...(method === 'post' || method === 'patch' ? bodyErrors : input),
     ...errors,
+    ...(path.includes('{') ? (['not_found'] as const) : []),
+    ...(idempotent ? (['idempotency_mismatch'] as const) : []),
     ...(auth.startsWith('key') ? [...keyErrors, ...scope] : []),
     'rate_limited',
     'internal_error',

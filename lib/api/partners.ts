@@ -5,11 +5,12 @@ import type { Made } from '../idempotency.ts'
 import { nameOf } from '../names.ts'
 import { commissionRules } from '../programs/commission-terms.ts'
 import { asRule, rule, ruleFields, rulesText } from './groups.ts'
-import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
 import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
-import { count, currency, id, success, text, time } from '../response-fields.ts'
+import { resource } from './resource.ts'
+import { count, currency, id, text, time } from '../response-fields.ts'
 
 export const partnersQuery = listQuery({
   status: z.optional(oneOf(partnerStates)),
@@ -102,8 +103,6 @@ const partner = () =>
     created_at: time(),
   })
 
-const one = () => z.object({ success: success(), partner: partner() })
-
 const example = {
   id: 2,
   name: 'Nora Field',
@@ -131,122 +130,99 @@ const fields = {
   balance_cents: 'Credited and not yet paid; negative after reversals of paid commissions.',
 }
 const groupText = 'The group whose rules apply to them; null for none. `not_found` if the program has no such group.'
-const path = '/api/v1/partners'
-const pathParameter = () => idParameter('partner_id', 'Id of the partner.', 2)
-const common = { auth: 'key' as const, success: { schemas: [one()], description: 'The partner.', fields } }
 
 /** Describes partners for the reference. */
-export const partnerOperations = (): Operation[] => [
-  {
-    ...common,
-    id: 'createPartner',
-    method: 'post',
-    path,
-    summary: 'Add a partner',
-    description:
-      'Adds a partner with a referral link. It sends no mail: invite them from the dashboard. `conflict` if another partner of the program has the address or the `external_id`, or if the code is taken.',
-    scope: 'manage',
-    idempotent: true,
-    body: body(newPartner, {
-      name: 'The program’s name for the partner, 1 to 80 characters.',
-      email: 'The address for an invitation, and for payouts unless they set another one.',
-      code: 'The `aff` value of their link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent.',
-      external_id: externalIdText,
-      group_id: groupText,
-      metadata: metadataText,
-    }),
-    errors: ['not_found', 'conflict', 'idempotency_mismatch'],
-    examples: [
-      answeredCreated(
-        'created',
-        'A partner with a code of their own',
-        { partner: example },
-        {
-          name: 'Nora Field',
-          email: 'nora@example.com',
-          code: 'nora',
-          external_id: 'aff-7',
-          metadata: { tier: 'gold' },
-        },
-      ),
-      refused(
-        'conflict',
-        'An address that another partner has',
-        {
-          code: 'conflict',
-          message: 'Another partner of this program has this address.',
-          details: [{ field: 'email', message: 'must be unique among the partners of the program' }],
-        },
-        { name: 'Nora F.', email: 'nora@example.com' },
-      ),
-    ],
-  },
-  {
-    ...common,
-    id: 'listPartners',
-    method: 'get',
-    path,
-    summary: 'List partners',
-    description: 'The partners of the program, newest first.',
-    scope: 'read',
-    parameters: [
-      listParameters(partnersQuery, {
-        status: { description: 'Only partners in this state.' },
-        email: { description: 'Only the partner with this address; case does not matter.' },
-        external_id: { description: 'Only the partner with this id of yours.' },
-        group_id: { description: 'Only partners of this group.' },
-        code: { description: 'Only the partner with a link of this code; case does not matter.' },
-        search: { description: 'Only partners with this text in their name, address or a code.' },
-        sort: {
-          description:
-            '`newest` first (default); by `name`; most `clicks`, `sales` or `balance` in the program’s currency first.',
-        },
+export function partnerOperations(): Operation[] {
+  const { create, list, get, change } = resource({
+    path: '/api/v1/partners',
+    name: 'partner',
+    plural: 'partners',
+    item: partner(),
+    fields,
+    example,
+    inPath: idParameter('partner_id', 'Id of the partner.', 2),
+  })
+  return [
+    create({
+      id: 'createPartner',
+      summary: 'Add a partner',
+      description:
+        'Adds a partner with a referral link. It sends no mail: invite them from the dashboard. `conflict` if another partner of the program has the address or the `external_id`, or if the code is taken.',
+      body: body(newPartner, {
+        name: 'The program’s name for the partner, 1 to 80 characters.',
+        email: 'The address for an invitation, and for payouts unless they set another one.',
+        code: 'The `aff` value of their link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent.',
+        external_id: externalIdText,
+        group_id: groupText,
+        metadata: metadataText,
       }),
-    ],
-    success: { schemas: [listResponse(partner())], description: 'A page of partners.', fields },
-    examples: [answered('page', 'The newest partners', { data: [example], next_cursor: null })],
-  },
-  {
-    ...common,
-    id: 'getPartner',
-    method: 'get',
-    path: `${path}/{partner_id}`,
-    summary: 'Read a partner',
-    description: 'One partner of the program.',
-    scope: 'read',
-    parameters: [pathParameter()],
-    errors: ['not_found'],
-    examples: [answered('partner', 'A partner', { partner: example })],
-  },
-  {
-    ...common,
-    id: 'updatePartner',
-    method: 'patch',
-    path: `${path}/{partner_id}`,
-    summary: 'Change a partner',
-    description:
-      'Changes the fields that you send (JSON Merge Patch). `inactive` disables all their links: clicks on them are answered with 410. `conflict` if you change the name or address of a partner with an account, or if the partnership ended; then invite them again.',
-    scope: 'manage',
-    parameters: [pathParameter()],
-    body: body(partnerChanges, {
-      name: 'A new name, if the partner has no account.',
-      email:
-        'A new address, or null for none, if the partner has no account. It revokes an open invitation to the previous address.',
-      status: 'Enables or disables the partner with all their links.',
-      external_id: `${externalIdText} Null removes it.`,
-      group_id: `${groupText} It applies to sales from now on.`,
-      rules: rulesText,
-      ...ruleFields,
-      metadata: metadataChangesText,
+      errors: ['not_found', 'conflict'],
+      examples: [
+        answeredCreated(
+          'created',
+          'A partner with a code of their own',
+          { partner: example },
+          {
+            name: 'Nora Field',
+            email: 'nora@example.com',
+            code: 'nora',
+            external_id: 'aff-7',
+            metadata: { tier: 'gold' },
+          },
+        ),
+        refused(
+          'conflict',
+          'An address that another partner has',
+          {
+            code: 'conflict',
+            message: 'Another partner of this program has this address.',
+            details: [{ field: 'email', message: 'must be unique among the partners of the program' }],
+          },
+          { name: 'Nora F.', email: 'nora@example.com' },
+        ),
+      ],
     }),
-    errors: ['not_found', 'conflict'],
-    examples: [
-      answered(
-        'changed',
-        'Another tier, without the note',
-        { partner: { ...example, metadata: { tier: 'silver' } } },
-        { metadata: { tier: 'silver', note: null } },
-      ),
-    ],
-  },
-]
+    list({
+      id: 'listPartners',
+      summary: 'List partners',
+      description: 'The partners of the program, newest first.',
+      query: partnersQuery,
+      filters: {
+        status: 'Only partners in this state.',
+        email: 'Only the partner with this address; case does not matter.',
+        external_id: 'Only the partner with this id of yours.',
+        group_id: 'Only partners of this group.',
+        code: 'Only the partner with a link of this code; case does not matter.',
+        search: 'Only partners with this text in their name, address or a code.',
+        sort: '`newest` first (default); by `name`; most `clicks`, `sales` or `balance` in the program’s currency first.',
+      },
+    }),
+    get({ id: 'getPartner', summary: 'Read a partner', description: 'One partner of the program.' }),
+    change({
+      id: 'updatePartner',
+      summary: 'Change a partner',
+      description:
+        'Changes the fields that you send (JSON Merge Patch). `inactive` disables all their links: clicks on them are answered with 410. `conflict` if you change the name or address of a partner with an account, or if the partnership ended; then invite them again.',
+      body: body(partnerChanges, {
+        name: 'A new name, if the partner has no account.',
+        email:
+          'A new address, or null for none, if the partner has no account. It revokes an open invitation to the previous address.',
+        status: 'Enables or disables the partner with all their links.',
+        external_id: `${externalIdText} Null removes it.`,
+        group_id: `${groupText} It applies to sales from now on.`,
+        rules: rulesText,
+        ...ruleFields,
+        metadata: metadataChangesText,
+      }),
+      errors: ['conflict'],
+      examples: [
+        answered(
+          'changed',
+          'Another tier, without the note',
+          { partner: { ...example, metadata: { tier: 'silver' } } },
+          { metadata: { tier: 'silver', note: null } },
+        ),
+      ],
+    }),
+  ]
+}

@@ -2,9 +2,10 @@ import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
 import { type PayoutRun, payoutRunSorts, type readPayoutRun } from '../money/payout-runs.ts'
 import { payoutStatuses } from '../money/payouts.ts'
-import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, answeredCreated, type Operation, refused } from './operation.ts'
-import { cents, count, currency, day, id, success, text, time } from '../response-fields.ts'
+import { answerOf, resource } from './resource.ts'
+import { cents, count, currency, day, id, text, time } from '../response-fields.ts'
 
 export const payoutRunsQuery = listQuery({ sort: z.optional(oneOf(payoutRunSorts)) })
 export const payoutRunPath = z.object({ payout_run_id: idIn() })
@@ -88,76 +89,62 @@ const fields = {
   payouts: 'The number of payouts in the run.',
   excluded: 'Partners with a payable amount who are not in the run, with the reason.',
 }
-const path = '/api/v1/payout-runs'
 
 /** Describes payout runs for the reference. */
-export const payoutRunOperations = (): Operation[] => [
-  {
-    id: 'createPayoutRun',
-    method: 'post',
-    path,
-    summary: 'Create a payout run',
-    description:
-      'Creates one payout for each partner and currency with a payable amount of at least the program’s minimum. The program’s settings decide who is due, so the call has no fields. `conflict` if nobody is due; then it creates nothing.',
-    auth: 'key',
-    scope: 'manage',
-    idempotent: true,
-    success: {
-      schemas: [z.object({ success: success(), payout_run: z.object(run()) })],
-      description: 'The run.',
-      fields,
-    },
-    errors: ['conflict', 'idempotency_mismatch'],
-    examples: [
-      answeredCreated('created', 'A run for all due partners', { payout_run: example }),
-      refused('conflict', 'Nobody is due', { code: 'conflict', message: nobodyDue }),
-    ],
-  },
-  {
-    id: 'listPayoutRuns',
-    method: 'get',
-    path,
-    summary: 'List payout runs',
-    description: 'The payout runs of the program, newest first.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [
-      listParameters(payoutRunsQuery, {
-        sort: { description: '`newest` first (default), or most `payments` first.' },
-      }),
-    ],
-    success: { schemas: [listResponse(z.object(run()))], description: 'A page of payout runs.', fields },
-    examples: [answered('page', 'The newest runs', { data: [example], next_cursor: null })],
-  },
-  {
-    id: 'getPayoutRun',
-    method: 'get',
-    path: `${path}/{payout_run_id}`,
-    summary: 'Read a payout run',
-    description: 'One payout run with its payouts and the excluded partners. You record each payout as paid by itself.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [idParameter('payout_run_id', 'Id of the payout run.')],
-    success: { schemas: [z.object({ success: success(), payout_run: whole() })], description: 'The run.', fields },
-    errors: ['not_found'],
-    examples: [
-      answered('run', 'A run with one payout', {
-        payout_run: {
-          ...example,
-          payout_list: [
-            {
-              id: 1,
-              partner_id: 1,
-              payout_address: 'nora@example.com',
-              amount_cents: 580,
-              requested_cents: 580,
-              currency: 'usd',
-              status: 'requested',
-            },
-          ],
-          excluded: [],
-        },
-      }),
-    ],
-  },
-]
+export function payoutRunOperations(): Operation[] {
+  const { create, list, get } = resource({
+    path: '/api/v1/payout-runs',
+    name: 'payout_run',
+    plural: 'payout runs',
+    item: z.object(run()),
+    fields,
+    example,
+    inPath: idParameter('payout_run_id', 'Id of the payout run.'),
+  })
+  return [
+    create({
+      id: 'createPayoutRun',
+      summary: 'Create a payout run',
+      description:
+        'Creates one payout for each partner and currency with a payable amount of at least the program’s minimum. The program’s settings decide who is due, so the call has no fields. `conflict` if nobody is due; then it creates nothing.',
+      errors: ['conflict'],
+      examples: [
+        answeredCreated('created', 'A run for all due partners', { payout_run: example }),
+        refused('conflict', 'Nobody is due', { code: 'conflict', message: nobodyDue }),
+      ],
+    }),
+    list({
+      id: 'listPayoutRuns',
+      summary: 'List payout runs',
+      description: 'The payout runs of the program, newest first.',
+      query: payoutRunsQuery,
+      filters: { sort: '`newest` first (default), or most `payments` first.' },
+    }),
+    get({
+      id: 'getPayoutRun',
+      summary: 'Read a payout run',
+      description:
+        'One payout run with its payouts and the excluded partners. You record each payout as paid by itself.',
+      success: { schemas: [answerOf('payout_run', whole())], description: 'The payout run.', fields },
+      examples: [
+        answered('run', 'A run with one payout', {
+          payout_run: {
+            ...example,
+            payout_list: [
+              {
+                id: 1,
+                partner_id: 1,
+                payout_address: 'nora@example.com',
+                amount_cents: 580,
+                requested_cents: 580,
+                currency: 'usd',
+                status: 'requested',
+              },
+            ],
+            excluded: [],
+          },
+        }),
+      ],
+    }),
+  ]
+}

@@ -1,9 +1,10 @@
 import * as z from 'zod/mini'
 import { transferDay, type Payout, payoutSorts, payoutStatuses } from '../money/payouts.ts'
-import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
 import { noteField } from './request-fields.ts'
-import { cents, currency, day, id, success, text, time } from '../response-fields.ts'
+import { resource } from './resource.ts'
+import { cents, currency, day, id, text, time } from '../response-fields.ts'
 
 export const payoutsQuery = listQuery({
   status: z.optional(oneOf(payoutStatuses)),
@@ -99,78 +100,61 @@ const fields = {
   payout_run_id: 'The run of the payout; null if the partner requested it.',
   payout_waits_until: 'The partner changed the payout address; no run pays there before this time.',
 }
-const path = '/api/v1/payouts'
-const one = () => z.object({ success: success(), payout: payout() })
-const pathParameter = () => idParameter('payout_id', 'Id of the payout.')
 
 /** Describes payouts for the reference. */
-export const payoutOperations = (): Operation[] => [
-  {
-    id: 'listPayouts',
-    method: 'get',
-    path,
-    summary: 'List payouts',
-    description: 'Payouts that partners requested or payout runs created, newest first.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [
-      listParameters(payoutsQuery, {
-        status: { description: 'Only payouts in this state.' },
-        partner_id: { description: 'Only payouts to this partner.', values: { type: 'integer', minimum: 1 } },
-        payout_run_id: { description: 'Only payouts of this run.', values: { type: 'integer', minimum: 1 } },
-        sort: { description: '`newest` first (default), or largest `amount` first.' },
-      }),
-    ],
-    success: { schemas: [listResponse(payout())], description: 'A page of payouts.', fields },
-    examples: [answered('page', 'The newest payouts', { data: [example], next_cursor: null })],
-  },
-  {
-    id: 'getPayout',
-    method: 'get',
-    path: `${path}/{payout_id}`,
-    summary: 'Read a payout',
-    description: 'One payout of the program.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [pathParameter()],
-    success: { schemas: [one()], description: 'The payout.', fields },
-    errors: ['not_found'],
-    examples: [answered('payout', 'A payout', { payout: example })],
-  },
-  {
-    id: 'decidePayout',
-    method: 'patch',
-    path: `${path}/{payout_id}`,
-    summary: 'Record a payout as paid, refuse it, or record that it came back',
-    description:
-      '`paid` deducts it from the partner’s balance and notifies them. `refused` makes a requested payout’s amount payable again. `returned` and `failed` do so for a sent or paid payout; if it was paid, an entry returns the amount to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
-    auth: 'key',
-    scope: 'manage',
-    parameters: [pathParameter()],
-    body: body(payoutDecision, {
-      status: 'The decision: `paid`, `refused`, `returned` or `failed`.',
-      amount_cents: 'With `paid`: the transferred amount, which must equal the payout’s amount.',
-      reference: 'With `paid`: the reference of the transfer at the bank or PayPal.',
-      paid_on: 'With `paid`: the day of the transfer.',
-      reason: 'With `refused`, `returned` and `failed`: the reason. The partner reads it.',
+export function payoutOperations(): Operation[] {
+  const { list, get, change } = resource({
+    path: '/api/v1/payouts',
+    name: 'payout',
+    plural: 'payouts',
+    item: payout(),
+    fields,
+    example,
+    inPath: idParameter('payout_id', 'Id of the payout.'),
+  })
+  return [
+    list({
+      id: 'listPayouts',
+      summary: 'List payouts',
+      description: 'Payouts that partners requested or payout runs created, newest first.',
+      query: payoutsQuery,
+      filters: {
+        status: 'Only payouts in this state.',
+        partner_id: 'Only payouts to this partner.',
+        payout_run_id: 'Only payouts of this run.',
+        sort: '`newest` first (default), or largest `amount` first.',
+      },
     }),
-    success: { schemas: [one()], description: 'The payout as it is now.', fields },
-    errors: ['not_found', 'conflict'],
-    examples: [
-      answered(
-        'paid',
-        'A completed transfer',
-        {
-          payout: {
-            ...example,
-            status: 'paid',
-            reference: 'transfer 17',
-            paid_on: '2026-01-31',
-            decided_at: '2026-01-31T13:00:00.000Z',
+    get({ id: 'getPayout', summary: 'Read a payout', description: 'One payout of the program.' }),
+    change({
+      id: 'decidePayout',
+      summary: 'Record a payout as paid, refuse it, or record that it came back',
+      description:
+        '`paid` deducts it from the partner’s balance and notifies them. `refused` makes a requested payout’s amount payable again. `returned` and `failed` do so for a sent or paid payout; if it was paid, an entry returns the amount to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
+      body: body(payoutDecision, {
+        status: 'The decision: `paid`, `refused`, `returned` or `failed`.',
+        amount_cents: 'With `paid`: the transferred amount, which must equal the payout’s amount.',
+        reference: 'With `paid`: the reference of the transfer at the bank or PayPal.',
+        paid_on: 'With `paid`: the day of the transfer.',
+        reason: 'With `refused`, `returned` and `failed`: the reason. The partner reads it.',
+      }),
+      errors: ['conflict'],
+      examples: [
+        answered(
+          'paid',
+          'A completed transfer',
+          {
+            payout: {
+              ...example,
+              status: 'paid',
+              reference: 'transfer 17',
+              paid_on: '2026-01-31',
+              decided_at: '2026-01-31T13:00:00.000Z',
+            },
           },
-        },
-        { status: 'paid', amount_cents: 580, reference: 'transfer 17', paid_on: '2026-01-31' },
-      ),
-    ],
-  },
-]
+          { status: 'paid', amount_cents: 580, reference: 'transfer 17', paid_on: '2026-01-31' },
+        ),
+      ],
+    }),
+  ]
+}

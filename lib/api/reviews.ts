@@ -1,9 +1,10 @@
 import * as z from 'zod/mini'
 import type { CommissionReview } from '../money/reviews.ts'
 import { reviewRules } from '../review-rules.ts'
-import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { idIn, listQuery, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
 import { noteField, someIds } from './request-fields.ts'
+import { resource } from './resource.ts'
 import { cents, count, currency, id, success, text, time } from '../response-fields.ts'
 
 const decisions = ['released', 'rejected'] as const
@@ -57,54 +58,50 @@ const fields = {
   note: 'The reason.',
   decided_by: 'The member’s address, or the name of the key.',
 }
-const path = '/api/v1/reviews'
 
 /** Describes held commissions for the reference. */
-export const reviewOperations = (): Operation[] => [
-  {
-    id: 'listReviews',
-    method: 'get',
-    path,
-    summary: 'List held commissions',
-    description:
-      'Suspicious commissions, newest first. Each is held with the rules that matched. It is not credited until somebody decides, even if its hold period ends.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [
-      listParameters(reviewsQuery, {
-        state: { description: 'Only waiting or decided reviews.' },
-        partner_id: { description: 'Only commissions of this partner.', values: { type: 'integer', minimum: 1 } },
-      }),
-    ],
-    success: { schemas: [listResponse(shownReview())], description: 'A page of held commissions.', fields },
-    examples: [answered('none', 'None is held', { data: [], next_cursor: null })],
-  },
-  {
-    id: 'decideReviews',
-    method: 'patch',
-    path,
-    summary: 'Decide on held commissions',
-    description:
-      'Releases or permanently rejects up to 100 held commissions in one transaction. Released ones are credited when their hold period ends. The note is stored with the name of the decider; partners read the note of a rejection. `changed` is the number of decided commissions; earlier decisions stay. After a release, the same rule does not hold the same customer’s commissions again.',
-    auth: 'key',
-    scope: 'manage',
-    body: body(reviewDecision, {
-      commission_ids: 'Ids of held commissions, 1 to 100.',
-      decision: 'The decision: `released` or `rejected`.',
-      note: 'The reason.',
+export function reviewOperations(): Operation[] {
+  const { list, change } = resource({
+    path: '/api/v1/reviews',
+    name: 'review',
+    plural: 'held commissions',
+    item: shownReview(),
+    fields,
+    example: {},
+  })
+  return [
+    list({
+      id: 'listReviews',
+      summary: 'List held commissions',
+      description:
+        'Suspicious commissions, newest first. Each is held with the rules that matched. It is not credited until somebody decides, even if its hold period ends.',
+      query: reviewsQuery,
+      filters: { state: 'Only waiting or decided reviews.', partner_id: 'Only commissions of this partner.' },
+      examples: [answered('none', 'None is held', { data: [], next_cursor: null })],
     }),
-    success: {
-      schemas: [z.object({ success: success(), changed: count(), data: z.array(shownReview()) })],
-      description: 'The named commissions that were ever held, as they are now.',
-      fields,
-    },
-    examples: [
-      answered(
-        'unchanged',
-        'One that is not held',
-        { changed: 0, data: [] },
-        { commission_ids: [1000], decision: 'released', note: 'Known customer' },
-      ),
-    ],
-  },
-]
+    change({
+      id: 'decideReviews',
+      summary: 'Decide on held commissions',
+      description:
+        'Releases or permanently rejects up to 100 held commissions in one transaction. Released ones are credited when their hold period ends. The note is stored with the name of the decider; partners read the note of a rejection. `changed` is the number of decided commissions; earlier decisions stay. After a release, the same rule does not hold the same customer’s commissions again.',
+      body: body(reviewDecision, {
+        commission_ids: 'Ids of held commissions, 1 to 100.',
+        decision: 'The decision: `released` or `rejected`.',
+        note: 'The reason.',
+      }),
+      success: {
+        schemas: [z.object({ success: success(), changed: count(), data: z.array(shownReview()) })],
+        description: 'The named commissions that were ever held, as they are now.',
+        fields,
+      },
+      examples: [
+        answered(
+          'unchanged',
+          'One that is not held',
+          { changed: 0, data: [] },
+          { commission_ids: [1000], decision: 'released', note: 'Known customer' },
+        ),
+      ],
+    }),
+  ]
+}

@@ -1,14 +1,13 @@
-import * as z from 'zod/mini'
 import { type Explanation, explanation } from '../money/explanation-fields.ts'
 import { answered, exampleClickId, type Operation } from './operation.ts'
-import { success } from '../response-fields.ts'
+import { answerOf } from './resource.ts'
 import { salePath, saleQuery, testParameter } from './sales.ts'
 
 const example: Explanation = {
   transaction_id: 'order-1001',
   is_test: false,
   attributed: true,
-  summary: 'Jane Doe brought the buyer by the link jane. 20 % of $49.00 is $9.80.',
+  summary: 'Jane Doe brought the buyer by the link jane. 20% of $49.00 is $9.80.',
   sale: {
     sale_date: '2026-01-01T12:05:00.000Z',
     amount_cents: 4900,
@@ -54,7 +53,7 @@ const example: Explanation = {
     reversed_cents: 0,
     left_cents: 980,
     currency: 'usd',
-    text: '20 % of $49.00 is $9.80.',
+    text: '20% of $49.00 is $9.80.',
   },
   lead_commission: null,
   payout: null,
@@ -102,7 +101,7 @@ export const saleExplanation = (): Operation => ({
     { in: 'query', schema: saleQuery, fields: { test: testParameter } },
   ],
   success: {
-    schemas: [z.object({ success: success(), explanation: explanation() })],
+    schemas: [answerOf('explanation', explanation())],
     description: 'The explanation.',
     fields: {
       customer: 'Null if the buyer is unknown. The key of an erased customer is null.',
@@ -118,6 +117,5 @@ export const saleExplanation = (): Operation => ({
       deliveries: 'Stripe’s events about the payment in the last 90 days, 20 at most.',
     },
   },
-  errors: ['not_found'],
   examples: [answered('explained', 'A sale by a known customer', { explanation: example })],
 })

@@ -1,8 +1,9 @@
 import * as z from 'zod/mini'
 import { commissionStatuses } from '../money/commission-list.ts'
-import { idIn, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
-import { answered, exampleClickId, type Operation } from './operation.ts'
-import { cents, clickId, currency, id, success, text, time } from '../response-fields.ts'
+import { idIn, listQuery, oneOf } from './lists.ts'
+import { exampleClickId, type Operation } from './operation.ts'
+import { resource } from './resource.ts'
+import { cents, clickId, currency, id, text, time } from '../response-fields.ts'
 
 const test = () =>
   z.optional(
@@ -77,49 +78,41 @@ export const testParameter = {
 }
 
 /** Describes sales for the reference. */
-export const saleOperations = (): Operation[] => [
-  {
-    id: 'listSales',
-    method: 'get',
+export function saleOperations(): Operation[] {
+  const description = 'The `transaction_id` of the sale, percent-encoded.'
+  const inPath = {
+    in: 'path',
+    schema: salePath,
+    fields: { transaction_id: { description, example: 'order-1001' } },
+  } as const
+  const { list, get } = resource({
     path: '/api/v1/sales',
-    summary: 'List sales',
-    description: 'The sales of the program in their current state, newest record first, including unattributed sales.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [
-      listParameters(salesQuery, {
-        customer_key: { description: 'Only sales to the customer with this id of yours.' },
-        click_id: { description: 'Only sales to the customer with this click id.' },
-        partner_id: { description: 'Only sales of this partner.', values: { type: 'integer', minimum: 1 } },
+    name: 'sale',
+    plural: 'sales',
+    item: sale(),
+    fields,
+    example,
+    inPath,
+  })
+  return [
+    list({
+      id: 'listSales',
+      summary: 'List sales',
+      description:
+        'The sales of the program in their current state, newest record first, including unattributed sales.',
+      query: salesQuery,
+      filters: {
+        customer_key: 'Only sales to the customer with this id of yours.',
+        click_id: 'Only sales to the customer with this click id.',
+        partner_id: 'Only sales of this partner.',
         test: testParameter,
-      }),
-    ],
-    success: { schemas: [listResponse(sale())], description: 'A page of sales.', fields },
-    examples: [answered('page', 'The newest sales', { data: [example], next_cursor: null })],
-  },
-  {
-    id: 'getSale',
-    method: 'get',
-    path: '/api/v1/sales/{transaction_id}',
-    summary: 'Read a sale',
-    description: 'One sale by its transaction id.',
-    auth: 'key',
-    scope: 'read',
-    parameters: [
-      {
-        in: 'path',
-        schema: salePath,
-        fields: {
-          transaction_id: {
-            description: 'The `transaction_id` of the sale, percent-encoded.',
-            example: 'order-1001',
-          },
-        },
       },
-      { in: 'query', schema: saleQuery, fields: { test: testParameter } },
-    ],
-    success: { schemas: [z.object({ success: success(), sale: sale() })], description: 'The sale.', fields },
-    errors: ['not_found'],
-    examples: [answered('sale', 'A sale', { sale: example })],
-  },
-]
+    }),
+    get({
+      id: 'getSale',
+      summary: 'Read a sale',
+      description: 'One sale by its transaction id.',
+      parameters: [inPath, { in: 'query', schema: saleQuery, fields: { test: testParameter } }],
+    }),
+  ]
+}

@@ -103,7 +103,7 @@ export const trackingEvents = (): Operation => ({
     },
   ],
   success: { schemas: [eventsResponse()], description: 'A page of events.' },
-  errors: ['unauthorized', 'forbidden', 'not_found'],
+  errors: ['unauthorized', 'forbidden'],
   examples: [
     {
       name: 'page',

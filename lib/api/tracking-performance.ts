@@ -88,7 +88,7 @@ export const trackingPerformance = (): Operation => ({
     description: 'The days and the totals. A total is the sum of its days.',
     fields: figures,
   },
-  errors: ['unauthorized', 'forbidden', 'not_found'],
+  errors: ['unauthorized', 'forbidden'],
   examples: [
     {
       name: 'week',

@@ -7,9 +7,10 @@ import {
 } from '../notifications/webhook-endpoints.ts'
 import type { WebhookAttempt, WebhookDelivery } from '../notifications/webhook-log.ts'
 import { messageOfWebhookId, webhookId, webhookPayload, webhookTypes } from '../notifications/webhook-types.ts'
-import { cursorOf, idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { cursorOf, idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
-import { count, id, success, text, time } from '../response-fields.ts'
+import { answerOf, resource } from './resource.ts'
+import { count, id, text, time } from '../response-fields.ts'
 import { webhookExample } from './webhook-payloads.ts'
 
 const endpointStates = ['active', 'inactive'] as const
@@ -205,251 +206,203 @@ const attemptFields = {
   attempts:
     'Each attempt: the HTTP `status` with the first 4 KB of the `answer`, or the `error` if there was no answer.',
 }
-const path = '/api/v1/webhook-endpoints'
-const ofOne = `${path}/{webhook_endpoint_id}`
-const inPath = idParameter('webhook_endpoint_id', 'Id of the endpoint.')
-const inDeliveryPath = {
-  ...inPath,
-  fields: {
-    ...inPath.fields,
-    delivery_id: {
-      description: 'Id of the webhook, from its header `webhook-id`.',
-      example: 'evt_1',
-      values: { type: 'string' },
-    },
-  },
-}
-const auth = 'key' as const
-const answers = <Schema extends z.ZodMiniType>(name: string, schema: Schema) => [
-  z.object({ success: success(), [name]: schema }),
-]
 const urlText =
   'The target of the webhooks: `https://` on a public host. Deliveries to a name with a private address are refused; redirects are not followed.'
 const typesText = `The event types to send: ${webhookTypes.map((type) => `\`${type}\``).join(', ')}.`
 const descriptionText = 'Your own note, 200 characters at most.'
 
 /** Describes webhook endpoints for the reference. */
-export const webhookEndpointOperations = (): Operation[] => [
-  {
-    auth,
-    id: 'createWebhookEndpoint',
-    method: 'post',
+export function webhookEndpointOperations(): Operation[] {
+  const path = '/api/v1/webhook-endpoints'
+  const inPath = idParameter('webhook_endpoint_id', 'Id of the endpoint.')
+  const inDeliveryPath = {
+    ...inPath,
+    fields: {
+      ...inPath.fields,
+      delivery_id: {
+        description: 'Id of the webhook, from its header `webhook-id`.',
+        example: 'evt_1',
+        values: { type: 'string' },
+      },
+    },
+  }
+  const { create, list, get, change, act, remove } = resource({
     path,
-    summary: 'Add a webhook endpoint',
-    description: `Adds an address of your server that receives events, signed as Standard Webhooks describes. \`conflict\` if the program already has ${maxEndpoints}.`,
-    scope: 'manage',
-    idempotent: true,
-    body: body(newEndpoint, {
-      url: `${urlText} Null if you fetch the deliveries, as \`svc listen\` does; such an endpoint is deleted after a day.`,
-      description: descriptionText,
-      types: typesText,
-    }),
-    success: {
-      schemas: answers('webhook_endpoint', withSecret()),
-      description: 'The endpoint with its secret.',
-      fields: secretField,
-    },
-    errors: ['conflict', 'idempotency_mismatch'],
-    examples: [
-      answeredCreated(
-        'created',
-        'An endpoint for sales',
-        { webhook_endpoint: { ...example, secret } },
-        { url: example.url, description: example.description, types: example.types },
-      ),
-      refused(
-        'invalid_request',
-        'A private address',
-        {
-          code: 'invalid_request',
-          message: 'url must be a public address.',
-          details: [{ field: 'url', message: 'must be a public address' }],
-        },
-        { url: 'https://10.0.0.1/webhooks', types: ['sale.created'] },
-      ),
-    ],
-  },
-  {
-    auth,
-    id: 'listWebhookEndpoints',
-    method: 'get',
-    path,
-    summary: 'List webhook endpoints',
-    description: 'The webhook endpoints of the program, newest first, without their secrets.',
-    scope: 'read',
-    parameters: [listParameters(endpointsQuery, {})],
-    success: { schemas: [listResponse(endpoint())], description: 'A page of endpoints.', fields },
-    examples: [answered('page', 'The endpoints', { data: [example], next_cursor: null })],
-  },
-  {
-    auth,
-    id: 'getWebhookEndpoint',
-    method: 'get',
-    path: ofOne,
-    summary: 'Read a webhook endpoint',
-    description: 'One endpoint, without its secret.',
-    scope: 'read',
-    parameters: [inPath],
-    success: { schemas: answers('webhook_endpoint', endpoint()), description: 'The endpoint.', fields },
-    errors: ['not_found'],
-    examples: [answered('found', 'An endpoint', { webhook_endpoint: example })],
-  },
-  {
-    auth,
-    id: 'updateWebhookEndpoint',
-    method: 'patch',
-    path: ofOne,
-    summary: 'Change a webhook endpoint',
-    description:
-      'Changes the fields that are sent, as JSON Merge Patch does, and leaves the others. Turning it on, or giving it another address, forgets that it failed. An endpoint without an address gets none: `conflict`.',
-    scope: 'manage',
-    parameters: [inPath],
-    body: body(endpointChanges, {
-      url: urlText,
-      description: `${descriptionText} Null removes it.`,
-      types: typesText,
-      status: 'Enables or disables the endpoint. It never gets events that happen while it is disabled.',
-    }),
-    success: { schemas: answers('webhook_endpoint', endpoint()), description: 'The changed endpoint.', fields },
-    errors: ['not_found', 'conflict'],
-    examples: [
-      answered(
-        'changed',
-        'Other types',
-        { webhook_endpoint: { ...example, types: ['sale.created', 'commission.created'] } },
-        { types: ['sale.created', 'commission.created'] },
-      ),
-    ],
-  },
-  {
-    auth,
-    id: 'rotateWebhookSecret',
-    method: 'post',
-    path: `${ofOne}/rotate-secret`,
-    summary: 'Rotate a webhook secret',
-    description: `Gives the endpoint a new secret. For ${rotationHours} hours webhooks carry two signatures, by the new and the previous secret. Older secrets end at once.`,
-    scope: 'manage',
-    idempotent: true,
-    parameters: [inPath],
-    success: {
-      schemas: answers('webhook_endpoint', withSecret()),
-      description: 'The endpoint with its new secret.',
-      fields: secretField,
-    },
-    errors: ['not_found', 'idempotency_mismatch'],
-    examples: [
-      answered('rotated', 'A new secret', {
-        webhook_endpoint: { ...example, previous_secret_until: '2026-01-02T12:00:00.000Z', secret },
+    name: 'webhook_endpoint',
+    plural: 'webhook endpoints',
+    item: endpoint(),
+    fields,
+    example,
+    inPath,
+  })
+  const deliveries = resource({
+    path: `${path}/{webhook_endpoint_id}/deliveries`,
+    name: 'delivery',
+    plural: 'deliveries',
+    item: delivery(),
+    fields: deliveryFields,
+    example: deliveryExample,
+  })
+  const answersSecret = {
+    schemas: [answerOf('webhook_endpoint', withSecret())],
+    description: 'The endpoint with its secret.',
+    fields: secretField,
+  }
+  return [
+    create({
+      id: 'createWebhookEndpoint',
+      summary: 'Add a webhook endpoint',
+      description: `Adds an address of your server that receives events, signed as Standard Webhooks describes. \`conflict\` if the program already has ${maxEndpoints}.`,
+      body: body(newEndpoint, {
+        url: `${urlText} Null if you fetch the deliveries, as \`svc listen\` does; such an endpoint is deleted after a day.`,
+        description: descriptionText,
+        types: typesText,
       }),
-    ],
-  },
-  {
-    auth,
-    id: 'testWebhookEndpoint',
-    method: 'post',
-    path: `${ofOne}/test`,
-    summary: 'Send a test event',
-    description:
-      'Sends a webhook of the type `webhook.test` at once, even if the endpoint does not subscribe to it. `not_found` if the endpoint is disabled.',
-    scope: 'manage',
-    parameters: [inPath],
-    success: {
-      schemas: answers('delivery_id', z.string()),
-      description: 'The delivery’s id.',
-      fields: { delivery_id: 'Its `webhook-id`, for reading the delivery.' },
-    },
-    errors: ['not_found'],
-    examples: [answered('sent', 'A test event', { delivery_id: 'evt_1' })],
-  },
-  {
-    auth,
-    id: 'listWebhookDeliveries',
-    method: 'get',
-    path: `${ofOne}/deliveries`,
-    summary: 'List webhook deliveries',
-    description: 'The endpoint’s deliveries of the last 30 days, newest first.',
-    scope: 'read',
-    parameters: [
-      inPath,
-      listParameters(deliveriesQuery, { status: { description: 'Only deliveries in this state.' } }),
-    ],
-    success: { schemas: [listResponse(delivery())], description: 'A page of deliveries.', fields: deliveryFields },
-    errors: ['not_found'],
-    examples: [answered('page', 'The newest deliveries', { data: [deliveryExample], next_cursor: null })],
-  },
-  {
-    auth,
-    id: 'getWebhookDelivery',
-    method: 'get',
-    path: `${ofOne}/deliveries/{delivery_id}`,
-    summary: 'Read a webhook delivery',
-    description: 'One delivery with each attempt and its response.',
-    scope: 'read',
-    parameters: [inDeliveryPath],
-    success: { schemas: answers('delivery', wholeDelivery()), description: 'The delivery.', fields: attemptFields },
-    errors: ['not_found'],
-    examples: [
-      answered('found', 'A successful delivery', {
-        delivery: {
-          ...deliveryExample,
-          status: 'delivered',
-          attempt_count: 1,
-          next_attempt_at: null,
-          finished_at: '2026-01-01T12:05:01.000Z',
-          attempts: [
-            { attempted_at: '2026-01-01T12:05:00.500Z', duration_ms: 120, status: 204, error: null, answer: '' },
-          ],
-        },
-      }),
-    ],
-  },
-  {
-    auth,
-    id: 'replayWebhooks',
-    method: 'post',
-    path: `${ofOne}/replay`,
-    summary: 'Send webhooks again',
-    description:
-      'Sends one delivery or those of a period again, 10,000 at most, oldest first, each with its own id. Pending deliveries stay as they are. `not_found` if the endpoint is disabled or has no address.',
-    scope: 'manage',
-    parameters: [inPath],
-    body: body(replayRequest, {
-      delivery_id: 'One delivery, such as `evt_1`.',
-      since: 'Or all events from this time on (ISO 8601).',
-      until: 'Only events before this time.',
-      failed_only: 'Only deliveries whose attempts all failed.',
+      success: answersSecret,
+      errors: ['conflict'],
+      examples: [
+        answeredCreated(
+          'created',
+          'An endpoint for sales',
+          { webhook_endpoint: { ...example, secret } },
+          { url: example.url, description: example.description, types: example.types },
+        ),
+        refused(
+          'invalid_request',
+          'A private address',
+          {
+            code: 'invalid_request',
+            message: 'url must be a public address.',
+            details: [{ field: 'url', message: 'must be a public address' }],
+          },
+          { url: 'https://10.0.0.1/webhooks', types: ['sale.created'] },
+        ),
+      ],
     }),
-    success: {
-      schemas: answers('replayed', count()),
-      description: 'The number of deliveries to send again.',
-      fields: { replayed: 'The number of deliveries to send again.' },
-    },
-    errors: ['not_found'],
-    examples: [
-      answered('one', 'One delivery', { replayed: 1 }, { delivery_id: 'evt_1' }),
-      answered(
-        'range',
-        'The failed deliveries of a day',
-        { replayed: 12 },
-        { since: '2026-01-01T00:00:00Z', until: '2026-01-02T00:00:00Z', failed_only: true },
-      ),
-    ],
-  },
-  {
-    auth,
-    id: 'deleteWebhookEndpoint',
-    method: 'delete',
-    path: ofOne,
-    summary: 'Delete a webhook endpoint',
-    description: 'Deletes the endpoint and its deliveries. It gets no more events.',
-    scope: 'manage',
-    parameters: [inPath],
-    success: {
-      schemas: answers('deleted_id', id()),
-      description: 'It was deleted.',
-      fields: { deleted_id: 'Id of the endpoint.' },
-    },
-    errors: ['not_found'],
-    examples: [answered('deleted', 'It was deleted', { deleted_id: 1 })],
-  },
-]
+    list({
+      id: 'listWebhookEndpoints',
+      summary: 'List webhook endpoints',
+      description: 'The webhook endpoints of the program, newest first, without their secrets.',
+      query: endpointsQuery,
+    }),
+    get({
+      id: 'getWebhookEndpoint',
+      summary: 'Read a webhook endpoint',
+      description: 'One endpoint, without its secret.',
+    }),
+    change({
+      id: 'updateWebhookEndpoint',
+      summary: 'Change a webhook endpoint',
+      description:
+        'Changes the fields that you send (JSON Merge Patch). Enabling the endpoint or changing its address resets its failures. `conflict` if you give an address to an endpoint without one.',
+      body: body(endpointChanges, {
+        url: urlText,
+        description: `${descriptionText} Null removes it.`,
+        types: typesText,
+        status: 'Enables or disables the endpoint. It never gets events that happen while it is disabled.',
+      }),
+      errors: ['conflict'],
+      examples: [
+        answered(
+          'changed',
+          'Other types',
+          { webhook_endpoint: { ...example, types: ['sale.created', 'commission.created'] } },
+          { types: ['sale.created', 'commission.created'] },
+        ),
+      ],
+    }),
+    act({
+      at: '/rotate-secret',
+      id: 'rotateWebhookSecret',
+      summary: 'Rotate a webhook secret',
+      description: `Gives the endpoint a new secret. For ${rotationHours} hours webhooks carry two signatures, by the new and the previous secret. Older secrets end at once.`,
+      idempotent: true,
+      success: answersSecret,
+      examples: [
+        answered('rotated', 'A new secret', {
+          webhook_endpoint: { ...example, previous_secret_until: '2026-01-02T12:00:00.000Z', secret },
+        }),
+      ],
+    }),
+    act({
+      at: '/test',
+      id: 'testWebhookEndpoint',
+      summary: 'Send a test event',
+      description:
+        'Sends a webhook of the type `webhook.test` at once, even if the endpoint does not subscribe to it. `not_found` if the endpoint is disabled.',
+      success: {
+        schemas: [answerOf('delivery_id', z.string())],
+        description: 'The delivery’s id.',
+        fields: { delivery_id: 'Its `webhook-id`, for reading the delivery.' },
+      },
+      examples: [answered('sent', 'A test event', { delivery_id: 'evt_1' })],
+    }),
+    deliveries.list({
+      id: 'listWebhookDeliveries',
+      summary: 'List webhook deliveries',
+      description: 'The endpoint’s deliveries of the last 30 days, newest first.',
+      query: deliveriesQuery,
+      filters: { status: 'Only deliveries in this state.' },
+      parameters: [inPath],
+    }),
+    deliveries.get({
+      id: 'getWebhookDelivery',
+      summary: 'Read a webhook delivery',
+      description: 'One delivery with each attempt and its response.',
+      path: `${path}/{webhook_endpoint_id}/deliveries/{delivery_id}`,
+      parameters: [inDeliveryPath],
+      success: {
+        schemas: [answerOf('delivery', wholeDelivery())],
+        description: 'The delivery.',
+        fields: attemptFields,
+      },
+      examples: [
+        answered('found', 'A successful delivery', {
+          delivery: {
+            ...deliveryExample,
+            status: 'delivered',
+            attempt_count: 1,
+            next_attempt_at: null,
+            finished_at: '2026-01-01T12:05:01.000Z',
+            attempts: [
+              { attempted_at: '2026-01-01T12:05:00.500Z', duration_ms: 120, status: 204, error: null, answer: '' },
+            ],
+          },
+        }),
+      ],
+    }),
+    act({
+      at: '/replay',
+      id: 'replayWebhooks',
+      summary: 'Send webhooks again',
+      description:
+        'Sends one delivery or those of a period again, 10,000 at most, oldest first, each with its own id. Pending deliveries stay as they are. `not_found` if the endpoint is disabled or has no address.',
+      body: body(replayRequest, {
+        delivery_id: 'One delivery, such as `evt_1`.',
+        since: 'Or all events from this time on (ISO 8601).',
+        until: 'Only events before this time.',
+        failed_only: 'Only deliveries whose attempts all failed.',
+      }),
+      success: {
+        schemas: [answerOf('replayed', count())],
+        description: 'The number of deliveries to send again.',
+        fields: { replayed: 'The number of deliveries to send again.' },
+      },
+      examples: [
+        answered('one', 'One delivery', { replayed: 1 }, { delivery_id: 'evt_1' }),
+        answered(
+          'range',
+          'The failed deliveries of a day',
+          { replayed: 12 },
+          { since: '2026-01-01T00:00:00Z', until: '2026-01-02T00:00:00Z', failed_only: true },
+        ),
+      ],
+    }),
+    remove({
+      id: 'deleteWebhookEndpoint',
+      summary: 'Delete a webhook endpoint',
+      description: 'Deletes the endpoint and its deliveries. It gets no more events.',
+      examples: [answered('deleted', 'It was deleted', { deleted_id: 1 })],
+    }),
+  ]
+}

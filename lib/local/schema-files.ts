@@ -155,6 +155,7 @@ const scalars: Record<string, string> = {
   timestamptz: 'Date',
   date: 'Date',
   numeric: 'string',
+  interval: 'string',
 }
 
 function typeOf({ type, base, element, is_argument }: FunctionField): string {

@@ -1,5 +1,6 @@
 import { type InferResult, sql } from 'kysely'
-import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
+import { refuse } from '../constraints.ts'
+import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError, notOfProgram } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
@@ -49,9 +50,9 @@ export async function createAdjustment(
     request: requestId,
   })
   const read = keepMade(adjustmentsStatement({ programId }, { limit: 1, requestId }))
-  const [[row], [made], [told]] = await retryOnce(() => db.batch([make, read, writtenMessages()])).catch(refuseTaken)
+  const [[row], [made], [written]] = await retryOnce(() => db.batch([make, read, writtenMessages()])).catch(refuse)
   if (!made?.made) throw refusalOf(row?.outcome ?? null)
-  outbox.push(...messagesAbout({ program_id: programId, ...told }))
+  outbox.push(...messagesAbout({ program_id: programId, ...written }))
   return made.made
 }
 
@@ -73,13 +74,6 @@ function refusalOf(outcome: string | null): Error {
     default:
       return new Error('an adjustment was made without an answer')
   }
-}
-
-function refuseTaken(error: unknown): never {
-  if (violatedConstraint(error) !== 'adjustments_external_id_key') throw error
-  throw new ApiError('conflict', 'Another manual commission or deduction of this program has this external_id.', {
-    details: [{ field: 'external_id', message: 'must be of no other one of the program' }],
-  })
 }
 
 interface AdjustmentList extends Part {

@@ -36,7 +36,7 @@ export async function approveCommission(
   commissionId: number,
 ): Promise<{ commission: ListedCommission; outbox: RelayMessage[] }> {
   const approve = call('approve_commissions', { program_ids: [programId], commission_ids: [commissionId] })
-  const [, [commission], [told]] = await retryOnce(() =>
+  const [, [commission], [written]] = await retryOnce(() =>
     db.batch([approve, oneCommission(programId, commissionId), writtenMessages()]),
   )
   if (!commission) throw noCommission()
@@ -48,7 +48,7 @@ export async function approveCommission(
         : 'This commission is held for review. Release or reject it there.',
     )
   }
-  return { commission, outbox: messagesAbout({ program_id: programId, ...told }) }
+  return { commission, outbox: messagesAbout({ program_id: programId, ...written }) }
 }
 
 /**
@@ -82,8 +82,8 @@ export async function decideCommissions(
       program_ids: commissionIds.map(() => programId),
       commission_ids: commissionIds,
     })
-    const [[row], commissions, [told]] = await retryOnce(() => db.batch([approve, list, writtenMessages()]))
-    outbox.push(...messagesAbout({ program_id: programId, ...told }))
+    const [[row], commissions, [written]] = await retryOnce(() => db.batch([approve, list, writtenMessages()]))
+    outbox.push(...messagesAbout({ program_id: programId, ...written }))
     return { changed: row?.approved ?? 0, commissions }
   }
   const reject = call('reject_commissions', {
@@ -91,8 +91,8 @@ export async function decideCommissions(
     commission_ids: commissionIds,
     because: reason,
   })
-  const [[row], commissions, [told]] = await retryOnce(() => db.batch([reject, list, writtenMessages()]))
-  outbox.push(...messagesAbout({ program_id: programId, ...told }))
+  const [[row], commissions, [written]] = await retryOnce(() => db.batch([reject, list, writtenMessages()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...written }))
   return { changed: row?.rejected ?? 0, commissions }
 }
 
@@ -118,13 +118,13 @@ export async function rejectCommission(
     of_commission_id: commissionId,
     because: reason,
   })
-  const [[row], [commission], [told]] = await retryOnce(() =>
+  const [[row], [commission], [written]] = await retryOnce(() =>
     db.batch([statement, oneCommission(programId, commissionId), writtenMessages()]),
   )
   if (!commission || !row?.outcome || row.currency === null) throw noCommission()
   if (row.outcome === 'reversed') {
     throw new ApiError('conflict', 'Refunds reversed this commission fully already, so there is nothing to reject.')
   }
-  const outbox = messagesAbout({ program_id: programId, ...told })
+  const outbox = messagesAbout({ program_id: programId, ...written })
   return { commission, deduction_cents: row.deduction_cents ?? 0, currency: row.currency, outbox }
 }

@@ -80,119 +80,143 @@ export function entriesOf(programId: Expression<number | null>, commissionId: Ex
 
 /** All that is kept of sales of a program. */
 export function explainedSales(programId: number) {
-  return kysely
-    .selectFrom('sales as s')
-    .innerJoin('programs as p', 'p.id', 's.program_id')
-    .leftJoin('partners as r', (join) =>
-      join.onRef('r.program_id', '=', 's.program_id').onRef('r.id', '=', 's.partner_id'),
-    )
-    .leftJoin('customers as c', (join) =>
-      join.onRef('c.program_id', '=', 's.program_id').onRef('c.id', '=', 's.customer_id'),
-    )
-    .leftJoin('referral_links as l', (join) =>
-      join
-        .onRef('l.program_id', '=', 's.program_id')
-        .on((eb) => eb('l.id', '=', sql<number>`(${eb.ref('s.resolution')}->>'link_id')::bigint`)),
-    )
-    .leftJoin('commissions as m', (join) =>
-      join.onRef('m.program_id', '=', 's.program_id').onRef('m.sale_id', '=', 's.id'),
-    )
-    .leftJoin('commission_reviews as v', (join) =>
-      join.onRef('v.program_id', '=', 'm.program_id').onRef('v.commission_id', '=', 'm.id'),
-    )
-    .leftJoin('payouts as w', (join) =>
-      join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.payout_id'),
-    )
-    .leftJoin('commission_rules as k', (join) =>
-      join.onRef('k.program_id', '=', 's.program_id').onRef('k.id', '=', 's.commission_rule_id'),
-    )
-    .leftJoin('partner_groups as o', (join) =>
-      join.onRef('o.program_id', '=', 'k.program_id').onRef('o.id', '=', 'k.group_id'),
-    )
-    .leftJoin('partner_codes as a', (join) =>
-      join.onRef('a.program_id', '=', 's.program_id').onRef('a.id', '=', 's.code_id'),
-    )
-    .select(['s.code_id', 'a.code'])
-    .select(['s.commission_rule_id', 's.commission_fixed_cents', 's.commission_cap_cents', 'o.name as group_name'])
-    .select(['k.partner_id as rule_partner_id', 'k.product_id as rule_product_id', 'k.sale_type as rule_sale_type'])
-    .select(['k.commission_fixed_cents as rule_fixed_cents', 'k.lifetime_cap_cents as rule_cap_cents'])
-    .select(sql<number | null>`left_under_cap(s)`.as('left_cents'))
-    .select(['s.transaction_id', 's.is_test', 's.sale_date', 's.created_at', 's.amount_cents', 's.amount_source'])
-    .select(['s.commission_base_cents', 's.commission_bp', 's.commission_months', 's.refunded_cents', 's.currency'])
-    .select(['s.payment_status', 's.resolution', 's.customer_id', 's.customer_key', 's.partner_id'])
-    .select(['r.name as partner_name', 'l.id as link_id', 'l.code as link_code', 'p.name as program_name'])
-    .select(['c.click_id', 'c.first_purchase_date', 'c.signup_date', 'c.provisional_lead_at'])
-    .select(['m.id as commission_id', 'm.status', 'm.amount_cents as commission_cents', 'm.reversed_cents', 'm.reason'])
-    .select(['m.corrections', 'm.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
-    .select([
-      'm.created_at as commission_created_at',
-      'w.id as payout_id',
-      'w.payout_run_id',
-      'w.reference',
-      'w.paid_on',
-    ])
-    .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
-    .select(flagNames)
-    .select((eb) => [
-      /** The latest click that counted, while its event is kept. */
-      jsonObjectFrom(
-        eb
-          .selectFrom('affiliate_click_events as e')
-          .leftJoin('referral_links as k', (join) =>
-            join.onRef('k.program_id', '=', 'e.program_id').onRef('k.id', '=', 'e.link_id'),
-          )
-          .select(['e.page_url', 'e.referrer_url', 'e.geo_country', 'e.device_type', 'e.campaign', 'k.code'])
-          .whereRef('e.program_id', '=', 's.program_id')
-          .where((of) => of.not('e.is_test'))
-          .where('e.click_timestamp', '=', sql<Date>`(${eb.ref('s.resolution')}->>'clicked_at')::timestamptz`)
-          .whereRef('e.customer_id', '=', 's.customer_id')
-          .limit(1),
-      ).as('click'),
-      jsonObjectFrom(
-        eb
-          .selectFrom('commissions as x')
-          .innerJoin('partners as y', (join) =>
-            join.onRef('y.program_id', '=', 'x.program_id').onRef('y.id', '=', 'x.partner_id'),
-          )
-          .select(['x.id', 'x.amount_cents', 'x.reversed_cents', 'x.currency', 'x.status', 'x.created_at'])
-          .select([
-            'x.partner_id',
-            'y.name as partner_name',
-            'x.held_at',
-            'x.rejected_at',
-            'x.hold_until',
-            'x.credited_at',
-            'x.paid_at',
-          ])
-          .whereRef('x.program_id', '=', 's.program_id')
-          .whereRef('x.customer_id', '=', 's.customer_id')
-          .where('x.kind', '=', 'lead'),
-      ).as('lead_commission'),
-      jsonArrayFrom(
-        eb
-          .selectFrom('refunds as f')
-          .select(['f.id', 'f.requested_cents', 'f.applied_cents', 'f.deduction_cents', 'f.returned_cents', 'f.reason'])
-          .select(['f.reason_text', 'f.continues_refund_id', 'f.created_at', 'f.returned_at'])
-          .whereRef('f.program_id', '=', 's.program_id')
-          .whereRef('f.sale_id', '=', 's.id')
-          .orderBy('f.id'),
-      ).as('refunds'),
-      entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'),
-      /** The manual adjustments that name the sale: those of its partner, or of anybody if it has no partner. */
-      jsonArrayFrom(
-        eb
-          .selectFrom('adjustments as j')
-          .innerJoin('partners as h', (join) =>
-            join.onRef('h.program_id', '=', 'j.program_id').onRef('h.id', '=', 'j.partner_id'),
-          )
-          .select(['j.amount_cents', 'j.currency', 'j.note', 'j.created_at', 'h.name'])
-          .whereRef('j.program_id', '=', 's.program_id')
-          .whereRef('j.sale_id', '=', 's.id')
-          .where((of) => of('j.partner_id', '=', of.fn.coalesce('s.partner_id', 'j.partner_id')))
-          .orderBy('j.id'),
-      ).as('adjustments'),
-    ])
-    .where('s.program_id', '=', programId)
+  return (
+    kysely
+      .selectFrom('sales as s')
+      .innerJoin('programs as p', 'p.id', 's.program_id')
+      .leftJoin('partners as r', (join) =>
+        join.onRef('r.program_id', '=', 's.program_id').onRef('r.id', '=', 's.partner_id'),
+      )
+      .leftJoin('customers as c', (join) =>
+        join.onRef('c.program_id', '=', 's.program_id').onRef('c.id', '=', 's.customer_id'),
+      )
+      .leftJoin('referral_links as l', (join) =>
+        join
+          .onRef('l.program_id', '=', 's.program_id')
+          .on((eb) => eb('l.id', '=', sql<number>`(${eb.ref('s.resolution')}->>'link_id')::bigint`)),
+      )
+      .leftJoin('commissions as m', (join) =>
+        join.onRef('m.program_id', '=', 's.program_id').onRef('m.sale_id', '=', 's.id'),
+      )
+      .leftJoin('commission_reviews as v', (join) =>
+        join.onRef('v.program_id', '=', 'm.program_id').onRef('v.commission_id', '=', 'm.id'),
+      )
+      .leftJoin('payouts as w', (join) =>
+        join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.payout_id'),
+      )
+      .leftJoin('commission_rules as k', (join) =>
+        join.onRef('k.program_id', '=', 's.program_id').onRef('k.id', '=', 's.commission_rule_id'),
+      )
+      .leftJoin('partner_groups as o', (join) =>
+        join.onRef('o.program_id', '=', 'k.program_id').onRef('o.id', '=', 'k.group_id'),
+      )
+      .leftJoin('partner_codes as a', (join) =>
+        join.onRef('a.program_id', '=', 's.program_id').onRef('a.id', '=', 's.code_id'),
+      )
+      .select(['s.code_id', 'a.code'])
+      .select(['s.commission_rule_id', 's.commission_fixed_cents', 's.commission_cap_cents', 'o.name as group_name'])
+      .select(['k.partner_id as rule_partner_id', 'k.product_id as rule_product_id', 'k.sale_type as rule_sale_type'])
+      .select(['k.commission_fixed_cents as rule_fixed_cents', 'k.lifetime_cap_cents as rule_cap_cents'])
+      .select(sql<number | null>`left_under_cap(s)`.as('left_cents'))
+      .select(['s.transaction_id', 's.is_test', 's.sale_date', 's.created_at', 's.amount_cents', 's.amount_source'])
+      .select(['s.commission_base_cents', 's.commission_bp', 's.commission_months', 's.refunded_cents', 's.currency'])
+      // The percentage of the base, by the function that commissions use, and before its rounding.
+      .select([
+        sql<
+          number | null
+        >`commission_of(s.commission_base_cents, s.commission_bp, 0, null, s.sale_date, null, null)`.as('share_cents'),
+        sql<string | null>`trim_scale(s.commission_base_cents::numeric * s.commission_bp / 10000)::text`.as(
+          'exact_share',
+        ),
+      ])
+      .select(['s.payment_status', 's.resolution', 's.customer_id', 's.customer_key', 's.partner_id'])
+      .select(['r.name as partner_name', 'l.id as link_id', 'l.code as link_code', 'p.name as program_name'])
+      .select(['c.click_id', 'c.first_purchase_date', 'c.signup_date', 'c.provisional_lead_at'])
+      .select([
+        'm.id as commission_id',
+        'm.status',
+        'm.amount_cents as commission_cents',
+        'm.reversed_cents',
+        'm.reason',
+      ])
+      .select(['m.corrections', 'm.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
+      .select([
+        'm.created_at as commission_created_at',
+        'w.id as payout_id',
+        'w.payout_run_id',
+        'w.reference',
+        'w.paid_on',
+      ])
+      .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
+      .select(flagNames)
+      .select((eb) => [
+        /** The latest click that counted, while its event is kept. */
+        jsonObjectFrom(
+          eb
+            .selectFrom('affiliate_click_events as e')
+            .leftJoin('referral_links as k', (join) =>
+              join.onRef('k.program_id', '=', 'e.program_id').onRef('k.id', '=', 'e.link_id'),
+            )
+            .select(['e.page_url', 'e.referrer_url', 'e.geo_country', 'e.device_type', 'e.campaign', 'k.code'])
+            .whereRef('e.program_id', '=', 's.program_id')
+            .where((of) => of.not('e.is_test'))
+            .where('e.click_timestamp', '=', sql<Date>`(${eb.ref('s.resolution')}->>'clicked_at')::timestamptz`)
+            .whereRef('e.customer_id', '=', 's.customer_id')
+            .limit(1),
+        ).as('click'),
+        jsonObjectFrom(
+          eb
+            .selectFrom('commissions as x')
+            .innerJoin('partners as y', (join) =>
+              join.onRef('y.program_id', '=', 'x.program_id').onRef('y.id', '=', 'x.partner_id'),
+            )
+            .select(['x.id', 'x.amount_cents', 'x.reversed_cents', 'x.currency', 'x.status', 'x.created_at'])
+            .select([
+              'x.partner_id',
+              'y.name as partner_name',
+              'x.held_at',
+              'x.rejected_at',
+              'x.hold_until',
+              'x.credited_at',
+              'x.paid_at',
+            ])
+            .whereRef('x.program_id', '=', 's.program_id')
+            .whereRef('x.customer_id', '=', 's.customer_id')
+            .where('x.kind', '=', 'lead'),
+        ).as('lead_commission'),
+        jsonArrayFrom(
+          eb
+            .selectFrom('refunds as f')
+            .select([
+              'f.id',
+              'f.requested_cents',
+              'f.applied_cents',
+              'f.deduction_cents',
+              'f.returned_cents',
+              'f.reason',
+            ])
+            .select(['f.reason_text', 'f.continues_refund_id', 'f.created_at', 'f.returned_at'])
+            .whereRef('f.program_id', '=', 's.program_id')
+            .whereRef('f.sale_id', '=', 's.id')
+            .orderBy('f.id'),
+        ).as('refunds'),
+        entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'),
+        /** The manual adjustments that name the sale: those of its partner, or of anybody if it has no partner. */
+        jsonArrayFrom(
+          eb
+            .selectFrom('adjustments as j')
+            .innerJoin('partners as h', (join) =>
+              join.onRef('h.program_id', '=', 'j.program_id').onRef('h.id', '=', 'j.partner_id'),
+            )
+            .select(['j.amount_cents', 'j.currency', 'j.note', 'j.created_at', 'h.name'])
+            .whereRef('j.program_id', '=', 's.program_id')
+            .whereRef('j.sale_id', '=', 's.id')
+            .where((of) => of('j.partner_id', '=', of.fn.coalesce('s.partner_id', 'j.partner_id')))
+            .orderBy('j.id'),
+        ).as('adjustments'),
+      ])
+      .where('s.program_id', '=', programId)
+  )
 }
 
 /**

@@ -121,7 +121,7 @@ function stepsOf({ steps }: Resolution): Step[] {
   return steps.map(([step, found]) => ({ step, found, text: ofPayment[step]?.[found] ?? ofCustomer[found] ?? found }))
 }
 
-const percent = (bp: number) => `${bp / 100} %`
+const percent = (bp: number) => `${bp / 100}%`
 
 function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCustomer: boolean): Explanation {
   // Only the program's members see the names of its groups.
@@ -256,31 +256,31 @@ function explainPayment(
   deliveries: DeliveryOfPayment[],
 ): Explanation {
   // The one that got furthest says most.
-  const told = deliveries.toSorted((a, b) => stepCount(b) - stepCount(a))[0]
-  if (told === undefined || partnerUserId !== undefined) {
+  const delivery = deliveries.toSorted((a, b) => stepCount(b) - stepCount(a))[0]
+  if (delivery === undefined || partnerUserId !== undefined) {
     throw new ApiError(
       'not_found',
       `There is no sale with the transaction_id "${transaction_id}", and no event of the last 90 days names such a payment.`,
     )
   }
-  const resolution = resolutionOf(told.resolution)
+  const resolution = resolutionOf(delivery.resolution)
   const steps = stepsOf(resolution)
   return {
-    transaction_id: told.payment_id ?? transaction_id,
+    transaction_id: delivery.payment_id ?? transaction_id,
     is_test: test,
     attributed: false,
-    summary: `This payment is no sale of the program. ${reasonText(told.reason) ?? ''}`.trim(),
+    summary: `This payment is no sale of the program. ${reasonText(delivery.reason) ?? ''}`.trim(),
     sale:
-      told.amount_cents === null || told.currency === null || told.paid_at === null
+      delivery.amount_cents === null || delivery.currency === null || delivery.paid_at === null
         ? null
         : {
-            sale_date: iso(told.paid_at),
-            amount_cents: told.amount_cents,
+            sale_date: iso(delivery.paid_at),
+            amount_cents: delivery.amount_cents,
             tax_cents: 0,
             commission_base_cents: 0,
             refunded_cents: 0,
-            currency: told.currency,
-            source: told.event_type,
+            currency: delivery.currency,
+            source: delivery.event_type,
           },
     partner: null,
     link: null,
@@ -363,19 +363,9 @@ function ageText(seconds: number): string {
   return `${plural(Math.floor(seconds / 86_400), 'day')} before`
 }
 
-/** The product of base and rate in minor units, exactly. Rates are hundredths of a percent. */
-function exactProduct(baseCents: number, bp: number): string {
-  const product = BigInt(baseCents) * BigInt(bp)
-  const rest = String(product % 10_000n)
-    .padStart(4, '0')
-    .replace(/0+$/, '')
-  return `${product / 10_000n}${rest && `.${rest}`}`
-}
-
 function commissionOf(sale: ExplainedSale, resolution: Resolution): Explanation['commission'] {
-  const { commission_bp: bp, currency, commission_base_cents: base } = sale
-  if (bp === null) return null
-  const exact = exactProduct(base, bp)
+  const { commission_bp: bp, currency, exact_share: exact } = sale
+  if (bp === null || exact === null) return null
   const amount = sale.commission_cents ?? 0
   const reversed = sale.reversed_cents ?? 0
   return {
@@ -409,10 +399,10 @@ function commissionText(
   const by = sale.commission_rule_id === null ? '' : ` By ${ruleText(sale).replace(/^The/, 'the')}`
   if (bp === 0 && fixed === 0) {
     return sale.commission_rule_id === null
-      ? 'The program paid 0 % then, so it earns nothing.'
+      ? 'The program paid 0% then, so it earns nothing.'
       : `It earns nothing.${by}`
   }
-  const share = Number((BigInt(base) * BigInt(bp) + 5000n) / 10_000n)
+  const share = sale.share_cents ?? 0
   const uncapped = share + fixed
   const cap = sale.commission_cap_cents
   const left = Math.max(sale.left_cents ?? 0, 0)

@@ -37,8 +37,8 @@ export async function openPayoutRun(
 ): Promise<Made<PayoutRun> | null> {
   const make = call('create_payout_run', { of_program_id: programId, request: requestId })
   const read = keepMade(runsStatement(programId).where('r.request_id', '=', requestId))
-  const [, [run], [told]] = await retryOnce(() => db.batch([make, read, writtenMessages()]))
-  outbox.push(...messagesAbout({ program_id: programId, ...told }))
+  const [, [run], [written]] = await retryOnce(() => db.batch([make, read, writtenMessages()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...written }))
   return run?.made ?? null
 }
 
@@ -61,7 +61,7 @@ export async function payPayoutRun(
     of_reference: transfer.reference,
     of_paid_on: transfer.paid_on,
   })
-  const [[row], [told]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
+  const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
   if (!row?.run_id) throw noRun()
   if (!row.was_paid && transferredCents !== null && row.open_cents !== transferredCents) {
     throw new ApiError(
@@ -69,7 +69,7 @@ export async function payPayoutRun(
       'The amounts of this run have changed since you looked. Load the page again and pay the amounts that it shows.',
     )
   }
-  return messagesAbout({ program_id: programId, ...told })
+  return messagesAbout({ program_id: programId, ...written })
 }
 
 /**
@@ -108,12 +108,12 @@ export async function payByHand(
     of_paid_on: transfer.paid_on,
     request: requestId,
   })
-  const [[row], [told]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
+  const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
   if (!row?.payout_id) {
     const payable = formatMoney(Math.max(row?.payable_cents ?? 0, 0), currency)
     throw new ApiError('conflict', `${payable} is payable to this partner now. Pay that amount, then record it.`)
   }
-  return messagesAbout({ program_id: programId, ...told })
+  return messagesAbout({ program_id: programId, ...written })
 }
 
 const noRun = () => new ApiError('not_found', 'This program has no such payout run.')
@@ -251,9 +251,9 @@ interface ExclusionList extends Part<string> {
   search?: string | undefined
 }
 
-export type LeftOutPartner = InferResult<ReturnType<typeof exclusionsStatement>>[number]
+export type ExcludedPartner = InferResult<ReturnType<typeof exclusionsStatement>>[number]
 
-export const leftOutCursor = ({ partner_id: id, currency }: { partner_id: number; currency: string }) =>
+export const exclusionCursor = ({ partner_id: id, currency }: { partner_id: number; currency: string }) =>
   `${id}-${currency}`
 
 /**

@@ -65,8 +65,8 @@ export async function askPayout(
     asked_cents: amountCents,
     request: requestId,
   })
-  const [[row], [told]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
-  outbox.push(...messagesAbout({ program_id: programId, ...told }))
+  const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...written }))
   if (row?.payout_id) return row.payout_id
   const minimumCents = row?.minimum_cents ?? 0
   if (amountCents < minimumCents) {
@@ -94,10 +94,10 @@ export async function cancelPayout(
   const [row] = await retryOnce(() => db.query(statement))
   if (!row?.status) throw new ApiError('not_found', 'You have no such payout.')
   if (row.status === 'sent') {
-    throw new ApiError('conflict', 'This payout is on its way. It cannot be cancelled. Ask the program about it.')
+    throw new ApiError('conflict', 'This payout is on its way. It cannot be canceled. Ask the program about it.')
   }
   if (row.status !== 'requested' && row.status !== 'cancelled') {
-    throw new ApiError('conflict', `This payout is ${row.status}. It cannot be cancelled.`)
+    throw new ApiError('conflict', `This payout is ${row.status}. It cannot be canceled.`)
   }
 }
 
@@ -122,7 +122,7 @@ export async function payPayout(
     of_reference: transfer.reference,
     of_paid_on: transfer.paid_on,
   })
-  const [[row], [payout], [told]] = await retryOnce(() =>
+  const [[row], [payout], [written]] = await retryOnce(() =>
     db.batch([statement, one(programId, payoutId), writtenMessages()]),
   )
   if (!row?.status || !payout) throw notFound()
@@ -134,7 +134,7 @@ export async function payPayout(
     const amount = formatMoney(row.amount_cents ?? 0, row.currency ?? '')
     throw new ApiError('conflict', `The amount of this payout is ${amount}. Pay that amount, then record it.`)
   }
-  return { payout, outbox: messagesAbout({ program_id: programId, ...told }) }
+  return { payout, outbox: messagesAbout({ program_id: programId, ...written }) }
 }
 
 /**
@@ -152,7 +152,7 @@ export async function refusePayout(
     of_payout_id: payoutId,
     because: reason,
   })
-  const [[row], [payout], [told]] = await retryOnce(() =>
+  const [[row], [payout], [written]] = await retryOnce(() =>
     db.batch([statement, one(programId, payoutId), writtenMessages()]),
   )
   if (!row?.status || !payout) throw notFound()
@@ -162,7 +162,7 @@ export async function refusePayout(
   if (row.status !== 'requested' && row.status !== 'refused') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be refused.`)
   }
-  return { payout, outbox: messagesAbout({ program_id: programId, ...told }) }
+  return { payout, outbox: messagesAbout({ program_id: programId, ...written }) }
 }
 
 /**
@@ -183,7 +183,7 @@ export async function returnPayout(
     as_status: status,
     because: reason,
   })
-  const [[row], [payout], [told]] = await retryOnce(() =>
+  const [[row], [payout], [written]] = await retryOnce(() =>
     db.batch([statement, one(programId, payoutId), writtenMessages()]),
   )
   if (!row?.status || !payout) throw notFound()
@@ -193,7 +193,7 @@ export async function returnPayout(
   if (row.status !== 'sent' && row.status !== 'paid' && row.status !== status) {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be marked as ${status}.`)
   }
-  return { payout, outbox: messagesAbout({ program_id: programId, ...told }) }
+  return { payout, outbox: messagesAbout({ program_id: programId, ...written }) }
 }
 
 const notFound = () => new ApiError('not_found', 'This program has no such payout.')

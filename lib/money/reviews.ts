@@ -72,8 +72,8 @@ export async function decideReviews(
     because: note,
   })
   const list = reviewsStatement(programId, { limit: commissionIds.length, commissionIds })
-  const [[row], reviews, [told]] = await retryOnce(() => db.batch([statement, list, writtenMessages()]))
-  outbox.push(...messagesAbout({ program_id: programId, ...told }))
+  const [[row], reviews, [written]] = await retryOnce(() => db.batch([statement, list, writtenMessages()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...written }))
   return { changed: row?.decided ?? 0, reviews }
 }
 

@@ -122,7 +122,7 @@ function asMoment(event: ListedEvent): Moment {
     text: [
       isClick || event.page_url ? `On ${event.page_url ?? 'a page that is not known'}` : 'Signed up',
       event.referrer_url ? `, from ${event.referrer_url}` : '',
-      event.provisional ? '. A browser told of it; your server has not.' : '',
+      event.provisional ? '. A browser reported it, and your server has not.' : '',
     ].join(''),
     link: isClick && code !== null ? { code, partner_id, partner_name } : null,
     campaign: campaignIn(event.campaign),

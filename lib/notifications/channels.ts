@@ -6,7 +6,7 @@ import { type Wakes, wakesOf } from './webhook-wake-ups.ts'
 /** The channels for notifications and for programs with due webhooks. */
 export interface Channels {
   /** Sends outbox rows to the consumer and returns the accepted ones. The relay sends the others again. */
-  tell(messages: OutboxMessage[]): Promise<OutboxMessage[]>
+  send(messages: OutboxMessage[]): Promise<OutboxMessage[]>
   wakes: Wakes
   /** Approximate numbers of waiting messages and dead letters, or null if unknown. */
   readFigures(): Promise<{ queue_messages: number | null; dead_letters: number | null }>
@@ -33,7 +33,7 @@ export function queuesOf(
   { QUEUE_URL, WEBHOOK_QUEUE_URL = '' }: Pick<ChannelsEnv, 'QUEUE_URL' | 'WEBHOOK_QUEUE_URL'>,
 ): Channels {
   return {
-    tell: (messages) => sendToQueue(queue, QUEUE_URL, messages),
+    send: (messages) => sendToQueue(queue, QUEUE_URL, messages),
     wakes: wakesOf(queue, WEBHOOK_QUEUE_URL),
     readFigures: () => readQueueFigures(queue, QUEUE_URL),
   }

@@ -13,7 +13,7 @@ const resendAfterMinutes = 15
  * Sends undelivered outbox rows that nobody sent recently, oldest first. Stops when none is left, when the queue refuses some, or when `deadline`
  * (ms since 1970) has passed. Returns the number of sent rows. A row that is sent twice is delivered once.
  */
-export async function relayOutbox(db: Database, { tell }: Pick<Channels, 'tell'>, deadline: number): Promise<number> {
+export async function relayOutbox(db: Database, { send }: Pick<Channels, 'send'>, deadline: number): Promise<number> {
   let total = 0
   while (Date.now() < deadline) {
     const messages = await db.query(
@@ -34,7 +34,7 @@ export async function relayOutbox(db: Database, { tell }: Pick<Channels, 'tell'>
         .limit(500),
     )
     if (messages.length === 0) break
-    const sent = await tell(messages)
+    const sent = await send(messages)
     await db.query(
       kysely
         .updateTable('outbox')

@@ -44,7 +44,7 @@ interface Attempt {
 export interface WebhookConsumer {
   db: Database
   /** The wakes, and the channel that notifies an owner about a disabled endpoint. */
-  channels: Pick<Channels, 'wakes' | 'tell'>
+  channels: Pick<Channels, 'wakes' | 'send'>
   env: AddressEnv & WebhookSecretEnv
 }
 
@@ -159,7 +159,7 @@ export async function deliverWebhooks(
     const notifications = programs.flatMap(({ program_id, outbox_ids }) =>
       program_id === null ? [] : (outbox_ids ?? []).map((outbox_id): OutboxMessage => ({ program_id, outbox_id })),
     )
-    if (notifications.length > 0) await channels.tell(notifications)
+    if (notifications.length > 0) await channels.send(notifications)
   }
 
   /** Returns waiting programs to the queue for another consumer if no connection gets free soon. */

@@ -3,6 +3,7 @@ import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
+import { terms } from '../retention.ts'
 import { noDelivery, noEndpoint } from './webhook-endpoints.ts'
 import type { testType, WebhookType } from './webhook-types.ts'
 
@@ -126,8 +127,10 @@ export async function findDelivery(
   return { ...row, attempts: z.array(attempt).parse(row.attempts) }
 }
 
-/** Deletes up to `limit` messages that are older than 30 days and returns their number. */
+/** Deletes up to `limit` old messages and returns their number. */
 export async function deleteOldWebhooks(db: Database, limit: number): Promise<number> {
-  const [row] = await db.query(call('delete_old_webhooks', { max_rows: limit }))
-  return row?.delete_old_webhooks ?? 0
+  const [row] = await db.query(
+    call('expire_webhooks', { max_rows: limit, kept: terms.webhook_messages, fetched_kept: terms.fetched_endpoints }),
+  )
+  return row?.expire_webhooks ?? 0
 }

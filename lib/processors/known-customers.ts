@@ -4,7 +4,7 @@ import { call, type Database } from '../database.ts'
  * Counts the payments of the last 90 days that do not name their buyer and are excluded because the program does not attribute known
  * customers' payments. A payment that several events report counts once.
  */
-export async function countLeftOut(db: Database, programId: number): Promise<number> {
+export async function countExcludedPayments(db: Database, programId: number): Promise<number> {
   const [row] = await db.query(excluded(programId))
   return row?.count_excluded_payments ?? 0
 }

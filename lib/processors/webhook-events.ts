@@ -5,6 +5,7 @@ import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { reasonText } from '../processor-reasons.ts'
+import { keptSince, terms } from '../retention.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
 import { emailHash } from '../tracking/customers.ts'
 import type { WebhookEvent } from './facts.ts'
@@ -205,11 +206,11 @@ export async function listUnreadEvents(
   return await db.query(programId === undefined ? query : query.where('p.id', '=', programId))
 }
 
-const end = sql<Date>`now() - interval '90 days'`
+const end = keptSince('processor_events')
 
 /**
- * Deletes webhook events, including parked ones, and refunds and unpaid sessions without a sale after 90 days, at most `limit` of each.
- * Deletes unreadable payloads after 30 days. Facts that became part of a sale stay. The metadata of customers stays until they are deleted
+ * Deletes old webhook events, including parked ones, and refunds and unpaid sessions without a sale, at most `limit` of each.
+ * Also deletes old unreadable payloads. Facts that became part of a sale stay. The metadata of customers stays until they are deleted
  * at the processor. Returns how many rows were deleted and whether there are more.
  */
 export async function deleteOldWebhookEvents(
@@ -252,7 +253,7 @@ export async function deleteOldWebhookEvents(
       .updateTable('processor_events')
       .set({ payload: null })
       .where('payload', 'is not', null)
-      .where('received_at', '<', sql<Date>`now() - interval '30 days'`),
+      .where('received_at', '<', keptSince('unread_payloads')),
     kysely.deleteFrom('processor_connect_states').where('expires_at', '<', now),
     kysely.deleteFrom('own_account_codes').where('expires_at', '<', now),
     // No event that arrives that late is from before the deletion of the customer or of the metadata.
@@ -265,8 +266,8 @@ export async function deleteOldWebhookEvents(
   return { ...counts, more: Object.values(counts).includes(limit) }
 }
 
-/** Deletes the ids of payments without a sale after 90 days, and returns how many ids it deleted. */
+/** Deletes the ids of old payments without a sale, and returns how many ids it deleted. */
 export async function deleteUnsoldPayments(db: Database): Promise<number> {
-  const [row] = await db.query(call('delete_unsold_payments', {}))
-  return row?.delete_unsold_payments ?? 0
+  const [row] = await db.query(call('expire_unsold_payments', { kept: terms.processor_events }))
+  return row?.expire_unsold_payments ?? 0
 }

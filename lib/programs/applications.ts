@@ -1,12 +1,14 @@
 import { type InferResult, sql } from 'kysely'
 import { hashToken, newToken } from '../access/tokens.ts'
+import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
-import { ApiError, notOfProgram } from '../errors.ts'
+import { ApiError, found } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { workspaceBounds } from '../mail-bounds.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
+import { terms } from '../retention.ts'
 import { type Answered, termsOf } from './join-page.ts'
 import { randomDigits } from './links.ts'
 
@@ -69,12 +71,7 @@ export async function readApplication(db: Database, programId: number, applicati
       termsOf(eb.ref('a.program_id'), eb.ref('a.terms_version')).as('terms'),
     ),
   )
-  return found(application)
-}
-
-function found<Row>(application: Row | undefined): Row {
-  if (!application) throw new ApiError('not_found', 'This program has no such application.')
-  return application
+  return found(application, 'application')
 }
 
 interface NewApplication {
@@ -313,7 +310,7 @@ export async function approveApplications(
         writtenMessages(),
       ]),
     )
-  }).catch(refuseApproval)
+  }).catch(refuse)
   const approved = applications.map((application) => {
     const outcome = outcomes.find(({ application_id: id }) => id === application.id)
     return {
@@ -325,17 +322,6 @@ export async function approveApplications(
   return { approved, outbox: messagesAbout({ program_id: programId, ...written }) }
 }
 
-function refuseApproval(error: unknown): never {
-  const violated = violatedConstraint(error)
-  if (violated === 'partners_group_id_fkey') {
-    throw notOfProgram('group_id', 'group')
-  }
-  if (violated === 'partners_user_key') {
-    throw new ApiError('conflict', 'A partner of this program has this address and signs in with another account.')
-  }
-  throw error
-}
-
 /** Approves one application. Throws `not_found`, and `conflict` if it was rejected or is not confirmed. */
 export async function approveApplication(
   db: Database,
@@ -344,7 +330,7 @@ export async function approveApplication(
   groupId: number | null,
 ): Promise<Approved & { outbox: RelayMessage[] }> {
   const { approved, outbox } = await approveApplications(db, programId, [applicationId], groupId)
-  const one = found(approved[0])
+  const one = found(approved[0], 'application')
   refuseDecided(one.application, 'approved')
   return { ...one, outbox }
 }
@@ -365,7 +351,7 @@ export async function rejectApplication(
       applicationsStatement(programId, { limit: 1, applicationIds: [applicationId] }),
     ]),
   )
-  const application = found(read)
+  const application = found(read, 'application')
   refuseDecided(application, 'rejected')
   return { application, isFirst: row?.is_first ?? false }
 }
@@ -378,7 +364,7 @@ export async function deleteApplication(db: Database, programId: number, applica
   const [row] = await db.query(
     call('delete_application', { of_program_id: programId, of_application_id: applicationId }),
   )
-  const status = found(row?.status_was ?? undefined)
+  const status = found(row?.status_was, 'application')
   if (status === 'waiting')
     throw new ApiError('conflict', 'This application is waiting for a decision. Reject it first.')
   if (status === 'approved') {
@@ -418,8 +404,14 @@ export async function listApplicationsOf(
 }
 export type OwnApplication = Awaited<ReturnType<typeof listApplicationsOf>>[number]
 
-/** Deletes up to `limit` applications, unconfirmed ones after a week and rejected ones after a year, and returns their number. */
+/** Deletes up to `limit` old unconfirmed and rejected applications and returns their number. */
 export async function deleteOldApplications(db: Database, limit: number): Promise<number> {
-  const [row] = await db.query(call('delete_old_applications', { max_rows: limit }))
-  return row?.delete_old_applications ?? 0
+  const [row] = await db.query(
+    call('expire_applications', {
+      max_rows: limit,
+      unconfirmed_kept: terms.unconfirmed_applications,
+      rejected_kept: terms.rejected_applications,
+    }),
+  )
+  return row?.expire_applications ?? 0
 }

@@ -1,7 +1,7 @@
 import { type Expression, type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
-import { ApiError, notOfProgram } from '../errors.ts'
+import { ApiError, found, notOfProgram } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
@@ -89,12 +89,7 @@ export function codesOf(programId: Expression<number>, partnerId: Expression<num
 
 /** One of them. Refuses with `not_found`. */
 export async function readCode(db: Database, programId: number, codeId: number): Promise<PartnerCode> {
-  return found((await listCodes(db, programId, { limit: 1, codeId }))[0])
-}
-
-function found<Code>(code: Code | undefined): Code {
-  if (!code) throw new ApiError('not_found', 'This program has no such code.')
-  return code
+  return found((await listCodes(db, programId, { limit: 1, codeId }))[0], 'code')
 }
 
 /** A new code, with its Stripe promotion code and account if it has one. */
@@ -121,7 +116,7 @@ export async function makeCode(db: Database, programId: number, code: NewCode): 
     keepMade(codesStatement(programId, { limit: 1, code: code.code, partnerId: code.partner_id })),
   ])
   if (answer?.refusal) refuse(answer.refusal, answer.held_by)
-  return found(made?.made ?? undefined)
+  return found(made?.made, 'code')
 }
 
 function refuse(refusal: string, heldBy: string | null): never {
@@ -145,5 +140,5 @@ export async function revokeCode(db: Database, programId: number, codeId: number
     call('revoke_code', { of_program_id: programId, of_code_id: codeId }),
     codesStatement(programId, { limit: 1, codeId }),
   ])
-  return found(code)
+  return found(code, 'code')
 }

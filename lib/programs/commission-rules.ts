@@ -1,8 +1,8 @@
 import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import * as z from 'zod/mini'
-import { call, type Database, violatedConstraint } from '../database.ts'
-import { ApiError } from '../errors.ts'
+import { refuse } from '../constraints.ts'
+import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import type { CommissionRule } from './commission-terms.ts'
@@ -43,25 +43,13 @@ export async function changeRule(
   const of = { of_program_id: programId, ...holderOf(holder) }
   await db
     .query(call('change_rule', { ...of, ended_id: ends ?? null, added: begins ? JSON.stringify(begins) : null }))
-    .catch(refuseHolder)
+    .catch(refuse)
 }
 
 export interface RuleChange {
   /** The id of the one that ends. */
   ends?: number | undefined
   begins?: CommissionRule | undefined
-}
-
-/** Says as `not_found` and `conflict` what the database refuses of whose rules are changed. */
-export function refuseHolder(error: unknown): never {
-  const violated = violatedConstraint(error)
-  if (violated === 'commission_rules_holder_known') {
-    throw new ApiError('not_found', 'This program has no such group or partner.')
-  }
-  if (violated === 'commission_rules_most') {
-    throw new ApiError('conflict', 'There are 50 rules already. End one first.')
-  }
-  throw error
 }
 
 /** A month of the calendar, in UTC: `2026-01`. */
@@ -111,7 +99,7 @@ export async function previewRules(
         ended_id: change.ends ?? null,
         added: change.begins ? JSON.stringify(change.begins) : null,
       })
-  const rows = await db.query(statement).catch(refuseHolder)
+  const rows = await db.query(statement).catch(refuse)
   const preview: RulePreview = { month: of, totals: [], partners: [] }
   for (const { partner_id, partner_name: name, currency, brought_cents, now_cents, then_cents } of rows) {
     const amounts = {
@@ -189,14 +177,14 @@ export function rulesForPartner(
     .orderBy('c.sale_type')
 }
 
-/** Terms in words: `30 % and $5.00 of each sale for 12 months`. */
+/** Terms in words: `30% and $5.00 of each sale for 12 months`. */
 function termsText(
   terms: Pick<StoredRule, 'commission_bp' | 'commission_duration_months'> &
     Partial<Pick<StoredRule, 'commission_fixed_cents' | 'lifetime_cap_cents' | 'product_id' | 'sale_type'>>,
   currency: string,
 ): string {
   const { commission_bp: bp, commission_duration_months: months, commission_fixed_cents: fixed = 0 } = terms
-  const share = [bp > 0 || fixed === 0 ? `${bp / 100} %` : '', fixed > 0 ? formatMoney(fixed, currency) : '']
+  const share = [bp > 0 || fixed === 0 ? `${bp / 100}%` : '', fixed > 0 ? formatMoney(fixed, currency) : '']
   const of = terms.product_id
     ? `each sale of ${terms.product_id}`
     : terms.sale_type

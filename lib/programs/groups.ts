@@ -1,10 +1,11 @@
 import { type InferResult, sql } from 'kysely'
-import { call, type Database, violatedConstraint } from '../database.ts'
-import { ApiError } from '../errors.ts'
+import { refuse } from '../constraints.ts'
+import { call, type Database } from '../database.ts'
+import { found } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, lower } from '../kysely.ts'
-import { refuseHolder, rulesOf } from './commission-rules.ts'
+import { rulesOf } from './commission-rules.ts'
 import { type CommissionRule } from './commission-terms.ts'
 
 export type PartnerGroup = InferResult<ReturnType<typeof groupsStatement>>[number]
@@ -52,12 +53,7 @@ export async function listGroups(db: Database, programId: number, part: Part): P
 
 /** Reads a group. Throws `not_found`. */
 export async function readGroup(db: Database, programId: number, groupId: number): Promise<PartnerGroup> {
-  return found((await db.query(groupsStatement(programId, { limit: 1, groupId })))[0])
-}
-
-function found<Group>(group: Group | undefined): Group {
-  if (!group) throw new ApiError('not_found', 'This program has no such group.')
-  return group
+  return found((await db.query(groupsStatement(programId, { limit: 1, groupId })))[0], 'group')
 }
 
 /** Creates a group with its rules. Throws `conflict` if another group of the program has the name. */
@@ -71,9 +67,8 @@ export async function makeGroup(
       call('make_group', { of_program_id: programId, group_name: group.name, rules: JSON.stringify(group.rules) }),
       keepMade(groupsStatement(programId, { limit: 1, name: group.name })),
     ])
-    .catch(refuseTaken)
-  if (!made?.made) throw new Error('the database returned no group')
-  return made.made
+    .catch(refuse)
+  return found(made?.made, 'group')
 }
 
 /**
@@ -96,14 +91,14 @@ export async function changeGroup(
       }),
       groupsStatement(programId, { limit: 1, groupId }),
     ])
-    .catch(refuseTaken)
-  return found(group)
+    .catch(refuse)
+  return found(group, 'group')
 }
 
 /** Removes a group. Its rules end and its partners leave it. Returns their number. Throws `not_found`. */
 export async function removeGroup(db: Database, programId: number, groupId: number): Promise<number> {
   const [removed] = await db.query(call('remove_group', { of_program_id: programId, of_group_id: groupId }))
-  return found(removed?.remove_group ?? undefined)
+  return found(removed?.remove_group, 'group')
 }
 
 /** Moves partners into a group or out of all groups. Returns how many of them the program has. Throws `not_found` for an unknown group. */
@@ -115,13 +110,6 @@ export async function movePartners(
 ): Promise<number> {
   const [moved] = await db
     .query(call('move_partners', { of_program_id: programId, partner_ids: partnerIds, to_group_id: groupId }))
-    .catch(refuseHolder)
+    .catch(refuse)
   return moved?.move_partners ?? 0
-}
-
-function refuseTaken(error: unknown): never {
-  if (violatedConstraint(error) !== 'partner_groups_name_key') throw error
-  throw new ApiError('conflict', 'Another group of this program has this name.', {
-    details: [{ field: 'name', message: 'must be unique in the program' }],
-  })
 }

@@ -1,6 +1,7 @@
 import { type Expression, type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
-import { call, type Database, violatedConstraint } from '../database.ts'
+import { refuse } from '../constraints.ts'
+import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
@@ -134,30 +135,9 @@ export async function changeJoinPage(db: Database, programId: number, changes: J
       }),
       pageStatement(programId),
     ])
-    .catch(refuseChange)
+    .catch(refuse)
   if (!page) throw new ApiError('not_found', 'There is no such program.')
   return page
-}
-
-function refuseChange(error: unknown): never {
-  const violated = violatedConstraint(error)
-  if (violated === 'join_slugs_pkey') {
-    throw new ApiError('conflict', 'Another program has this address. Choose another.', {
-      details: [{ field: 'slug', message: 'must not belong to another program' }],
-    })
-  }
-  if (violated === 'join_pages_verified') {
-    throw new ApiError(
-      'forbidden',
-      'No owner of this workspace has a confirmed e-mail address. Confirm it, then open the page: applicants get mails with the name of your program.',
-    )
-  }
-  if (violated === 'join_slugs_few') {
-    throw new ApiError('conflict', 'A program has five addresses at most, former ones included. Choose one of those.', {
-      details: [{ field: 'slug', message: 'must be one of the five addresses of the program' }],
-    })
-  }
-  throw error
 }
 
 /** Column: the text of a version of a program's terms, or null. */

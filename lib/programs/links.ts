@@ -1,11 +1,12 @@
 import { type Expression, type ExpressionBuilder, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { keepMade, type Made } from '../idempotency.ts'
+import { refuse } from '../constraints.ts'
 import { type Database, violatedConstraint } from '../database.ts'
-import { ApiError, notOfProgram } from '../errors.ts'
+import { ApiError, found, notOfProgram } from '../errors.ts'
 import { containing, kysely, lower, now } from '../kysely.ts'
 import type { DB, Json } from '../schema.ts'
-import { mergedMetadata, type Metadata, type MetadataChanges, refuseBadMetadata } from './metadata.ts'
+import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
 
 /** Suggests a code: the name's letters and `digits` random digits, 4 to 9. */
 export function suggestCode(name: string, digits: number): string {
@@ -22,25 +23,6 @@ export function randomDigits(digits: number): string {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1))
   const first = 10 ** (digits - 1)
   return String(first + (random % (9 * first)))
-}
-
-export function refuseTakenCode(error: unknown): never {
-  if (violatedConstraint(error) === 'referral_links_code_key') {
-    throw new ApiError('conflict', 'Another link of this program has this code. Choose another.')
-  }
-  if (violatedConstraint(error) === 'referral_links_code_check') {
-    throw new ApiError(
-      'invalid_request',
-      'A code has 1 to 64 letters, digits and . _ @ - only, and does not begin with svc-test-. Choose another.',
-    )
-  }
-  if (violatedConstraint(error) === 'referral_links_external_id_key') {
-    throw new ApiError('conflict', 'Another link of this program has this external_id.', {
-      details: [{ field: 'external_id', message: 'must be unique among the links of the program' }],
-    })
-  }
-  refuseBadMetadata(error)
-  throw error
 }
 
 /** The most links of a partner in a program, disabled ones included. */
@@ -95,7 +77,7 @@ export async function addLink(
         throw new ApiError('conflict', `A partner has ${maxLinks} links at most. Use or change an existing one.`)
     } catch (error) {
       if (violatedConstraint(error) === 'referral_links_code_key' && link.code === null && digits < 9) continue
-      refuseTakenCode(error)
+      refuse(error)
     }
     throw new ApiError(
       'conflict',
@@ -153,8 +135,8 @@ export async function updateLink(
         .returning('l.id'),
       linksStatement(programId, { limit: 1, linkId }),
     ])
-    .catch(refuseTakenCode)
-  const known = found(link)
+    .catch(refuse)
+  const known = found(link, 'link')
   if (changed.length === 0) {
     throw new ApiError('conflict', 'The partner of this link is deactivated. Activate the partner: their links follow.')
   }
@@ -163,12 +145,7 @@ export async function updateLink(
 
 /** Reads a link. Throws `not_found`. */
 export async function readLink(db: Database, programId: number, linkId: number): Promise<ListedLink> {
-  return found((await listLinks(db, programId, { limit: 1, linkId }))[0])
-}
-
-function found<Link>(link: Link | undefined): Link {
-  if (!link) throw new ApiError('not_found', 'This program has no such link.')
-  return link
+  return found((await listLinks(db, programId, { limit: 1, linkId }))[0], 'link')
 }
 
 export type ListedLink = InferResult<ReturnType<typeof linksStatement>>[number]

@@ -1,6 +1,4 @@
 import { type Expression, type RawBuilder, sql } from 'kysely'
-import { violatedConstraint } from '../database.ts'
-import { ApiError } from '../errors.ts'
 import type { Json } from '../schema.ts'
 
 /** The integrator's own texts by name. */
@@ -13,16 +11,4 @@ export type MetadataChanges = Record<string, string | null> | null | undefined
 export function mergedMetadata(current: Expression<Json>, changes: MetadataChanges): RawBuilder<Json> {
   if (changes === null) return sql`'{}'::jsonb`
   return sql`jsonb_strip_nulls(${current} || ${JSON.stringify(changes ?? {})}::jsonb)`
-}
-
-/** Explains the error of a statement that left too many names. */
-export function refuseBadMetadata(error: unknown): void {
-  if (violatedConstraint(error) !== 'metadata_bounds') return
-  throw new ApiError(
-    'invalid_request',
-    'These changes would leave more than 20 names. Remove some by setting them to null.',
-    {
-      details: [{ field: 'metadata', message: 'must have at most 20 keys' }],
-    },
-  )
 }

@@ -75,15 +75,15 @@ export function needsStatement(programId: number) {
         .as('is_disconnected'),
       eb
         .selectFrom('notifications as n')
-        .select((told) => told.fn.countAll<number>().as('n'))
+        .select((notification) => notification.fn.countAll<number>().as('n'))
         .whereRef('n.program_id', '=', 'p.id')
         .where('n.audience', '=', 'advertiser')
         .where('n.kind', '=', 'payment_ignored')
         .where('n.created_at', '>', sql<Date>`now() - make_interval(days => ${sql.lit(ignoredDays)})`)
-        .where((told) =>
-          told.not(
-            told.exists(
-              told
+        .where((notification) =>
+          notification.not(
+            notification.exists(
+              notification
                 .selectFrom('notification_reads as s')
                 .whereRef('s.program_id', '=', 'n.program_id')
                 .whereRef('s.notification_id', '=', 'n.id'),

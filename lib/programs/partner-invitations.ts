@@ -1,7 +1,8 @@
 import { type Expression, expressionBuilder, type ExpressionBuilder, sql } from 'kysely'
-import { type Role, rolesWith } from '../access/roles.ts'
+import { rolesWith } from '../access/roles.ts'
 import { hashToken, newToken } from '../access/tokens.ts'
-import { type Database, violatedConstraint } from '../database.ts'
+import { refuse } from '../constraints.ts'
+import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
@@ -24,20 +25,10 @@ function holds(eb: InvitationBuilder) {
 function senderMay(eb: InvitationBuilder) {
   return eb.exists(
     eb
-      .selectFrom('programs as g')
-      .innerJoin('workspace_members as m', 'm.workspace_id', 'g.workspace_id')
-      .leftJoin('program_members as o', (join) =>
-        join.onRef('o.program_id', '=', 'g.id').onRef('o.user_id', '=', 'm.user_id'),
-      )
-      .whereRef('g.id', '=', 'i.program_id')
+      .selectFrom('program_roles as m')
+      .whereRef('m.program_id', '=', 'i.program_id')
       .whereRef('m.user_id', '=', 'i.invited_by')
-      .where('m.removed_at', 'is', null)
-      .where((sender) =>
-        sender.or([
-          sender('m.role', 'in', rolesWith('partner:manage')),
-          sender(sender.ref('o.role').$castTo<Role>(), 'in', rolesWith('partner:manage')),
-        ]),
-      ),
+      .where('m.roles', '&&', sql<string[]>`${rolesWith('partner:manage')}::text[]`),
   )
 }
 
@@ -206,10 +197,7 @@ export async function acceptPartnerInvitation(
     .whereRef('p.program_id', '=', 'invitation.program_id')
     .whereRef('p.id', '=', 'invitation.partner_id')
     .returning('p.program_id')
-  const [[joined], [written]] = await db.batch([accepted, writtenMessages()]).catch((error: unknown) => {
-    if (violatedConstraint(error) !== 'partners_user_key') throw error
-    throw new ApiError('conflict', 'You are already a partner of this program.')
-  })
+  const [[joined], [written]] = await db.batch([accepted, writtenMessages()]).catch(refuse)
   if (!joined) {
     throw new ApiError(
       'forbidden',

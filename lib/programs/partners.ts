@@ -1,11 +1,12 @@
 import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import { keepMade, type Made } from '../idempotency.ts'
+import { refuse } from '../constraints.ts'
 import { type Database, violatedConstraint } from '../database.ts'
-import { ApiError, notOfProgram } from '../errors.ts'
+import { ApiError, found } from '../errors.ts'
 import { type Order, type Part, partOf } from '../keyset.ts'
 import { containing, kysely, lower, now } from '../kysely.ts'
-import { clicksOfLink, linksFollow, linksOf, partnerOfCode, refuseTakenCode, suggestCode } from './links.ts'
+import { clicksOfLink, linksFollow, linksOf, partnerOfCode, suggestCode } from './links.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
 import { rulesOf } from './commission-rules.ts'
 import { type CommissionRule } from './commission-terms.ts'
@@ -44,27 +45,9 @@ export async function addPartner(
       return { partnerId: added.made.id, code, partner: added.made }
     } catch (error) {
       if (violatedConstraint(error) === 'referral_links_code_key' && partner.code === null && digits < 9) continue
-      return refuseTaken(error)
+      return refuse(error)
     }
   }
-}
-
-function refuseTaken(error: unknown): never {
-  const violated = violatedConstraint(error)
-  if (violated === 'partners_email_key') {
-    throw new ApiError('conflict', 'Another partner of this program has this address.', {
-      details: [{ field: 'email', message: 'must be unique among the partners of the program' }],
-    })
-  }
-  if (violated === 'partners_external_id_key') {
-    throw new ApiError('conflict', 'Another partner of this program has this external_id.', {
-      details: [{ field: 'external_id', message: 'must be unique among the partners of the program' }],
-    })
-  }
-  if (violated === 'partners_group_id_fkey') {
-    throw notOfProgram('group_id', 'group')
-  }
-  return refuseTakenCode(error)
 }
 
 interface PartnerChanges extends Details {
@@ -126,10 +109,10 @@ export async function updatePartner(
       endMisaddressed(programId, email === undefined ? 0 : partnerId),
       partnersStatement(programId, { limit: 1, partnerId }),
     ])
-    .catch(refuseTaken)
-  if (!partner) throw new ApiError('not_found', 'This program has no such partner.')
-  if (changed.length > 0) return partner
-  if (is_active && (partner.ended_at || !isTheirs)) {
+    .catch(refuse)
+  const known = found(partner, 'partner')
+  if (changed.length > 0) return known
+  if (is_active && (known.ended_at || !isTheirs)) {
     throw new ApiError('conflict', 'This partnership ended. Invite the partner again: it continues when they accept.')
   }
   throw new ApiError('conflict', 'This partner has an account. Only they can change their name and addresses.')
@@ -197,9 +180,7 @@ export async function listPartnersWithCodes(db: Database, programId: number, lis
 
 /** Reads a partner. Throws `not_found`. */
 export async function readPartner(db: Database, programId: number, partnerId: number): Promise<PartnerOfProgram> {
-  const [partner] = await listPartners(db, programId, { limit: 1, partnerId })
-  if (!partner) throw new ApiError('not_found', 'This program has no such partner.')
-  return partner
+  return found((await listPartners(db, programId, { limit: 1, partnerId }))[0], 'partner')
 }
 
 export function partnersStatement(programId: number, list: PartnerList) {

@@ -22,7 +22,7 @@ export interface OwnChannels extends Channels {
  * `relay-outbox` finds the messages of a lost process.
  */
 export function openChannels(consume: Consumer): OwnChannels {
-  const tell = gathering(consume)
+  const send = gathering(consume)
   const programs = new Map<number, number>()
   let isOver = false
   let woken = Promise.withResolvers<void>()
@@ -71,7 +71,7 @@ export function openChannels(consume: Consumer): OwnChannels {
   }
 
   return {
-    tell,
+    send,
     wakes,
     readFigures: () => Promise.resolve({ queue_messages: programs.size, dead_letters: 0 }),
     waiting: () => programs.size,
@@ -88,11 +88,11 @@ export function openChannels(consume: Consumer): OwnChannels {
 const gatherMilliseconds = 50
 
 /** Passes the messages of a short moment to the consumer in one call. Later messages wait for the next call. */
-function gathering(consume: Consumer): Channels['tell'] {
-  let gathered: { messages: OutboxMessage[]; told: Promise<Set<OutboxMessage>> } | undefined
+function gathering(consume: Consumer): Channels['send'] {
+  let gathered: { messages: OutboxMessage[]; consumed: Promise<Set<OutboxMessage>> } | undefined
   let before: Promise<unknown> = Promise.resolve()
 
-  async function tellGathered(): Promise<Set<OutboxMessage>> {
+  async function consumeGathered(): Promise<Set<OutboxMessage>> {
     await Promise.all([before, sleep(gatherMilliseconds)])
     const messages = gathered?.messages ?? []
     gathered = undefined
@@ -105,11 +105,11 @@ function gathering(consume: Consumer): Channels['tell'] {
   return async (messages) => {
     if (messages.length === 0) return []
     if (!gathered) {
-      gathered = { messages: [], told: tellGathered() }
-      before = gathered.told.catch(() => {})
+      gathered = { messages: [], consumed: consumeGathered() }
+      before = gathered.consumed.catch(() => {})
     }
     gathered.messages.push(...messages)
-    const told = await gathered.told
-    return messages.filter((message) => told.has(message))
+    const consumed = await gathered.consumed
+    return messages.filter((message) => consumed.has(message))
   }
 }

@@ -28,7 +28,7 @@ export function coordinate(options: {
   const stopped = new AbortController()
   let isLeader = false
   /** Whether this outage is reported already. An outage of an hour is one problem. */
-  let isTold = false
+  let isReported = false
 
   function lead(leads: boolean): void {
     if (isLeader === leads) return
@@ -72,7 +72,7 @@ export function coordinate(options: {
       const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
       processId = rows[0]?.pid
       await client.query(`listen ${channel}`)
-      isTold = false
+      isReported = false
       while (!stopped.signal.aborted) {
         await Promise.race([beat(client), broken.promise])
         await Promise.race([pause(), broken.promise])
@@ -91,8 +91,8 @@ export function coordinate(options: {
       try {
         await session()
       } catch (error) {
-        if (!stopped.signal.aborted && !isTold) options.onProblem(error)
-        isTold = true
+        if (!stopped.signal.aborted && !isReported) options.onProblem(error)
+        isReported = true
       }
       await pause()
     }

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import type { RateLimit } from '../api/rate-limits.ts'
 
 /** A part of the hash of a limiter's key; its counts in a window, by process. */
-type Told = [limiter: string, key: string, window: number, times: number]
+type Shared = [limiter: string, key: string, window: number, times: number]
 
 /** From this share of its limit on, a key's count is sent to the other processes. Lower counts don't matter. */
-const toldFrom = 0.1
+const sharedFrom = 0.1
 /** Fits into one Postgres notification of 8,000 bytes. */
 const mostPerMessage = 100
 const mostKeys = 200_000
@@ -18,19 +18,26 @@ export function openRateLimits(now = Date.now): RateLimits {
   const counters = new Map<string, Counter>()
   return {
     limiter(name, { limit, period }) {
-      const counter = { limit, period_ms: period * 1000, window: 0, own: new Map(), others: new Map(), told: new Map() }
+      const counter = {
+        limit,
+        period_ms: period * 1000,
+        window: 0,
+        own: new Map(),
+        others: new Map(),
+        shared: new Map(),
+      }
       counters.set(name, counter)
       return { limit: ({ key }) => Promise.resolve({ success: count(counter, key, now()) }) }
     },
     takeMessages() {
-      const told = Array.from(counters, ([name, counter]) => newOf(name, counter, now())).flat()
-      return Array.from({ length: Math.ceil(told.length / mostPerMessage) }, (_, index) =>
-        JSON.stringify(told.slice(index * mostPerMessage, (index + 1) * mostPerMessage)),
+      const shared = Array.from(counters, ([name, counter]) => newOf(name, counter, now())).flat()
+      return Array.from({ length: Math.ceil(shared.length / mostPerMessage) }, (_, index) =>
+        JSON.stringify(shared.slice(index * mostPerMessage, (index + 1) * mostPerMessage)),
       )
     },
     hear(message) {
       // oxlint-disable-next-line no-unsafe-type-assertion -- only the service's own processes may write to its database
-      for (const [name, key, window, times] of JSON.parse(message) as Told[]) {
+      for (const [name, key, window, times] of JSON.parse(message) as Shared[]) {
         const counter = counters.get(name)
         if (!counter) continue
         begin(counter, now())
@@ -55,13 +62,13 @@ interface Counter {
   own: Map<string, number>
   /** Counts of the other processes, and the part of the own count that they know, by the hash of the key. */
   others: Map<string, number>
-  told: Map<string, number>
+  shared: Map<string, number>
 }
 
 function begin(counter: Counter, at: number): void {
   const window = Math.floor(at / counter.period_ms)
   if (counter.window === window) return
-  Object.assign(counter, { window, own: new Map(), others: new Map(), told: new Map() })
+  Object.assign(counter, { window, own: new Map(), others: new Map(), shared: new Map() })
 }
 
 function count(counter: Counter, key: string, at: number): boolean {
@@ -74,15 +81,15 @@ function count(counter: Counter, key: string, at: number): boolean {
   return times + elsewhere <= counter.limit
 }
 
-function newOf(name: string, counter: Counter, at: number): Told[] {
+function newOf(name: string, counter: Counter, at: number): Shared[] {
   begin(counter, at)
-  const found: Told[] = []
+  const found: Shared[] = []
   for (const [key, times] of counter.own) {
-    if (times < counter.limit * toldFrom) continue
+    if (times < counter.limit * sharedFrom) continue
     const hash = hashOf(key)
-    const before = counter.told.get(hash) ?? 0
+    const before = counter.shared.get(hash) ?? 0
     if (times > before) found.push([name, hash, counter.window, times - before])
-    counter.told.set(hash, times)
+    counter.shared.set(hash, times)
   }
   return found
 }

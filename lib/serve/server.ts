@@ -167,7 +167,7 @@ async function prepare(
   const own: Record<string, string> = {
     'cf-connecting-ip': isOfThisMachine ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address,
   }
-  const place = isTrusted(from, trusted) ? { ...placeOf(address), ...toldPlace(headers) } : placeOf(address)
+  const place = isTrusted(from, trusted) ? { ...placeOf(address), ...proxiedPlace(headers) } : placeOf(address)
   if (method !== 'GET' && method !== 'HEAD') {
     const rawBody = await readBody(incoming)
     own['content-length'] = String(rawBody.length)
@@ -182,12 +182,12 @@ async function prepare(
 }
 
 /** Reads the place that the proxy sent, in UTF-8. */
-function toldPlace(headers: IncomingHttpHeaders): Place {
-  const told = (['country', 'region', 'city'] as const).flatMap((name) => {
+function proxiedPlace(headers: IncomingHttpHeaders): Place {
+  const named = (['country', 'region', 'city'] as const).flatMap((name) => {
     const value = headers[`x-geo-${name}`]
     return typeof value === 'string' && value !== '' ? [[name, Buffer.from(value, 'latin1').toString('utf8')]] : []
   })
-  return Object.fromEntries(told)
+  return Object.fromEntries(named)
 }
 
 /** Reads a body up to one byte more than any function takes. */

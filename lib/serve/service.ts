@@ -27,7 +27,7 @@ npm run serve -- --embedded   the same on a PostgreSQL of its own, its data and 
 --no-migrate    leaves the schema as it is; otherwise it is brought to this version first
 
 It needs BASE_URL, TRUST_PROXY, MAIL_API_URL, MAIL_API_KEY and MAIL_FROM, and without --embedded the secrets too; it says what lacks.
-HOST and PORT are where it listens, 127.0.0.1 and 8787 unless told. lib/serve/README.md tells all of it.`
+HOST and PORT are where it listens, 127.0.0.1 and 8787 by default. See lib/serve/README.md.`
 
 /** Started parts; they stop in reverse order. */
 const running: { name: string; stop: () => unknown }[] = []

@@ -162,7 +162,7 @@ export function asOverview(
   const seriesFrom = series.find((row) => row.n === null)?.read_from?.getTime()
   const isCompared = isAsked && (seriesFrom === undefined || seriesFrom < from)
   const isFiltered = Object.keys(query.filters).length > 0
-  const isClicksLeftOut = isFiltered && clicksKept && from < clicksKept.getTime() && program.createdAt < clicksKept
+  const lacksClicks = isFiltered && clicksKept && from < clicksKept.getTime() && program.createdAt < clicksKept
   const interval = intervalOf(query, days)
   const known: string | null | undefined = groups[0]?.of_metric
   const metric =
@@ -215,7 +215,7 @@ export function asOverview(
     days,
     isCompared,
     readFrom: readFrom === undefined ? undefined : new Date(readFrom),
-    clicksSince: isClicksLeftOut ? clicksKept : undefined,
+    clicksSince: lacksClicks ? clicksKept : undefined,
     points,
     total,
     before,

@@ -28,7 +28,7 @@ interface Options {
   /** The program that the bare server serves. */
   sandbox: { programId: number; apiKey: string; dashboardToken: string }
   /** Omits the work that a refund causes after its answer. */
-  tellsNobody?: boolean
+  sendsNothing?: boolean
 }
 
 /** An empty function: the upper limit of workerd. */
@@ -139,7 +139,7 @@ async function startServed(): Promise<void> {
     postgres,
     rateLimits: { ...limits, limiter: (name, simple) => limits.limiter(name, { ...simple, limit: Infinity }) },
   })
-  if (options.tellsNobody) service.channels.tell = (messages) => Promise.resolve(messages)
+  if (options.sendsNothing) service.channels.send = (messages) => Promise.resolve(messages)
   const { trusted } = readTrusted('127.0.0.1')
   logAsJson()
   const server = await startServer({ service, baseUrl, host: '127.0.0.1', port: 0, trusted, placeOf: () => ({}) })

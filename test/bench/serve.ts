@@ -31,7 +31,7 @@ export async function serve({ call }: Options): Promise<Result> {
   const stack = await startStack()
   const given = { database: stack.env, secrets: stack.secrets, sandbox: stack.sandbox }
   const [served, bare] = [await startProcess('served', given), await startProcess('bare', given)]
-  const silent = await startProcess('served', { ...given, tellsNobody: true })
+  const silent = await startProcess('served', { ...given, sendsNothing: true })
   const endpoints = await seedEndpoints(stack, (rounds + warmUps) * callsARound * 4, 1)
   const addressOf = ({ ready }: typeof served) => (ready as { baseUrl: string }).baseUrl
   const sides = [

@@ -40,17 +40,15 @@ where "i"."program_id" in (
   from "programs"
   where "workspace_id" = $1) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
       select
-      from "programs" as "g"
-      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))));
+      from "program_roles" as "m"
+      where "m"."program_id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."roles" && $2::text[])));
 
 -- changeMember to none
 -- 6 lines as in changeMember to another role
   set "removed_at" = now()
   -- 7 lines as in changeMember to another role
   where "p"."workspace_id" = $6 and "p"."user_id" = "changed"."user_id" and true)
--- 19 lines as in changeMember to another role
+-- 17 lines as in changeMember to another role
 
 -- openProgram
 insert into "program_members" ("program_id", "workspace_id", "user_id", "role")
@@ -71,10 +69,8 @@ where "i"."program_id" in (
     from "programs"
     where "id" = $1)) and ("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
       select
-      from "programs" as "g"
-      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))));
+      from "program_roles" as "m"
+      where "m"."program_id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."roles" && $2::text[])));
 
 -- listOpenedPrograms
 select "o"."program_id", "p"."name" as "program_name", "o"."user_id", "u"."name" as "user_name", "o"."role"

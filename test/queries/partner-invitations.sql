@@ -15,12 +15,10 @@ from "partner_invitations" as "i"
 inner join "programs" as "g" on "g"."id" = "i"."program_id"
 where "i"."email" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
       select
-      from "programs" as "g"
-      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5))))) and "i"."id" < $6
+      from "program_roles" as "m"
+      where "m"."program_id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."roles" && $2::text[]))) and "i"."id" < $3
 order by "i"."id" desc
-limit $7;
+limit $4;
 
 -- findPartnerInvitation
 select "g"."name" as "program_name", "i"."email"
@@ -28,10 +26,8 @@ from "partner_invitations" as "i"
 inner join "programs" as "g" on "g"."id" = "i"."program_id"
 where "i"."token_hash" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
       select
-      from "programs" as "g"
-      inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-      left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-      where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($2, $3) or "o"."role" in ($4, $5)))));
+      from "program_roles" as "m"
+      where "m"."program_id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."roles" && $2::text[])));
 
 -- acceptPartnerInvitation by the link
 with "invitation" as (
@@ -40,28 +36,26 @@ with "invitation" as (
   from "users" as "u", "partners" as "p"
   where (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
         select
-        from "programs" as "g"
-        inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-        left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-        where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) and "i"."token_hash" = $5 and "u"."id" = $6 and "u"."email" = "i"."email" and (true or "u"."email_verified" = $7) and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and ("p"."user_id" is null or "p"."user_id" = $8)
+        from "program_roles" as "m"
+        where "m"."program_id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."roles" && $1::text[]))) and "i"."token_hash" = $2 and "u"."id" = $3 and "u"."email" = "i"."email" and (true or "u"."email_verified" = $4) and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and ("p"."user_id" is null or "p"."user_id" = $5)
   returning "i"."program_id", "i"."partner_id", "p"."ended_at" is not null as "had_ended"), "switched" as (
   update "referral_links" as "l"
-  set "is_active" = $9
+  set "is_active" = $6
   from "invitation"
-  where "l"."program_id" = "invitation"."program_id" and "l"."partner_id" = "invitation"."partner_id" and "invitation"."had_ended" = $10), "proven" as (
+  where "l"."program_id" = "invitation"."program_id" and "l"."partner_id" = "invitation"."partner_id" and "invitation"."had_ended" = $7), "proven" as (
   update "users"
-  set "email_verified" = $11
-  where "id" = $12 and "email_verified" = $13 and exists (
+  set "email_verified" = $8
+  where "id" = $9 and "email_verified" = $10 and exists (
     select
     from "invitation"))
 update "partners" as "p"
-set "user_id" = $14, "is_active" = case when "p"."ended_at" is not null then true else "p"."is_active" end, "ended_at" = $15, "ended_by" = $16, "name" = coalesce((
+set "user_id" = $11, "is_active" = case when "p"."ended_at" is not null then true else "p"."is_active" end, "ended_at" = $12, "ended_by" = $13, "name" = coalesce((
     select "name"
     from "partner_profiles" as "f"
-    where "f"."user_id" = $17), "p"."name"), "payout_email" = coalesce((
+    where "f"."user_id" = $14), "p"."name"), "payout_email" = coalesce((
     select "payout_email"
     from "partner_profiles" as "f"
-    where "f"."user_id" = $18), "p"."payout_email")
+    where "f"."user_id" = $15), "p"."payout_email")
 from "invitation"
 where "p"."program_id" = "invitation"."program_id" and "p"."id" = "invitation"."partner_id"
 returning "p"."program_id";
@@ -69,8 +63,8 @@ select *
 from written_messages();
 
 -- acceptPartnerInvitation in the list
--- 9 lines as in acceptPartnerInvitation by the link
-        where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4))))) and ("i"."program_id" = $5 and "i"."id" = $6) and "u"."id" = $7 and "u"."email" = "i"."email" and (false or "u"."email_verified" = $8) and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and ("p"."user_id" is null or "p"."user_id" = $9)
+-- 7 lines as in acceptPartnerInvitation by the link
+        where "m"."program_id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."roles" && $1::text[]))) and ("i"."program_id" = $2 and "i"."id" = $3) and "u"."id" = $4 and "u"."email" = "i"."email" and (false or "u"."email_verified" = $5) and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and ("p"."user_id" is null or "p"."user_id" = $6)
   -- 23 lines as in acceptPartnerInvitation by the link
 
 -- declinePartnerInvitation

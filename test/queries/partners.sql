@@ -14,10 +14,8 @@ select keep_answer((
           from "partner_invitations" as "i"
           where "i"."program_id" = "p"."program_id" and "i"."partner_id" = "p"."id" and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
                 select
-                from "programs" as "g"
-                inner join "workspace_members" as "m" on "m"."workspace_id" = "g"."workspace_id"
-                left join "program_members" as "o" on "o"."program_id" = "g"."id" and "o"."user_id" = "m"."user_id"
-                where "g"."id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and ("m"."role" in ($1, $2) or "o"."role" in ($3, $4)))))) as "invited", "p"."external_id", "p"."group_id", (
+                from "program_roles" as "m"
+                where "m"."program_id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."roles" && $1::text[])))) as "invited", "p"."external_id", "p"."group_id", (
           select "g"."name"
           from "partner_groups" as "g"
           where "g"."program_id" = "p"."program_id" and "g"."id" = "p"."group_id") as "group_name", (
@@ -26,7 +24,7 @@ select keep_answer((
             select "c"."id", "c"."product_id", "c"."sale_type", "c"."commission_bp", "c"."commission_fixed_cents", "c"."lifetime_cap_cents", "c"."commission_duration_months", "c"."lead_commission_cents", "c"."created_at", "programs"."currency"
             from "commission_rules" as "c"
             inner join "programs" on "programs"."id" = "c"."program_id"
-            where "c"."program_id" = $5 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
+            where "c"."program_id" = $2 and "c"."ended_at" is null and "c"."partner_id" = "p"."id"
             order by num_nonnulls(c.product_id, c.sale_type), "c"."product_id", "c"."sale_type", "c"."id") as agg) as "rules", "p"."metadata" as "metadata", "p"."created_at", (
           select coalesce(json_agg(agg), '[]')
           from (
@@ -50,12 +48,12 @@ select keep_answer((
             where "b"."program_id" = "p"."program_id" and "b"."partner_id" = "p"."id"
             order by "b"."currency") as agg) as "balances"
         from "partners" as "p"
-        where "p"."program_id" = $6 and "p"."id" = (
+        where "p"."program_id" = $3 and "p"."id" = (
           select "l"."partner_id"
           from "referral_links" as "l"
-          where "l"."program_id" = $7 and lower("l"."code") = lower($8::text))
+          where "l"."program_id" = $4 and lower("l"."code") = lower($5::text))
         order by "p"."id" desc
-        limit $9)) m)) as "made";
+        limit $6)) m)) as "made";
 
 -- addLink
 insert into "referral_links" ("program_id", "partner_id", "code", "page_url", "external_id", "metadata")
@@ -103,19 +101,19 @@ set "revoked_at" = now()
 from "partners" as "p"
 where "i"."program_id" = $1 and "i"."partner_id" = $2 and "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id" and lower("p"."email") is distinct
 from "i"."email" and "i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null;
--- 41 lines as in addPartner
-where "p"."program_id" = $6 and "p"."id" = $7
+-- 39 lines as in addPartner
+where "p"."program_id" = $3 and "p"."id" = $4
 order by "p"."id" desc
-limit $8;
+limit $5;
 
 -- listPartners
--- 41 lines as in addPartner
-where "p"."program_id" = $6 and "p"."id" < $7
+-- 39 lines as in addPartner
+where "p"."program_id" = $3 and "p"."id" < $4
 order by "p"."id" desc
-limit $8;
+limit $5;
 
 -- listPartnersWithCodes
--- 39 lines as in addPartner
+-- 37 lines as in addPartner
     order by "b"."currency") as agg) as "balances", (
   select to_json(obj)
   from (
@@ -132,9 +130,9 @@ limit $8;
   from "referral_links" as "l"
   where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id") as "codes"
 from "partners" as "p"
-where "p"."program_id" = $6 and "p"."id" < $7
+where "p"."program_id" = $3 and "p"."id" < $4
 order by "p"."id" desc
-limit $8;
+limit $5;
 
 -- listProgramsOfPartner
 select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", "g"."commission_duration_months", "g"."lead_commission_cents", "p"."id" as "partner_id", "p"."is_active", "p"."ended_at", "p"."ended_by", (

@@ -21,7 +21,7 @@ interface OpenedProgramsProps {
   members: Member[]
 }
 
-/** Which programs are opened to whom, and opening another. It stands on the page of the members. */
+/** Lists the programs that are opened to single members, and opens another. A part of the members page. */
 export function OpenedPrograms({ address, opened, programs, members }: OpenedProgramsProps) {
   if (programs.length === 0) return null
   return (

@@ -130,7 +130,7 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
           <Metric
             label="Rate"
             value={[
-              (rule.commission_percent > 0 || rule.fixed_cents === 0) && `${rule.commission_percent} %`,
+              (rule.commission_percent > 0 || rule.fixed_cents === 0) && `${rule.commission_percent}%`,
               rule.fixed_cents > 0 && money(rule.fixed_cents),
             ]
               .filter(Boolean)

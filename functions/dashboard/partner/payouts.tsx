@@ -192,7 +192,7 @@ partnerPayoutPages.post(`${address}/:programId/:payoutId/cancel`, requirePartner
   const own = await programNamed(c, c.req.param('programId'))
   if (!own) throw new ApiError('not_found', missing)
   await cancelPayout(c.get('db'), own.id, own.partner_id, idInPath(c, 'payoutId', missing))
-  return redirectWith(c, address, 'The payout is cancelled. The amount is in your balance.')
+  return redirectWith(c, address, 'The payout is canceled. The amount is in your balance.')
 })
 
 const payoutForm = z.object({

@@ -358,9 +358,9 @@ applicationPages.post(
     const { note, notify } = c.req.valid('form')
     const applicationId = idInPath(c, 'applicationId', missing)
     const { application, isFirst } = await rejectApplication(c.get('db'), programId, applicationId, note || null)
-    const tells = notify === 'yes' && isFirst
-    if (tells) c.executionCtx.waitUntil(mailRejection(openDatabase(c.env), c.env, application))
-    const text = `The application of ${application.name} is rejected${tells ? ', and they are told' : ''}.`
+    const notifies = notify === 'yes' && isFirst
+    if (notifies) c.executionCtx.waitUntil(mailRejection(openDatabase(c.env), c.env, application))
+    const text = `The application of ${application.name} is rejected${notifies ? ', and the applicant gets a mail' : ''}.`
     return redirectWith(c, backTo(c, addressIn(programId)), text)
   },
 )

@@ -81,7 +81,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
 }
 
 /** The reader's tasks, or nothing. */
-export function NeedsYou({ needs, program }: { needs: Needs; program: ViewerProgram }) {
+export function NeedsAttention({ needs, program }: { needs: Needs; program: ViewerProgram }) {
   const lines = linesOf(needs, program)
   if (lines.length === 0) return null
   return (

@@ -26,7 +26,7 @@ import { exportCsv, ExportLink } from '../components/list.tsx'
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { Breakdowns } from './breakdowns.tsx'
 import { checkOf } from './set-up-checks.tsx'
-import { NeedsYou } from './needs-attention.tsx'
+import { NeedsAttention } from './needs-attention.tsx'
 import { type Asked, askedOf, breakdownsFor, overviewAddress } from './overview-query.ts'
 
 /** The overview of a program. */
@@ -52,7 +52,7 @@ overviewPages.get('/programs/:programId', requireProgram('performance:read'), as
     current: '',
     children: (
       <>
-        {needs && <NeedsYou needs={needs} program={program} />}
+        {needs && <NeedsAttention needs={needs} program={program} />}
         <Range {...page} />
         <Filters {...page} />
         <Excluded {...page} />
@@ -240,7 +240,7 @@ function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: 
     ['Revenue', formatMoney(total.revenue_cents, currency), trend('revenue_cents')],
     ['Refunds', formatMoney(total.refunded_cents, currency), 'of this revenue'],
     ['Commission', formatMoney(total.commission_cents, currency), trend('commission_cents')],
-    ['Conversion', total.clicks === 0 ? '–' : `${formatNumber(ratio(total.conversions * 100, total.clicks, 2))} %`],
+    ['Conversion', total.clicks === 0 ? '–' : `${formatNumber(ratio(total.conversions * 100, total.clicks, 2))}%`],
     ['Revenue per customer', average(total.conversions)],
     ['Average order', average(salesInCurrency)],
     ...(isFiltered(asked)

@@ -6,8 +6,8 @@ import { formatMoney } from '../../../lib/money.ts'
 import { exportPayments } from '../../../lib/money/payout-files.ts'
 import {
   type Excluded,
-  leftOutCursor,
-  type LeftOutPartner,
+  exclusionCursor,
+  type ExcludedPartner,
   payPayoutRun,
   type PayoutRun,
   readPayoutRunPart,
@@ -35,7 +35,7 @@ export const payoutRunPage = createPages()
 export const payoutsOf = (programId: number) => `/programs/${programId}/payout-runs`
 
 /** The exclusion reasons, as people read them. */
-export const leftOutTexts: Record<Excluded, string> = {
+export const exclusionTexts: Record<Excluded, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',
   payout_address_changed: 'New payout address, waits 24 hours',
@@ -73,21 +73,21 @@ const runIn = (c: ProgramContext) => idInPath(c, 'runId', missing)
 
 type RunShown = Awaited<ReturnType<typeof readPayoutRunPart>>
 
-const leftOutPart = 'left-out'
+const excludedPart = 'excluded'
 
 payoutRunPage.get('/programs/:programId/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
   const program = c.get('program')
   const runId = runIn(c)
   const address = `${payoutsOf(program.id)}/${runId}`
   const { search } = askedOf(c, {})
-  const part = c.req.query('part') === leftOutPart ? leftOutPart : undefined
+  const part = c.req.query('part') === excludedPart ? excludedPart : undefined
   const query = { part, q: search }
   let run: RunShown | undefined
   const list =
-    part === leftOutPart ? (
-      <LeftOutPartners
+    part === excludedPart ? (
+      <ExcludedPartners
         page={await readPage(
-          { address, filters: query, place: leftOutPlace(c), cursorOf: leftOutCursor },
+          { address, filters: query, place: exclusionPlace(c), cursorOf: exclusionCursor },
           async (asked) =>
             (run = await readPayoutRunPart(c.get('db'), program.id, runId, { excluded: { ...asked, search } }))
               .excluded,
@@ -121,7 +121,7 @@ payoutRunPage.get('/programs/:programId/payout-runs/:runId', requireProgram('pay
 })
 
 /** Reads the position among excluded partners: a partner's id with a currency. */
-function leftOutPlace(c: ProgramContext) {
+function exclusionPlace(c: ProgramContext) {
   const cursor = (name: string) => /^[1-9]\d{0,14}-[a-z]{3}$/.exec(c.req.query(name) ?? '')?.[0]
   return { before: cursor('before'), after: cursor('after') }
 }
@@ -158,7 +158,7 @@ function Run({ run, address, query, pays, form: shown, children }: PropsWithChil
                 current: query.part === undefined,
               },
               {
-                href: addressOf(address, { part: leftOutPart }),
+                href: addressOf(address, { part: excludedPart }),
                 text: `Excluded (${formatNumber(run.excludedCount)})`,
                 current: query.part !== undefined,
               },
@@ -208,15 +208,15 @@ function Payments({ page, address }: { page: Page<Payout>; address: string }) {
   )
 }
 
-interface LeftOutProps {
-  page: Page<LeftOutPartner>
+interface ExcludedProps {
+  page: Page<ExcludedPartner>
   address: string
   /** The address of the page that records manual payments. */
   payouts: string
 }
 
 /** The partners with a payable balance that the run excludes. */
-function LeftOutPartners({ page, address, payouts }: LeftOutProps) {
+function ExcludedPartners({ page, address, payouts }: ExcludedProps) {
   return (
     <List
       title="Excluded"
@@ -224,14 +224,14 @@ function LeftOutPartners({ page, address, payouts }: LeftOutProps) {
       caption="Partners excluded from this run"
       columns={[
         { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
-        { label: 'Reason', cell: ({ reason }) => leftOutTexts[reason] },
+        { label: 'Reason', cell: ({ reason }) => exclusionTexts[reason] },
         {
           label: 'Payable then',
           right: true,
           cell: ({ payable_cents: cents, currency }) => formatMoney(cents, currency),
         },
       ]}
-      empty={noneFits(addressOf(address, { part: leftOutPart }), 'excluded partners')}
+      empty={noneFits(addressOf(address, { part: excludedPart }), 'excluded partners')}
       position={
         <>
           Their current balances are on <a href={payouts}>Payout runs</a>. You can record a manual payment there.

@@ -27,7 +27,7 @@ import { Table } from '../components/table.tsx'
 import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
 import { smallestUnits } from '../components/typed-number.ts'
 import { Payee } from '../components/payout.tsx'
-import { leftOutTexts, payoutsOf, RunState, totals } from './payout-run.tsx'
+import { exclusionTexts, payoutsOf, RunState, totals } from './payout-run.tsx'
 
 /** Payout runs: the partners who are due, the runs, and payments by hand. */
 export const payoutRunPages = createPages()
@@ -150,7 +150,7 @@ function Due({ program, due, sums, search, form: shown }: DueProps) {
                 <Badge tone="good">Included</Badge>
               ) : (
                 <Badge tone="warn">
-                  {leftOutTexts[reason]}
+                  {exclusionTexts[reason]}
                   {reason === 'below_minimum' && ` of ${formatMoney(minimum, currency)}`}
                 </Badge>
               ),

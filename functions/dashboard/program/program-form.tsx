@@ -142,7 +142,7 @@ const ruleNames: Record<ReviewRule, string> = {
   one_address: 'Five or more signups of a partner from one address within a day',
   no_page_view: 'A click that names no page, where your pages have the tag',
   bot: 'A click of a bot',
-  paid_ads: 'A click by a paid ad, of clicks that your server sends: the tag tells nothing of ads',
+  paid_ads: 'A click by a paid ad, of clicks that your server sends: the tag sends no ad parameters',
 }
 
 /** Converts typed settings for their schema. */

@@ -3,7 +3,7 @@ import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { openStripe } from '../../../lib/processors/stripe/client.ts'
-import { countLeftOut } from '../../../lib/processors/known-customers.ts'
+import { countExcludedPayments } from '../../../lib/processors/known-customers.ts'
 import {
   type ListedWebhookEvent,
   listWebhookEvents,
@@ -49,7 +49,7 @@ async function renderLog(c: ProgramContext, livemode: boolean) {
       },
       (options) => listWebhookEvents(c.get('db'), program.id, { ...options, livemode }),
     ),
-    livemode ? countLeftOut(c.get('db'), program.id) : 0,
+    livemode ? countExcludedPayments(c.get('db'), program.id) : 0,
   ])
   return renderProgram(c, {
     title: 'Stripe events',

@@ -1,5 +1,5 @@
 -- every deduction of a paid commission warned the advertiser
-select e.program_id, format('commission %s entry %s', e.commission_id, e.entry_number) as subject, 'not told' as found, 'told' as expected
+select e.program_id, format('commission %s entry %s', e.commission_id, e.entry_number) as subject, 'no notification' as found, 'a notification' as expected
 from balance_entries e
 join commissions c on c.program_id = e.program_id and c.id = e.commission_id
 join balance_entries payment on payment.program_id = c.program_id and payment.payout_id = c.payout_id

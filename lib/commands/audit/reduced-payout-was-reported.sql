@@ -1,5 +1,5 @@
 -- a reduced payout was reported in full
-select w.program_id, 'payout ' || w.id as subject, format('told of %s', coalesce(o.sum, 0)) as found,
+select w.program_id, 'payout ' || w.id as subject, format('reported %s', coalesce(o.sum, 0)) as found,
   'reduced by ' || w.requested_cents - w.amount_cents as expected
 from payouts w
 left join (

@@ -2,7 +2,7 @@
 -- Refunds that were put back before the sale had a commission were reported to nobody. The refund's transaction may have begun a moment
 -- after the one that created the commission.
 select r.program_id, 'refund ' || r.id as subject, format('%s %s', o.kind, o.payload->>'amount_cents') as found,
-  'told ' || r.deduction_cents as expected
+  'reported ' || r.deduction_cents as expected
 from refunds r
 join commissions c on c.program_id = r.program_id and c.sale_id = r.sale_id
 left join outbox o on o.program_id = r.program_id and o.cause = 'refund:' || r.id and o.audience = 'partner'

@@ -5,10 +5,10 @@ select m.program_id, format('message %s of sale %s', m.id, m.sale_id) as subject
 from (
   select program_id, id, created_at, (data->>'sale_id')::bigint as sale_id, (data->>'refunded_cents')::bigint as refunded,
     (data->>'refunded_by_cents')::bigint as refunded_by,
-    lag((data->>'refunded_cents')::bigint) over told as reported_before, lag(created_at) over told as before_at,
-    lead(id) over told is null as is_last
+    lag((data->>'refunded_cents')::bigint) over reports as reported_before, lag(created_at) over reports as before_at,
+    lead(id) over reports is null as is_last
   from webhook_messages where type = 'sale.refunded' and ($1::bigint is null or program_id = $1)
-  window told as (partition by program_id, data->>'sale_id' order by id)
+  window reports as (partition by program_id, data->>'sale_id' order by id)
 ) m
 join sales s on s.program_id = m.program_id and s.id = m.sale_id
 join (

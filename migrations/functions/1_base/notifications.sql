@@ -47,19 +47,15 @@ create or replace function mail_recipients(
 ) returns table (user_id text, email text, user_name text) language sql stable as $$
   select u.id, u.email, u.name::text
   from programs p
-  join workspaces w on w.id = p.workspace_id
   cross join lateral (
     select r.user_id from partners r
     where of_audience = 'partner' and r.program_id = p.id and r.id = of_partner_id and r.closed_at is null
     union all
-    select m.user_id from workspace_members m
-    left join program_members o on o.program_id = p.id and o.user_id = m.user_id
-    where of_audience = 'advertiser' and m.workspace_id = p.workspace_id and m.removed_at is null
-      and (m.role = any (reading_roles) or o.role = any (reading_roles))
+    select m.user_id from program_roles m
+    where of_audience = 'advertiser' and m.program_id = p.id and not m.is_locked and m.roles && reading_roles
   ) recipient
   join users u on u.id = recipient.user_id
   where p.id = of_program_id and p.deleted_at is null and u.email_verified
-    and (of_audience = 'partner' or u.two_factor_enabled or not w.requires_two_factor)
     and not exists (select from refused_addresses a where a.email = u.email)
 $$;
 

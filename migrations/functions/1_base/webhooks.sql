@@ -332,18 +332,19 @@ begin
   return written;
 end $$;
 
--- Deletes up to `max_rows` messages older than 30 days, with their deliveries and attempts, and returns their number.
--- Removes deleted endpoints after their last delivery. Ends forgotten endpoints of `svc listen` after a day.
-create or replace function delete_old_webhooks(max_rows integer) returns bigint language plpgsql as $$
+-- Deletes up to `max_rows` messages at the end of their term, with their deliveries and attempts, and returns their
+-- number. Removes deleted endpoints after their last delivery. Ends forgotten endpoints of `svc listen` after
+-- `fetched_kept`.
+create or replace function expire_webhooks(max_rows integer, kept interval, fetched_kept interval) returns bigint language plpgsql as $$
 declare
   deleted bigint;
 begin
   delete from webhook_messages m where (m.program_id, m.id) in (
-    select o.program_id, o.id from webhook_messages o where o.created_at < now() - interval '30 days' order by o.created_at limit max_rows
+    select o.program_id, o.id from webhook_messages o where o.created_at < now() - kept order by o.created_at limit max_rows
   );
   get diagnostics deleted = row_count;
   update webhook_endpoints e set deleted_at = now()
-  where e.url is null and e.deleted_at is null and e.created_at < now() - interval '1 day';
+  where e.url is null and e.deleted_at is null and e.created_at < now() - fetched_kept;
   delete from webhook_endpoints e
   where e.deleted_at is not null and not exists (
     select from webhook_deliveries d where d.program_id = e.program_id and d.endpoint_id = e.id

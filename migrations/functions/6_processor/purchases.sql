@@ -106,7 +106,7 @@ begin
       event.awaits := array[awaited_name(event.account_id, 'payment', payment_id),
         awaited_name(event.account_id, 'setting', program.id::text)];
     end if;
-    return with_outcome(event, 'ignored', 'known_customers_left_out');
+    return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;
   if (is_known or by_code or fact->>'named_by' = 'customer'
       -- A code outranks a click, and an intent does not name the code.

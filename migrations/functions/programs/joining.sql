@@ -222,7 +222,7 @@ begin
     insert into partner_profiles as f (user_id, name) select application.user_id, application.name where application.user_id is not null
     on conflict (user_id) do update set name = excluded.name where f.name is null;
   elsif partner.closed_at is not null or partner.user_id <> application.user_id then
-    raise exception 'the partner is another person' using errcode = 'unique_violation', constraint = 'partners_user_key';
+    raise exception 'the partner is another person' using errcode = 'unique_violation', constraint = 'partners_of_another_person';
   elsif application.user_id is not null then
     update partners r set user_id = application.user_id, group_id = coalesce(in_group_id, r.group_id),
       name = coalesce(profile.name, r.name), payout_email = coalesce(profile.payout_email, r.payout_email),
@@ -299,15 +299,15 @@ begin
   end if;
 end $$;
 
--- Deletes up to `max_rows` unconfirmed applications, and rejected ones after a year. Returns their number.
-create or replace function delete_old_applications(max_rows integer) returns bigint language plpgsql as $$
+-- Deletes up to `max_rows` unconfirmed and rejected applications at the end of their terms. Returns their number.
+create or replace function expire_applications(max_rows integer, unconfirmed_kept interval, rejected_kept interval) returns bigint language plpgsql as $$
 declare
   deleted bigint;
 begin
   delete from applications a where (a.program_id, a.id) in (
     select o.program_id, o.id from applications o
-    where (o.status = 'unverified' and o.applied_at < now() - application_confirmed_within())
-      or (o.status = 'rejected' and o.decided_at < now() - interval '1 year')
+    where (o.status = 'unverified' and o.applied_at < now() - unconfirmed_kept)
+      or (o.status = 'rejected' and o.decided_at < now() - rejected_kept)
     limit max_rows for update skip locked
   );
   get diagnostics deleted = row_count;

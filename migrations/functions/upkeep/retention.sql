@@ -106,14 +106,14 @@ begin
   return coalesce(cardinality(ids), 0);
 end $$;
 
--- Deletes the links between the ids of one payment if it had no sale within 90 days. No later report concerns such a
--- payment. Only checks payments up to 120 days old, so that a run doesn't read the payments of all sales.
-create or replace function delete_unsold_payments() returns bigint language plpgsql as $$
+-- Deletes the links between the ids of one payment if it had no sale within its term. No later report concerns such a
+-- payment. Only checks payments up to 30 days older, so that a run doesn't read the payments of all sales.
+create or replace function expire_unsold_payments(kept interval) returns bigint language plpgsql as $$
 declare
   deleted bigint;
 begin
   delete from processor_payments p
-  where p.created_at between now() - interval '120 days' and now() - interval '90 days'
+  where p.created_at between now() - kept - interval '30 days' and now() - kept
     and not exists (
       select from programs_of_account(p.account_id) g
       join sales s on s.program_id = g.id and s.transaction_id = any (ids_of_payment(p.account_id, array[p.payment_id]))

@@ -1,0 +1,58 @@
+import { violatedConstraint } from './database.ts'
+import { ApiError, type ErrorDetail, notOfProgram } from './errors.ts'
+
+const conflict = (message: string, field?: string, rule = '') =>
+  new ApiError('conflict', message, field === undefined ? {} : { details: [{ field, message: rule }] })
+const invalid = (message: string, ...details: ErrorDetail[]) => new ApiError('invalid_request', message, { details })
+const uniqueAmong = (things: string) => `must be unique among the ${things} of the program`
+
+/** The refusal for each constraint that a caller's input can violate. Tables and database functions name the constraints. */
+const refusals: Record<string, () => ApiError> = {
+  users_email_key: () => conflict('Another account has this address. Use another one.'),
+  partners_email_key: () =>
+    conflict('Another partner of this program has this address.', 'email', uniqueAmong('partners')),
+  partners_external_id_key: () =>
+    conflict('Another partner of this program has this external_id.', 'external_id', uniqueAmong('partners')),
+  partners_group_id_fkey: () => notOfProgram('group_id', 'group'),
+  partners_user_key: () => conflict('This account is already a partner of this program.'),
+  partners_of_another_person: () =>
+    conflict('A partner of this program has this address and signs in with another account.'),
+  partner_groups_name_key: () =>
+    conflict('Another group of this program has this name.', 'name', 'must be unique in the program'),
+  referral_links_code_key: () => conflict('Another link of this program has this code. Choose another.'),
+  referral_links_code_check: () =>
+    invalid('A code has 1 to 64 letters, digits and . _ @ - only, and does not begin with svc-test-. Choose another.'),
+  referral_links_external_id_key: () =>
+    conflict('Another link of this program has this external_id.', 'external_id', uniqueAmong('links')),
+  metadata_bounds: () =>
+    invalid('These changes would leave more than 20 names. Remove some by setting them to null.', {
+      field: 'metadata',
+      message: 'must have at most 20 keys',
+    }),
+  commission_rules_holder_known: () => new ApiError('not_found', 'This program has no such group or partner.'),
+  commission_rules_most: () => conflict('There are 50 rules already. End one first.'),
+  adjustments_external_id_key: () =>
+    conflict(
+      'Another manual commission or deduction of this program has this external_id.',
+      'external_id',
+      'must be of no other one of the program',
+    ),
+  join_slugs_pkey: () =>
+    conflict('Another program has this address. Choose another.', 'slug', 'must not belong to another program'),
+  join_slugs_few: () =>
+    conflict(
+      'A program has five addresses at most, former ones included. Choose one of those.',
+      'slug',
+      'must be one of the five addresses of the program',
+    ),
+  join_pages_verified: () =>
+    new ApiError(
+      'forbidden',
+      'No owner of this workspace has a confirmed e-mail address. Confirm it, then open the page: applicants get mails with the name of your program.',
+    ),
+}
+
+/** Throws the refusal of a violated constraint. Throws any other error unchanged. */
+export function refuse(error: unknown): never {
+  throw refusals[violatedConstraint(error) ?? '']?.() ?? error
+}

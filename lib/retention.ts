@@ -1,0 +1,28 @@
+import { sql } from 'kysely'
+
+/**
+ * How long each kind of row is kept. The function `apply-retention` deletes older rows. Rows with an expiry of their own, such as sessions,
+ * go when they expire. Single clicks have CLICK_RETENTION_MONTHS (lib/tracking/retention.ts). Rules of the database need two further terms:
+ * `audit_log_begins()` and `notifications_begin()`.
+ */
+export const terms = {
+  used_forms: '1 day',
+  sign_in_attempts: '1 day',
+  idempotency_keys: '1 day',
+  /** Of the local stack. */
+  mails: '7 days',
+  /** After they expire. */
+  invitations: '1 year',
+  unconfirmed_applications: '7 days',
+  rejected_applications: '1 year',
+  webhook_messages: '30 days',
+  /** Endpoints of `svc listen`. */
+  fetched_endpoints: '1 day',
+  /** Also refunds, sessions and payments without a sale. */
+  processor_events: '90 days',
+  /** Payloads of events that the service could not read. */
+  unread_payloads: '30 days',
+} as const
+
+/** The start of the term of one kind of row. */
+export const keptSince = (kind: keyof typeof terms) => sql<Date>`now() - interval ${sql.lit(terms[kind])}`
