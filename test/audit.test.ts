@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import type { QueryConfig } from 'pg'
+import { type QueryConfig, types } from 'pg'
 import { expect, test } from 'vitest'
-import { audit, findDifferences } from '../lib/commands/audit.ts'
+import { audit, checks, findDifferences } from '../lib/commands/audit.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { createLedgerProgram, keepWebhooks, transfer } from './support/ledger.ts'
+import type { PlanNode } from './support/plans.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
@@ -301,18 +302,13 @@ async function multiply(programId: number, copies: number): Promise<number> {
   return rows
 }
 
-interface PlanNode {
-  'Actual Rows': number
-  'Actual Loops': number
-  'Rows Removed by Filter'?: number
-  'Rows Removed by Join Filter'?: number
-  Plans?: PlanNode[]
-}
-
 /** How many rows that part of a plan looked at which looked at the most. */
 function visited(node: PlanNode): number {
   const removed = (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Join Filter'] ?? 0)
-  return Math.max((node['Actual Rows'] + removed) * node['Actual Loops'], ...(node.Plans ?? []).map(visited))
+  return Math.max(
+    ((node['Actual Rows'] ?? 0) + removed) * (node['Actual Loops'] ?? 1),
+    ...(node.Plans ?? []).map(visited),
+  )
 }
 
 const forget = `delete from pg_statistic where starelid in (select oid from pg_class where relnamespace = 'public'::regnamespace);
@@ -342,4 +338,16 @@ test('no check looks at pairs of rows, with statistics from when the tables were
   } finally {
     await sql.query('rollback')
   }
+})
+
+const { INT8, TEXT } = types.builtins
+
+test.for(checks)('the check "$name" gives the columns of a finding', async ({ query }) => {
+  const { fields } = await sql.query(`select * from (${query}) off limit 0`, [null])
+  expect(fields.map(({ name, dataTypeID }) => [name, dataTypeID])).toEqual([
+    ['program_id', INT8],
+    ['subject', TEXT],
+    ['found', TEXT],
+    ['expected', TEXT],
+  ])
 })

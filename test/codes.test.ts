@@ -60,148 +60,115 @@ async function createWorld() {
   }
 }
 
-const clickFirst = (world: World) =>
+type Act = (world: World) => Promise<unknown>
+const clickFirst: Act = (world) =>
   sql.query("update programs set attribution_priority = 'click' where id = $1", [world.programId])
+const revoke: Act = (world) => revokeCode(db, world.programId, world.codeId)
+const give =
+  (partner: number, code: string): Act =>
+  (world) =>
+    world.give(partner, code)
+const sell =
+  (sale: Parameters<World['sell']>[0]): Act =>
+  (world) =>
+    world.sell(sale)
+const coupon = 'JANE20'
+const customerKey = 'ann'
 
-test.each<[string, (world: World) => Promise<string>, number | null, boolean, string[]]>([
-  ['a code alone', (world) => world.sell({ coupon: 'JANE20' }), 1, true, ['coupon found']],
-  ['a code in other letters', (world) => world.sell({ coupon: 'jane20' }), 1, true, ['coupon found']],
+test.each<[string, before: Act[], Parameters<World['sell']>[0], number | null, byCode: boolean, steps: string[]]>([
+  ['a code alone', [], { coupon }, 1, true, ['coupon found']],
+  ['a code in other letters', [], { coupon: 'jane20' }, 1, true, ['coupon found']],
   [
     'a code of another script, composed otherwise',
-    async (world) => (await world.give(0, 'CAFÉ'), world.sell({ coupon: 'Cafe\u0301' })),
+    [give(0, 'CAFÉ')],
+    { coupon: 'Cafe\u0301' },
     0,
     true,
     ['coupon found'],
   ],
-  ['no code of anybody', (world) => world.sell({ coupon: 'JANE' }), null, false, ['coupon unknown']],
-  ['a click and no code of anybody', (world) => world.sell({ coupon: '%', by: 0 }), 0, false, ['coupon unknown']],
+  ['no code of anybody', [], { coupon: 'JANE' }, null, false, ['coupon unknown']],
+  ['a click and no code of anybody', [], { coupon: '%', by: 0 }, 0, false, ['coupon unknown']],
+  ['a click of another partner', [], { coupon, by: 0 }, 1, true, ['coupon found', 'code_or_click code']],
   [
-    'a click of another partner',
-    (world) => world.sell({ coupon: 'JANE20', by: 0 }),
-    1,
-    true,
-    ['coupon found', 'code_or_click code'],
-  ],
-  [
-    'a click of another partner, where clicks come first',
-    async (world) => (await clickFirst(world), world.sell({ coupon: 'JANE20', by: 0 })),
+    'a click of another partner, if clicks come first',
+    [clickFirst],
+    { coupon, by: 0 },
     0,
     false,
     ['coupon found', 'code_or_click click'],
   ],
-  [
-    'a click of the same partner, where clicks come first',
-    async (world) => (await clickFirst(world), world.sell({ coupon: 'JANE20', by: 1 })),
-    1,
-    true,
-    ['coupon found'],
-  ],
-  [
-    'a code alone, where clicks come first',
-    async (world) => (await clickFirst(world), world.sell({ coupon: 'JANE20' })),
-    1,
-    true,
-    ['coupon found'],
-  ],
-  [
-    'a revoked code',
-    async (world) => (await revokeCode(db, world.programId, world.codeId), world.sell({ coupon: 'JANE20' })),
-    null,
-    false,
-    ['coupon revoked'],
-  ],
-  [
-    'a code that is valid again',
-    async (world) => (
-      await revokeCode(db, world.programId, world.codeId),
-      await world.give(1, 'Jane20'),
-      world.sell({ coupon: 'JANE20' })
-    ),
-    1,
-    true,
-    ['coupon found'],
-  ],
+  ['a click of the same partner, if clicks come first', [clickFirst], { coupon, by: 1 }, 1, true, ['coupon found']],
+  ['a code alone, if clicks come first', [clickFirst], { coupon }, 1, true, ['coupon found']],
+  ['a revoked code', [revoke], { coupon }, null, false, ['coupon revoked']],
+  ['a code that is valid again', [revoke, give(1, 'Jane20')], { coupon }, 1, true, ['coupon found']],
   [
     'the code of a partner who is not active',
-    async (world) => (
-      await updatePartner(db, world.programId, world.partnerIds[1] ?? 0, { is_active: false }),
-      world.sell({ coupon: 'JANE20' })
-    ),
+    [(world) => updatePartner(db, world.programId, world.partnerIds[1] ?? 0, { is_active: false })],
+    { coupon },
     null,
     false,
     ['coupon partner_inactive'],
   ],
   [
     'a code of another program',
-    async (world) => (await (await createWorld()).give(0, 'OTHERS'), world.sell({ coupon: 'OTHERS' })),
+    [async () => (await createWorld()).give(0, 'OTHERS')],
+    { coupon: 'OTHERS' },
     null,
     false,
     ['coupon unknown'],
   ],
   [
     'a later sale without a code, of whom a code brought',
-    async (world) => (await world.sell({ coupon: 'JANE20', customerKey: 'ann' }), world.sell({ customerKey: 'ann' })),
+    [sell({ coupon, customerKey })],
+    { customerKey },
     1,
     true,
     ['code_of_first_purchase found'],
   ],
   [
     'a later sale without a code, whose first one went by a code and not by the click',
-    async (world) => (
-      await world.sell({ coupon: 'JANE20', customerKey: 'ann', by: 0 }),
-      world.sell({ customerKey: 'ann' })
-    ),
+    [sell({ coupon, customerKey, by: 0 })],
+    { customerKey },
     1,
     true,
     ['code_of_first_purchase found', 'code_or_click code'],
   ],
   [
     'a later sale of a code, of whom a click brought and who bought before',
-    async (world) => (
-      await world.sell({ customerKey: 'ann', by: 0 }),
-      world.sell({ coupon: 'JANE20', customerKey: 'ann' })
-    ),
+    [sell({ customerKey, by: 0 })],
+    { coupon, customerKey },
     1,
     true,
     ['coupon found', 'code_or_click code'],
   ],
   [
     'a sale after that, without a code',
-    async (world) => (
-      await world.sell({ customerKey: 'ann', by: 0 }),
-      await world.sell({ coupon: 'JANE20', customerKey: 'ann' }),
-      world.sell({ customerKey: 'ann' })
-    ),
+    [sell({ customerKey, by: 0 }), sell({ coupon, customerKey })],
+    { customerKey },
     0,
     false,
     [],
   ],
   [
     'a later sale of a revoked code, of whom it brought',
-    async (world) => (
-      await world.sell({ coupon: 'JANE20', customerKey: 'ann' }),
-      await revokeCode(db, world.programId, world.codeId),
-      world.sell({ coupon: 'JANE20', customerKey: 'ann' })
-    ),
+    [sell({ coupon, customerKey }), revoke],
+    { coupon, customerKey },
     1,
     true,
     ['coupon revoked', 'code_of_first_purchase found'],
   ],
   [
-    'a later sale of another partner’s code, where clicks come first and a code brought them',
-    async (world) => (
-      await clickFirst(world),
-      await world.give(0, 'TOM'),
-      await world.sell({ coupon: 'JANE20', customerKey: 'ann' }),
-      world.sell({ coupon: 'TOM', customerKey: 'ann' })
-    ),
+    'a later sale of another partner’s code, if clicks come first and a code brought them',
+    [clickFirst, give(0, 'TOM'), sell({ coupon, customerKey })],
+    { coupon: 'TOM', customerKey },
     0,
     true,
     ['coupon found', 'code_or_click named_code'],
   ],
-])('%s', async (_, sell, partner, byCode, steps) => {
+])('%s', async (_, before, sale, partner, byCode, steps) => {
   const world = await createWorld()
-  const id = await sell(world)
+  for (const act of before) await act(world)
+  const id = await world.sell(sale)
   expect(await world.outcome(id)).toEqual({ partner, cents: partner === null ? 0 : 100, byCode, steps })
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })

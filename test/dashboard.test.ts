@@ -6,7 +6,7 @@ import { createWorkspace } from '../lib/programs/workspaces.ts'
 import { refusalIn } from './support/refusal.ts'
 import { partnerPaths, startDashboard } from './support/dashboard.ts'
 
-const { stack, env, sandbox, other, person, clickId, track, get, post } = await startDashboard()
+const { stack, env, sandbox, other, person, track, get, post } = await startDashboard()
 const { programId, workspaceId } = sandbox
 
 test('what signups pay stands among what everybody earns, and a fixed amount without a percentage by itself', async () => {
@@ -93,15 +93,6 @@ test('CSV files hold what the pages show, and nothing that a spreadsheet would r
     'id,made,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until,review_reason,held,flags',
   )
   expect(row).toContain(',sale,secret-transaction,refunded,usd,20,5,')
-})
-
-test('an API key is shown once and works', async () => {
-  const { text } = await post(`/programs/${programId}/settings/keys`, { key_name: 'server' }, sandbox.dashboardToken)
-  const [key = ''] = /svc_live_[0-9A-Za-z]{40,}/.exec(text) ?? []
-  await expect(track('lead', { customer_key: 'second', click_id: clickId }, key)).resolves.toMatchObject({
-    success: true,
-  })
-  expect((await get(`/programs/${programId}/settings`, sandbox.dashboardToken)).text).not.toContain(key)
 })
 
 test('a page costs two rounds to the database at most before its own figures', async () => {

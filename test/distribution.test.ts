@@ -10,6 +10,7 @@ import { capture, captured } from './bench/capture.ts'
 import { clickOn } from './bench/calls.ts'
 import { seedCounters, seedCustomers, seededClickId, seedPartners, seedSales } from './bench/seed.ts'
 import { noLead, noSale } from './support/ledger.ts'
+import { collectPlans, type PlanNode, rowsRead } from './support/plans.ts'
 import { createDatabase } from './support/stack.ts'
 
 // The schema can be distributed by program_id (Citus and its like) when no unique key and no hot statement spans programs.
@@ -120,22 +121,6 @@ describe('every key carries program_id', () => {
   })
 })
 
-interface PlanNode {
-  'Node Type': string
-  'Relation Name'?: string
-  Alias?: string
-  'Index Cond'?: string
-  'Recheck Cond'?: string
-  Filter?: string
-  'Join Filter'?: string
-  'Hash Cond'?: string
-  'Merge Cond'?: string
-  'Actual Rows'?: number
-  'Actual Loops'?: number
-  'Rows Removed by Filter'?: number
-  Plans?: PlanNode[]
-}
-
 const request = crypto.randomUUID()
 const order = { transaction_id: 'order-1', customer_key: 'user-1', click_id: null, amount_cents: 4900, currency: 'usd' }
 const sale = { ...noSale, ...order }
@@ -213,26 +198,15 @@ describe('every hot statement finds its rows by program_id', () => {
   test.each(hotFunctions)('%s, statement by statement of its functions', async (name, calls) => {
     const client = new Client({ connectionString: databaseUrl })
     await client.connect()
-    const plans: PlanNode[] = []
-    client.on('notice', ({ message }) => {
-      const json = message?.slice(message.indexOf('{'))
-      if (json?.startsWith('{')) plans.push((JSON.parse(json) as { Plan: PlanNode }).Plan)
-    })
-    await client.query(`load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;
-      set auto_explain.log_analyze = on; set auto_explain.log_level = notice; set auto_explain.log_format = json;
-      set enable_seqscan = off; set plan_cache_mode = force_generic_plan`)
+    const plans = await collectPlans(client)
+    await client.query(
+      'set auto_explain.log_min_duration = 0; set enable_seqscan = off; set plan_cache_mode = force_generic_plan',
+    )
     for (const call of calls) for (const { query, params } of await capture(call)) await client.query(query, params)
     await client.end()
     expect(plans.length).toBeGreaterThan(calls.length)
     expect(plans.flatMap((plan) => scansOfAllPrograms(plan))).toEqual([])
     // The program has 600 customers and 300 sales, and the performance read adds up 90 days.
-    if (name !== 'performance') expect(Math.max(...plans.map(rowsRead))).toBeLessThan(10)
+    if (name !== 'performance') expect(Math.max(...plans.map((plan) => rowsRead(plan)))).toBeLessThan(10)
   })
 })
-
-/** Returns the number of rows that the scans of a plan read. */
-function rowsRead(node: PlanNode): number {
-  const own =
-    node['Relation Name'] === undefined ? 0 : (node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)
-  return (node.Plans ?? []).reduce((sum, child) => sum + rowsRead(child), own * (node['Actual Loops'] ?? 1))
-}

@@ -198,7 +198,7 @@ test('every figure equals plain SQL, over random histories and ranges', { timeou
         }
       },
     ),
-    { numRuns: 5 },
+    { seed: 1, numRuns: 5 },
   )
 })
 

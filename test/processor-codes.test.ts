@@ -69,29 +69,26 @@ const ownerOf = async (shop: TestShop) => {
   return { userId: user.userId, workspaceId: rows[0]?.workspace_id ?? '' }
 }
 
+/** Completes a session with these discounts: the promotion code unless others are given. */
+const buy = (
+  shop: Promoted,
+  more: Parameters<typeof oneTime>[1] = {},
+  discounts: object[] = [{ coupon: 'cou_1', promotion_code: shop.promotion }],
+) => send(shop, 'checkout.session.completed', { ...oneTime(shop, more), discounts })
+
 const intent = (shop: TestShop) => paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000 })
 
 describe('a payment of Stripe', () => {
   const byCode = [['pi_1', 'code', 2000]]
 
   test.each<[string, (shop: Promoted) => Promise<unknown>, unknown[], number]>([
-    [
-      'a session that names the code',
-      (shop) =>
-        send(shop, 'checkout.session.completed', {
-          ...oneTime(shop, shop.bare),
-          discounts: [{ coupon: 'cou_1', promotion_code: shop.promotion }],
-        }),
-      byCode,
-      0,
-    ],
+    ['a session that names the code', (shop) => buy(shop, shop.bare), byCode, 0],
     [
       'one with the code in full, of a guest',
       (shop) =>
-        send({ ...shop, customer: null }, 'checkout.session.completed', {
-          ...oneTime({ ...shop, customer: null }, shop.bare),
-          discounts: [{ coupon: { id: 'cou_1' }, promotion_code: { id: shop.promotion, object: 'promotion_code' } }],
-        }),
+        buy({ ...shop, customer: null }, shop.bare, [
+          { coupon: { id: 'cou_1' }, promotion_code: { id: shop.promotion, object: 'promotion_code' } },
+        ]),
       byCode,
       0,
     ],
@@ -108,24 +105,12 @@ describe('a payment of Stripe', () => {
       byCode,
       1,
     ],
-    [
-      'a session with the click of another partner',
-      (shop) =>
-        send(shop, 'checkout.session.completed', {
-          ...oneTime(shop),
-          discounts: [{ coupon: 'cou_1', promotion_code: shop.promotion }],
-        }),
-      byCode,
-      0,
-    ],
+    ['a session with the click of another partner', (shop) => buy(shop), byCode, 0],
     [
       'the same where clicks come first',
       async (shop) => {
         await sql.query("update programs set attribution_priority = 'click' where id = $1", [shop.programId])
-        await send(shop, 'checkout.session.completed', {
-          ...oneTime(shop),
-          discounts: [{ coupon: 'cou_1', promotion_code: shop.promotion }],
-        })
+        await buy(shop)
       },
       [['pi_1', 'first', 2000]],
       0,
@@ -135,10 +120,7 @@ describe('a payment of Stripe', () => {
       async (shop) => {
         await send(shop, 'payment_intent.succeeded', intent(shop))
         expect(await outcomeOf(shop)).toEqual([])
-        await send(shop, 'checkout.session.completed', {
-          ...oneTime(shop),
-          discounts: [{ coupon: 'cou_1', promotion_code: shop.promotion }],
-        })
+        await buy(shop)
       },
       byCode,
       0,
@@ -159,13 +141,10 @@ describe('a payment of Stripe', () => {
     [
       'a code of nobody here',
       (shop) =>
-        send(shop, 'checkout.session.completed', {
-          ...oneTime(shop, shop.bare),
-          discounts: [
-            { coupon: 'cou_1', promotion_code: 'promo_other' },
-            { coupon: 'cou_2', promotion_code: null },
-          ],
-        }),
+        buy(shop, shop.bare, [
+          { coupon: 'cou_1', promotion_code: 'promo_other' },
+          { coupon: 'cou_2', promotion_code: null },
+        ]),
       [],
       0,
     ],
@@ -204,10 +183,7 @@ describe('a payment of Stripe', () => {
         await sql.query("update partner_codes set revoked_at = now() - interval '1 hour' where program_id = $1", [
           shop.programId,
         ])
-        await send(shop, 'checkout.session.completed', {
-          ...oneTime(shop),
-          discounts: [{ promotion_code: shop.promotion }],
-        })
+        await buy(shop)
       },
       [['pi_1', 'first', 2000]],
       0,

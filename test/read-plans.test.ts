@@ -13,6 +13,7 @@ import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
 import { eventsStatement } from '../lib/tracking/events.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { performanceStatement } from '../lib/tracking/performance.ts'
+import { collectPlans, rowsRead } from './support/plans.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
@@ -39,45 +40,24 @@ await sql.query(
 await foldDailyTotals(db, 10_000)
 await sql.query('analyze')
 
-interface PlanNode {
-  'Node Type': string
-  'Relation Name'?: string
-  'Actual Rows': number
-  'Actual Loops': number
-  'Rows Removed by Filter'?: number
-  'Rows Removed by Index Recheck'?: number
-  Plans?: PlanNode[]
-}
-
-const plans: PlanNode[] = []
-sql.on('notice', ({ message = '' }) => {
-  const json = message.slice(message.indexOf('{'))
-  if (json.startsWith('{')) plans.push((JSON.parse(json) as { Plan: PlanNode }).Plan)
-})
-await sql.query(`load 'auto_explain'; set auto_explain.log_nested_statements = on;
-  set auto_explain.log_analyze = on; set auto_explain.log_level = notice; set auto_explain.log_format = json`)
+const plans = await collectPlans(sql)
 
 /** Runs a statement and returns the number of click events that it and its functions touched. */
 async function clicksRead(statement: ReturnType<typeof performanceStatement> | ReturnType<typeof eventsStatement>) {
   const { sql: text, parameters } = statement.compile()
-  return await rowsRead(text, [...parameters], (relation) => relation.startsWith('affiliate_click_events'))
+  return await rowsOf(text, [...parameters], (relation) => relation.startsWith('affiliate_click_events'))
 }
 
 /** The number of rows touched in the tables that `isOf` names, or in all tables. */
-async function rowsRead(text: string, parameters: unknown[], isOf: (relation: string) => boolean = () => true) {
+async function rowsOf(text: string, parameters: unknown[], isOf?: (relation: string) => boolean) {
   plans.length = 0
   // Only this connection, because triggers have a plan for each seeded row.
   await sql.query('set auto_explain.log_min_duration = 0')
   await sql.query(text, parameters)
   await sql.query('set auto_explain.log_min_duration = -1')
   expect(plans).not.toEqual([])
-  const touched = (node: PlanNode): number =>
-    (isOf(node['Relation Name'] ?? '') && node['Relation Name'] !== undefined
-      ? (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Index Recheck'] ?? 0)) *
-        node['Actual Loops']
-      : 0) + (node.Plans ?? []).reduce((sum, child) => sum + touched(child), 0)
   // A node that runs several times reports the average rows of its runs, rounded.
-  return Math.round(plans.reduce((sum, plan) => sum + touched(plan), 0))
+  return Math.round(plans.reduce((sum, plan) => sum + rowsRead(plan, isOf), 0))
 }
 
 // A range begins when the previous one ends, so one read serves both. In most rows the previous period begins before
@@ -228,6 +208,6 @@ const pages: [what: string, read: () => Promise<unknown>][] = [
 
 test.each(pages)('a page of %s reads a small part of the program', async (_what, read) => {
   let rows = 0
-  for (const { query, params } of await capture(read)) rows += await rowsRead(query, params)
+  for (const { query, params } of await capture(read)) rows += await rowsOf(query, params)
   expect(rows).toBeLessThan(2500)
 })

@@ -356,20 +356,18 @@ describe('rate limits', () => {
   })
 })
 
-test.each([24, 28, 32])('a MaxMind DB with records of %i bits says where an address is', (bits) => {
-  const file = path.join(folder, `places-${bits}.mmdb`)
+test('a MaxMind DB says where an address is', () => {
+  const file = path.join(folder, 'places.mmdb')
   const berlin = {
     country: { iso_code: 'DE' },
     subdivisions: [{ names: { en: 'Land Berlin' } }],
     city: { names: { en: 'Berlin' } },
   }
-  writeFileSync(
-    file,
-    mmdb(bits, [
-      ['203.0.113.0', 24, berlin],
-      ['2001:db8::', 32, { country: { iso_code: 'JP' } }],
-    ]),
-  )
+  const networks: Parameters<typeof mmdb>[0] = [
+    ['203.0.113.0', 24, berlin],
+    ['2001:db8::', 32, { country: { iso_code: 'JP' } }],
+  ]
+  writeFileSync(file, mmdb(networks))
   const placeOf = openGeoFile(file)
   expect(placeOf('203.0.113.9')).toEqual({ country: 'DE', region: 'Land Berlin', city: 'Berlin' })
   expect(placeOf('2001:db8:1::5')).toEqual({ country: 'JP' })

@@ -59,11 +59,11 @@ describe('with a database of its own', async () => {
   const dataFolder = path.join(folder, 'data')
   const geoFile = path.join(folder, 'places.mmdb')
   // The proxy's view of its visitors, and their own claims.
-  const networks: Parameters<typeof mmdb>[1] = [
+  const networks: Parameters<typeof mmdb>[0] = [
     ['203.0.113.0', 24, { country: { iso_code: 'DE' } }],
     ['198.51.100.0', 24, { country: { iso_code: 'FR' } }],
   ]
-  writeFileSync(geoFile, mmdb(24, networks))
+  writeFileSync(geoFile, mmdb(networks))
   const environment = {
     ...settingsOf(port, mailApi),
     BASE_URL: `https://${host}`,

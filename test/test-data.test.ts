@@ -254,20 +254,6 @@ describe('clearing test data', () => {
     ])
   })
 
-  test('by a form that is sent twice is done once', async () => {
-    const sandbox = await makeProgram()
-    await tryOut(sandbox)
-    const form_token = /name="form_token" value="([^"]+)"/.exec(
-      (await open(sandbox, '/test')).html.split('/test/clear')[1] ?? '',
-    )?.[1]
-    const form = { form_token: form_token ?? '' }
-    expect((await open(sandbox, '/test/clear', form)).status).toBe(303)
-    await tryOut(sandbox)
-    const before = await countTestRows(sandbox)
-    expect((await open(sandbox, '/test/clear', form)).status).toBe(303)
-    expect(await countTestRows(sandbox)).toEqual(before)
-  })
-
   test('while the same sales, refunds and events of Stripe arrive breaks none of them', async () => {
     const sandbox = await makeProgram()
     const shop = shopOf(sandbox)

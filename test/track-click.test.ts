@@ -242,38 +242,21 @@ describe('a bot, by its user agent,', () => {
   test.for([
     'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)',
     'Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36 (compatible; GoogleOther)',
-    'Mozilla/5.0 (compatible; Google-InspectionTool/1.0;)',
     'Mediapartners-Google',
-    `${mozilla} bingbot/2.0; +http://www.bing.com/bingbot.htm) Chrome/116.0.1938.76 Safari/537.36`,
     'Mozilla/5.0 (Windows NT 6.1; WOW64) AppleWebKit/534+ (KHTML, like Gecko) BingPreview/1.0b',
     'Mozilla/5.0 (compatible; Yahoo! Slurp; http://help.yahoo.com/help/us/ysearch/slurp)',
-    'Mozilla/5.0 (compatible; Baiduspider/2.0; +http://www.baidu.com/search/spider.html)',
     'Mozilla/5.0 (compatible; YandexImages/3.0; +http://yandex.com/bots)',
-    'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_5) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/13.1.1 Safari/605.1.15 (Applebot/0.1)',
-    'DuckDuckBot/1.1; (+http://duckduckgo.com/duckduckbot.html)',
     'facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)',
     'meta-externalagent/1.1 (+https://developers.facebook.com/docs/sharing/webmasters/crawler)',
     'WhatsApp/2.23.20.0 A',
-    'Twitterbot/1.0',
-    'LinkedInBot/1.0 (compatible; Mozilla/5.0; Apache-HttpClient +http://www.linkedin.com)',
     'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)',
-    'TelegramBot (like TwitterBot)',
-    'Mozilla/5.0 (compatible; Discordbot/2.0; +https://discordapp.com)',
-    'Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5 skype-url-preview@microsoft.com',
-    `${mozilla} GPTBot/1.2; +https://openai.com/gptbot)`,
     `${mozilla} ChatGPT-User/1.0; +https://openai.com/bot)`,
-    `${mozilla} ClaudeBot/1.0; +claudebot@anthropic.com)`,
     `${mozilla} PerplexityBot/1.0; +https://perplexity.ai/perplexitybot)`,
     'Mozilla/5.0 (Linux; Android 5.0) AppleWebKit/537.36 (KHTML, like Gecko) Mobile Safari/537.36 (compatible; Bytespider; spider-feedback@bytedance.com)',
-    'Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)',
-    'Mozilla/5.0 (compatible; SemrushBot/7~bl; +http://www.semrush.com/bot.html)',
     'Screaming Frog SEO Spider/19.4',
     'ia_archiver (+http://www.alexa.com/site/help/webmasters; crawler@alexa.com)',
-    'Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)',
     'Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)',
     'Mozilla/5.0 (Linux; Android 11; moto g power) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36 Chrome-Lighthouse',
-    'Mozilla/5.0 (compatible; PetalBot;+https://webmaster.petalsearch.com/site/petalbot)',
-    'Mozilla/5.0 (compatible; DotBot/1.2; +https://opensiteexplorer.org/dotbot)',
   ])('%s', async (agent) => {
     expect(await visitorDevice(agent)).toMatchObject({ device_type: 'bot' })
   })
@@ -281,13 +264,8 @@ describe('a bot, by its user agent,', () => {
   test.for([
     [chrome, 'desktop'],
     [iphone, 'mobile'],
-    ['Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0', 'desktop'],
     [
       'Mozilla/5.0 (Linux; Android 10; CUBOT X30) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36',
-      'mobile',
-    ],
-    [
-      'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) GSA/323.0 Mobile/15E148 Safari/604.1',
       'mobile',
     ],
     [
@@ -301,10 +279,6 @@ describe('a bot, by its user agent,', () => {
     [
       'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/124.0.0.0 YaBrowser/24.6 Safari/537.36',
       'desktop',
-    ],
-    [
-      'Mozilla/5.0 (Linux; Android 13; SM-S918B) AppleWebKit/537.36 (KHTML, like Gecko) SamsungBrowser/25.0 Chrome/121.0.0.0 Mobile Safari/537.36',
-      'mobile',
     ],
     [
       'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/126.0.0.0 Safari/537.36',

@@ -74,6 +74,7 @@ export function startCallers(addressOf: () => string, programs: Caller[], count 
     if (click?.click_id === undefined) return
     heard.clicks.push(click.click_id)
     const id = crypto.randomUUID()
+    if (!(await call('lead', { customer_key: id, click_id: click.click_id }, apiKey))) return
     const sale = { transaction_id: id, customer_key: id, click_id: click.click_id, amount_cents: 1000 }
     if (!(await call('sale', sale, apiKey))) return
     heard.sales.push(id)

@@ -79,5 +79,5 @@ export async function startDashboard() {
     return { status: response.status, headers: response.headers, text: await response.text() }
   }
 
-  return { stack, env, sandbox, other, rival, person, clickId, track, get, post }
+  return { stack, env, sandbox, other, rival, person, track, get, post }
 }

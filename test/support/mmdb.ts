@@ -2,8 +2,8 @@ import { isIPv4 } from 'node:net'
 
 type Value = string | number | Value[] | { [name: string]: Value }
 
-/** A file in the MaxMind DB format with these networks: an IPv6 tree with this record size in bits. */
-export function mmdb(recordBits: number, networks: [address: string, prefix: number, value: Value][]): Buffer {
+/** A file in the MaxMind DB format with these networks: an IPv6 tree with records of 24 bits. */
+export function mmdb(networks: [address: string, prefix: number, value: Value][]): Buffer {
   type Node = [Node | number | undefined, Node | number | undefined]
   const root: Node = [undefined, undefined]
   const data: Buffer[] = []
@@ -44,8 +44,10 @@ export function mmdb(recordBits: number, networks: [address: string, prefix: num
   number(root)
   const recordOf = (next: Node | number | undefined) =>
     next === undefined ? nodes.length : typeof next === 'number' ? nodes.length + 16 - 1 - next : nodes.indexOf(next)
-  const tree = nodes.map((node) => packed(recordBits, recordOf(node[0]), recordOf(node[1])))
-  const metadata = encode({ node_count: nodes.length, record_size: recordBits, ip_version: 6, database_type: 'City' })
+  const tree = nodes.map((node) =>
+    Buffer.from(node.map((next) => recordOf(next).toString(16).padStart(6, '0')).join(''), 'hex'),
+  )
+  const metadata = encode({ node_count: nodes.length, record_size: 24, ip_version: 6, database_type: 'City' })
   const marker = Buffer.concat([Buffer.from([0xab, 0xcd, 0xef]), Buffer.from('MaxMind.com')])
   return Buffer.concat([...tree, Buffer.alloc(16), ...data, marker, metadata])
 }
@@ -54,15 +56,6 @@ function groupsOf(address: string): string[] {
   const [first = '', last = ''] = address.split('::')
   const [before, after] = [first.split(':').filter(Boolean), last.split(':').filter(Boolean)]
   return [...before, ...Array.from({ length: 8 - before.length - after.length }, () => '0'), ...after]
-}
-
-const hex = (value: number, digits: number) => value.toString(16).padStart(digits, '0')
-
-function packed(bits: number, left: number, right: number): Buffer {
-  const [first, second] = [hex(left, bits / 4), hex(right, bits / 4)]
-  // With 28 bits, the middle byte contains the highest four bits of both.
-  const text = bits === 28 ? first.slice(1) + first.slice(0, 1) + second.slice(0, 1) + second.slice(1) : first + second
-  return Buffer.from(text, 'hex')
 }
 
 /** A value's type and size, which precede it. */
