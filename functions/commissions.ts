@@ -11,9 +11,10 @@ import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withKey } from '../lib/api/program-key.ts'
 import { listCommissions } from '../lib/money/commission-list.ts'
 import { approveCommission, decideCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { prepareApproval } from '../lib/money/reviews.ts'
 import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications/outbox.ts'
 
-const app = createProgramApi<RelayEnv>()
+const app = createProgramApi<RelayEnv & { EMAIL_HASH_KEY: string }>()
 const [all, one] = ['/api/v1/commissions', '/api/v1/commissions/:commission_id'] as const
 
 app.get(all, withKey('read'), accept('query', commissionsQuery, known), async (c) => {
@@ -23,9 +24,11 @@ app.get(all, withKey('read'), accept('query', commissionsQuery, known), async (c
 })
 
 app.patch(all, limitBody, withKey('manage'), accept('json', commissionDecisions, known), async (c) => {
-  const { ids, reason } = c.req.valid('json')
+  const { ids: named, reason } = c.req.valid('json')
+  const [db, programId, ids] = [c.get('db'), c.get('programId'), [...new Set(named)]]
   const outbox: RelayMessage[] = []
-  const decided = await decideCommissions(c.get('db'), c.get('programId'), [...new Set(ids)], reason, outbox)
+  if (reason === undefined) await prepareApproval(db, c.env.EMAIL_HASH_KEY, programId, ids)
+  const decided = await decideCommissions(db, programId, ids, reason, outbox)
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   return c.json({ success: true, changed: decided.changed, data: decided.commissions.map(asCommission) })
 })
@@ -40,6 +43,7 @@ app.patch(
   async (c) => {
     const [db, programId, id] = [c.get('db'), c.get('programId'), c.req.valid('param').commission_id]
     const { reason } = c.req.valid('json')
+    if (reason === undefined) await prepareApproval(db, c.env.EMAIL_HASH_KEY, programId, [id])
     const { commission, outbox } =
       reason === undefined
         ? await approveCommission(db, programId, id)

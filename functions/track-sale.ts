@@ -34,6 +34,7 @@ for (const path of paths) {
       subscription_id: body.subscription_id ?? body.subscriptionId ?? null,
       is_test: isTestEvent(body, body.click_id || body.clickId),
       additional_data: body.additional_data ?? null,
+      correct_currency: body.correct_currency ?? false,
     }
     const programId = body.additional_data?.program_id ?? null
     const { outbox, ...recorded } = await recordSale(

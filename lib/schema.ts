@@ -466,7 +466,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -1287,7 +1287,7 @@ export interface DatabaseFunctions {
     row: { park_unexplained_payments: unknown | null }
   }
   partners_to_hash: {
-    arguments: { at_most: number | null }
+    arguments: { at_most: number | null; of_program_id: number | null; commission_ids: (number)[] | null }
     row: { program_id: number | null; partner_id: number | null; addresses: (string)[] | null }
   }
   pay_by_hand: {
@@ -1415,7 +1415,7 @@ export interface DatabaseFunctions {
     row: { key_refusal: string | null; program_id: number | null; sale_id: number | null; commission_id: number | null; currency: string | null; outcome: string | null; deduction_cents: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
   }
   track_sale: {
-    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; coupon: string | null; click_id_prefix: string | null; is_test: boolean | null; amount_cents: number | null; tax_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null }
+    arguments: { hash: Uint8Array | null; claimed_program_id: number | null; request: string | null; transaction_id: string | null; customer_key: string | null; of_click_id: string | null; coupon: string | null; click_id_prefix: string | null; is_test: boolean | null; amount_cents: number | null; tax_cents: number | null; currency: string | null; sale_type: string | null; is_recurring: boolean | null; subscription_id: string | null; additional_data: string | null; corrects_currency: boolean | null }
     row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null; is_tested: boolean | null; program_id: number | null; wrote_webhooks: boolean | null; is_attributed: boolean | null; outbox_ids: (number)[] | null }
   }
   track_test_click: {
@@ -1496,7 +1496,7 @@ export const functionCalls: {
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },
   move_partners: { text: 'select move_partners($1, $2, $3)', names: ['of_program_id', 'partner_ids', 'to_group_id'] },
   park_unexplained_payments: { text: 'select park_unexplained_payments($1, $2)', names: ['of_account_id', 'at_most'] },
-  partners_to_hash: { text: 'select * from partners_to_hash($1)', names: ['at_most'] },
+  partners_to_hash: { text: 'select * from partners_to_hash($1, $2, $3)', names: ['at_most', 'of_program_id', 'commission_ids'] },
   pay_by_hand: { text: 'select * from pay_by_hand($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'transferred_cents', 'of_reference', 'of_paid_on', 'request'] },
   pay_payout: { text: 'select * from pay_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_payout_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
   pay_payout_run: { text: 'select * from pay_payout_run($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_run_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
@@ -1528,7 +1528,7 @@ export const functionCalls: {
   track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)', names: ['aff', 'named_program_id', 'host', 'existing_click_id', 'click_id_prefix', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign', 'visitor'] },
   track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'click_id_prefix', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_refund: { text: 'select * from track_refund($1, $2, $3, $4, $5, $6, $7)', names: ['hash', 'of_transaction_id', 'key', 'wanted_cents', 'because', 'because_text', 'request'] },
-  track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'coupon', 'click_id_prefix', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data'] },
+  track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'coupon', 'click_id_prefix', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data', 'corrects_currency'] },
   track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)', names: ['given_program_id', 'aff', 'host', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },

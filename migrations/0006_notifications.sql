@@ -3,7 +3,7 @@ create domain notification_kind as text check (value in (
   'commission_earned', 'commission_flagged', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'payout_reduced', 'payout_paid',
   'payout_refused', 'payout_returned', 'adjustment_added', 'adjustment_deducted', 'payout_due', 'application_received',
   'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
-  'payment_ignored', 'processor_disconnected', 'webhook_disabled'
+  'sale_currency_corrected', 'sale_currency_differs', 'payment_ignored', 'processor_disconnected', 'webhook_disabled'
 ));
 create domain notification_audience as text check (value in ('partner', 'advertiser'));
 create domain cause_text as text check (length(value) between 1 and 200);

@@ -24,7 +24,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -1652,15 +1652,15 @@ CREATE OR REPLACE FUNCTION public.acting_user()
 AS $function$ select nullif(current_setting('svc.actor', true), '') $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.add_customer_of_code(given sales, click_id_prefix text, new_email_hash bytea, bought_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.add_customer_of_code(given sales, click_id_prefix text, new_email_hash bytea, new_mailbox_hash bytea, bought_at timestamp with time zone)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
 declare
   customer bigint;
 begin
-  insert into customers as c (program_id, click_id, customer_key, email_hash, partner_id, code_id, created_at)
-  select k.program_id, click_id_prefix || k.program_id, given.customer_key, new_email_hash, k.partner_id, k.id, least(bought_at, now())
+  insert into customers as c (program_id, click_id, customer_key, email_hash, mailbox_hash, partner_id, code_id, created_at)
+  select k.program_id, click_id_prefix || k.program_id, given.customer_key, new_email_hash, new_mailbox_hash, k.partner_id, k.id, least(bought_at, now())
   from partner_codes k where k.program_id = given.program_id and k.id = given.code_id
   on conflict (program_id, customer_key) where customer_key is not null do nothing
   returning c.id into customer;
@@ -1971,9 +1971,11 @@ CREATE OR REPLACE FUNCTION public.apply_awaited_payment(event processor_events, 
 AS $function$
 declare
   ids text[] := payment_ids_of(event.fact);
-  given sales := sale_of_payments(event.account_id, false, ids);
+  given sales;
   waiting processor_events;
 begin
+  perform lock_customers_of_payment(event.account_id, ids, buyer_id);
+  given := sale_of_payments(event.account_id, false, ids);
   if given.program_id = event.program_id then
     given.customer_id := coalesce(given.customer_id, buyer_id);
     given.resolution := coalesce(event.resolution, given.resolution);
@@ -2137,7 +2139,7 @@ declare
   ids text[] := array_remove(payment_ids_of(event.fact) || (event.fact->>'invoice_id'), null);
   sale sales;
 begin
-  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
+  perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
   perform lock_customers_of_payment(event.account_id, ids, null);
   sale := sale_of_payments(event.account_id, not event.livemode, ids);
@@ -2200,7 +2202,8 @@ begin
   event.fact := jsonb_set(event.fact, '{sale}', event.fact->'sale' || jsonb_build_object('coupon', given.coupon, 'code_id', given.code_id));
   if buyer.id is null and given.code_id is not null and event.livemode
     and (sale_of_payments(event.account_id, false, ids)).customer_id is null then
-    given.customer_id := add_customer_of_code(given, click_id_prefix, decode(event.fact->>'email_hash', 'hex'), started_at);
+    given.customer_id := add_customer_of_code(given, click_id_prefix, decode(event.fact->>'email_hash', 'hex'),
+      decode(event.fact->>'mailbox_hash', 'hex'), started_at);
     select c.* into buyer from customers c where c.program_id = event.program_id and c.id = given.customer_id for no key update;
   end if;
 end $function$
@@ -2254,8 +2257,7 @@ begin
     event := with_outcome(event, null, 'discounts');
     return;
   end if;
-  -- All known ids, because events that waited for this one may be applied with it.
-  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
+  perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
   event.fact := complete_purchase(event, ids, answer);
   found_program := find_program(event, ids);
@@ -2458,7 +2460,7 @@ begin
   from (
     select c from commissions c
     where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
-      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null and not awaits_comparison(c)
     order by c.program_id, c.id
     for no key update of c
   ) locked;
@@ -2500,11 +2502,7 @@ begin
   from (
     select c.program_id, c.id from commissions c
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
-      -- A partner's addresses must be hashed before they can be compared with the customer's.
-      and not exists (
-        select from partners r cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
-        where r.program_id = c.program_id and r.id = c.partner_id and r.email_hashes is null and b.hashes <> '{}'
-      )
+      and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
   approved := approve_commissions(program_ids, commission_ids);
@@ -2995,6 +2993,13 @@ CREATE OR REPLACE FUNCTION public.awaited_names(of_account_id text, names text[]
 RETURN ARRAY(SELECT ((awaited_names.of_account_id || ' '::text) || name.name) FROM unnest(awaited_names.names) name(name))
 ;
 
+CREATE OR REPLACE FUNCTION public.awaits_comparison(commission commissions)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (EXISTS (SELECT FROM (partners r CROSS JOIN LATERAL hashes_of_buyer((awaits_comparison.commission).program_id, (awaits_comparison.commission).customer_id, (awaits_comparison.commission).sale_id) b(hashes)) WHERE ((r.program_id = (awaits_comparison.commission).program_id) AND (r.id = (awaits_comparison.commission).partner_id) AND (r.email_hashes IS NULL) AND (b.hashes <> '{}'::bytea[]))))
+;
+
 CREATE OR REPLACE FUNCTION public.bind_customer(of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamp with time zone)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -3118,6 +3123,39 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.change_currency(sale sales, given sales)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  commission commissions;
+begin
+  if sale.amount_source <> 'api' then
+    return sale;
+  end if;
+  select c.* into commission from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id for no key update;
+  if given.amount_source <> 'api' and sale.partner_id is not null and not sale.is_test then
+    perform write_outbox(sale.program_id, case when commission.credited_at is null then 'sale_currency_corrected' else 'sale_currency_differs' end,
+      'advertiser', sale.partner_id, 'currency:' || sale.id, jsonb_build_object('transaction_id', sale.transaction_id,
+        'amount_cents', given.amount_cents, 'currency', given.currency))
+    where not exists (
+      select from outbox o where o.program_id = sale.program_id and o.kind = 'sale_currency_differs' and o.cause = 'currency:' || sale.id
+    );
+  end if;
+  if commission.credited_at is not null then
+    return sale;
+  end if;
+  sale.currency := given.currency;
+  if commission.id is not null then
+    perform count_commission(commission, -1);
+    update commissions c set currency = sale.currency where c.program_id = commission.program_id and c.id = commission.id
+    returning c.* into commission;
+    perform count_commission(commission, 1);
+  end if;
+  return sale;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.change_group(of_program_id bigint, of_group_id bigint, group_name text, rules jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -3185,11 +3223,15 @@ AS $function$
 declare
   reversal processor_reversals;
 begin
+  update refunds r set processor_reversal_id = t.reversal_id
+  from unnest(reported) t
+  where r.program_id = sale.program_id and r.sale_id = sale.id and r.processor_reversal_id is distinct from t.reversal_id
+    and is_refund_key(r.refund_key, 'id:' || t.reversal_id);
   for reversal in select * from new_reversals(sale, reported) loop
     update refunds r set processor_reversal_id = reversal.reversal_id
     where r.program_id = sale.program_id and r.id = (
       select a.id from refunds a
-      where a.program_id = sale.program_id and a.sale_id = sale.id and a.processor_reversal_id is null and a.refund_key ~ '^(amount|rest):'
+      where a.program_id = sale.program_id and a.sale_id = sale.id and a.processor_reversal_id is null and a.continues_refund_id is null
         and a.reason = reversal.reason and reversal.amount_cents = coalesce(a.requested_cents, (
           select sum(p.applied_cents) from refunds p
           where p.program_id = a.program_id and p.sale_id = a.sale_id and a.id in (p.id, p.continues_refund_id)
@@ -3533,9 +3575,10 @@ begin
   if event.livemode and fact#>>'{sale,amount_source}' in ('charge', 'intent') then
     fact := with_session(event.account_id, fact, ids);
   end if;
+  -- Also those of events that may be applied with this one.
+  perform lock_ids(event.account_id, array(select n from unnest(names_of_payment(event, ids)) n where starts_with(n, 'customer ')));
   if fact->>'sale' is null or fact->>'named_by' = 'customer'
     or (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
-    perform lock_ids(event.account_id, array['customer ' || (fact->>'processor_customer_id')]);
     fact := with_customer_metadata(event.account_id, event.livemode, fact);
   end if;
   return fact;
@@ -3736,13 +3779,7 @@ begin
       and case when s.id = of_sale.id then itself else others and s.commission_months is not null or s.commission_cap_cents is not null end
     order by s.id for no key update
   ) locked;
-  perform from commissions c where c.program_id = of_sale.program_id and c.sale_id = any (sale_ids) order by c.id for no key update;
-  perform from balances b
-  where (b.program_id, b.partner_id, b.currency) in (
-    select c.program_id, c.partner_id, c.currency from commissions c
-    where c.program_id = of_sale.program_id and c.sale_id = any (sale_ids) and c.credited_at is not null
-  )
-  order by b.partner_id, b.currency for no key update;
+  perform lock_commissions(of_sale.program_id, sale_ids);
   select c.first_purchase_date into first_date from customers c where c.program_id = of_sale.program_id and c.id = of_sale.customer_id;
   for sale in select s.* from sales s where s.program_id = of_sale.program_id and s.id = any (sale_ids) order by s.sale_date, s.id loop
     created := correct_commission(sale, first_date);
@@ -3751,6 +3788,22 @@ begin
     end if;
   end loop;
   return all_created;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.correct_currency(sale sales, given sales)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if sale.processor_event_id is not null or sale.amount_source <> 'api' or sale.customer_key is distinct from given.customer_key then
+    return null;
+  end if;
+  given.amount_source := 'api';
+  given.sale_date := sale.sale_date;
+  sale := correct_sale(sale, given);
+  update sales s set api_payload = null where s.program_id = sale.program_id and s.id = sale.id and sale.currency = given.currency;
+  return case when sale.currency = given.currency then sale end;
 end $function$
 ;
 
@@ -3795,15 +3848,19 @@ CREATE OR REPLACE FUNCTION public.correct_sale(sale sales, given sales)
 AS $function$
 declare
   was constant sales := sale;
+  is_moved boolean;
 begin
   if given.currency <> sale.currency then
-    return sale;
+    sale := change_currency(sale, given);
+    if sale.currency <> given.currency then
+      return sale;
+    end if;
   end if;
   sale.refunded_cents := fit_refunds(sale, given.amount_cents);
   sale.sale_type := given.sale_type;
   sale.product_ids := coalesce(given.product_ids, sale.product_ids);
   sale := with_terms(sale);
-  update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
+  update sales s set currency = sale.currency, amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
     processor_fee_cents = given.processor_fee_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
     refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s)),
@@ -3815,7 +3872,9 @@ begin
   if sale.customer_id is not null and not sale.is_test then
     perform count_paid_sale(was, -1);
     perform count_paid_sale(sale, 1);
-    perform correct_customer(sale, true, move_first_purchase(sale));
+    is_moved := move_first_purchase(sale);
+    perform follow_first_code(sale.program_id, sale.customer_id);
+    perform correct_customer(sale, true, is_moved);
   end if;
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
 end $function$
@@ -3902,6 +3961,16 @@ begin
     perform add_grouped(figures);
   end if;
   return counted;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_commission(commission commissions, times integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
+    times * (commission.amount_cents - commission.reversed_cents), of_code_id => commission.code_id);
 end $function$
 ;
 
@@ -4353,26 +4422,24 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.decide_by_code(given sales, of_customer_id bigint, INOUT resolution jsonb, OUT code_id bigint, OUT partner_id bigint)
+CREATE OR REPLACE FUNCTION public.decide_by_code(given sales, customer customers, first_code_id bigint, INOUT resolution jsonb, OUT code_id bigint, OUT partner_id bigint)
  RETURNS record
  LANGUAGE plpgsql
  STABLE
 AS $function$
 declare
-  customer record;
-  code record;
+  code partner_codes;
+  priority text;
 begin
-  select c.partner_id, c.link_id, c.code_id, p.attribution_priority into customer
-  from customers c join programs p on p.id = c.program_id where c.program_id = given.program_id and c.id = of_customer_id;
-  select k.id, k.partner_id into code
-  from partner_codes k where k.program_id = given.program_id and k.id = coalesce(given.code_id, customer.code_id);
   partner_id := customer.partner_id;
-  if given.code_id is null then
+  if given.code_id is null and first_code_id is not null then
     resolution := with_step(resolution, 'code_of_first_purchase', 'found');
   end if;
-  if code.partner_id = customer.partner_id then
+  select k.* into code from partner_codes k where k.program_id = given.program_id and k.id = coalesce(given.code_id, first_code_id);
+  select p.attribution_priority into priority from programs p where p.id = given.program_id;
+  if code.id is null or code.partner_id = customer.partner_id then
     code_id := code.id;
-  elsif customer.link_id is not null and customer.attribution_priority = 'click' then
+  elsif customer.link_id is not null and priority = 'click' then
     resolution := with_step(resolution, 'code_or_click', 'click');
   else
     code_id := code.id;
@@ -4891,7 +4958,7 @@ begin
   from refunds r
   where r.program_id = of_program_id and r.sale_id = any (sale_ids) and v.reversal_id = r.processor_reversal_id and v.reason_text is not null;
   update refunds r set reason_text = null, refund_key = case
-    when starts_with(r.refund_key, 'id:') and r.processor_reversal_id is null
+    when starts_with(r.refund_key, 'id:') and r.refund_key is distinct from 'id:' || r.processor_reversal_id
       then erased_refund_key(r.refund_key, replace(gen_random_uuid()::text, '-', ''))
     else r.refund_key end
   where r.program_id = of_program_id and r.sale_id = any (sale_ids);
@@ -5156,13 +5223,14 @@ declare
 begin
   if event.livemode then
     -- Serializes two concurrent purchases if one identifies the other's buyer.
-    perform lock_ids(event.account_id, buyer_names(event.fact));
+    perform lock_ids(event.account_id, names_of_payment(event, ids));
   end if;
   if known.id is null then
     identified := identify_buyer(event.account_id, program, event.fact, case when event.livemode then click_id_prefix end, event.resolution);
     buyer := identified.buyer;
     event.resolution := identified.resolution;
   else
+    perform lock_customers_of_payment(event.account_id, ids, known.id);
     select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
   end if;
   if event.fact->>'sale' is not null and cardinality(promotions_of(event.fact)) > 0 then
@@ -5251,7 +5319,7 @@ begin
     when names_no_program then 'none'
     else 'not_connected' end);
   if may_be_found and program.id is null and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
-    perform lock_ids(event.account_id, buyer_names(fact));
+    perform lock_ids(event.account_id, names_of_payment(event, ids));
     known := known_buyer(event.account_id, not event.livemode, fact);
     by_subscription := exists (
       select from processor_customers k where k.program_id = known.program_id and k.customer_id = known.id
@@ -5685,6 +5753,47 @@ select count(*) from folded
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.follow_first_code(of_program_id bigint, of_customer_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  customer customers;
+  first_code_id bigint;
+  sale_ids bigint[];
+  sale sales;
+  moved sales;
+begin
+  select c.* into customer from customers c where c.program_id = of_program_id and c.id = of_customer_id;
+  select case when names_code(s) then s.code_id end into first_code_id from sales s
+  where s.program_id = of_program_id and s.customer_id = of_customer_id and not s.is_test and s.amount_cents > 0
+  order by s.sale_date, s.transaction_id limit 1;
+  -- A customer without a link came by a code.
+  if not found or first_code_id is not distinct from customer.code_id or customer.link_id is null and first_code_id is null then
+    return;
+  end if;
+  perform count_customers(of_program_id, of_customer_id, customer.first_purchase_date, 0, -1);
+  update customers c set code_id = first_code_id, partner_id = case when c.link_id is not null then c.partner_id else (
+    select k.partner_id from partner_codes k where k.program_id = c.program_id and k.id = first_code_id
+  ) end
+  where c.program_id = of_program_id and c.id = of_customer_id
+  returning c.* into customer;
+  perform count_customers(of_program_id, of_customer_id, customer.first_purchase_date, 0, 1);
+  sale_ids := array(
+    select s.id from sales s
+    where s.program_id = of_program_id and s.customer_id = of_customer_id and not s.is_test and not names_code(s) order by s.id for no key update
+  );
+  perform lock_commissions(of_program_id, sale_ids);
+  for sale in select s.* from sales s where s.program_id = of_program_id and s.id = any (sale_ids) order by s.sale_date, s.id loop
+    moved := sale;
+    moved.code_id := null;
+    select d.code_id, d.partner_id, d.resolution into moved.code_id, moved.partner_id, moved.resolution
+    from decide_by_code(moved, customer, first_code_id, without_steps(sale.resolution, '{code_of_first_purchase,code_or_click}')) d;
+    perform move_sale(sale, moved);
+  end loop;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.forget_email_hashes()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -5732,7 +5841,7 @@ begin
     with returned as (
       update refunds r set returned_at = now()
       from unnest(reported) t
-      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and is_reversal(named, t.reversal_id)
+      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.processor_reversal_id = t.reversal_id
       where t.returned_at is not null and r.returned_at is null
         and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
       returning r.*
@@ -5748,6 +5857,23 @@ begin
     sale := move_refunded(sale, commission, refund, -refund.applied_cents, -returned, because);
   end loop;
   return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.give_code(sale sales, given sales)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  moved sales := sale;
+begin
+  moved.partner_id := given.partner_id;
+  moved.code_id := given.code_id;
+  moved.coupon := coalesce(given.coupon, sale.coupon);
+  moved.resolution := given.resolution;
+  moved := move_sale(sale, moved);
+  perform follow_first_code(sale.program_id, sale.customer_id);
+  return moved;
 end $function$
 ;
 
@@ -5816,11 +5942,18 @@ CREATE OR REPLACE FUNCTION public.hashes_of_buyer(of_program_id bigint, of_custo
  LANGUAGE sql
  STABLE ROWS 1
 AS $function$
-  select array_remove(array[u.email_hash, u.mailbox_hash, decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')], null)
+  select array_remove(array[u.email_hash, u.mailbox_hash] || of_sales.hashes, null)
   from customers u
-  left join sales s on s.program_id = u.program_id and s.id = of_sale_id
-  left join (programs p join processor_events e on e.account_id = any (accounts_of(p)))
-    on p.id = u.program_id and e.event_id = s.processor_event_id
+  cross join lateral (
+    select array_agg(h.hash) as hashes
+    from (
+      select s.processor_event_id from sales s
+      where s.program_id = u.program_id and s.customer_id = u.id and s.id = coalesce(of_sale_id, s.id) order by s.id limit 20
+    ) s
+    join programs p on p.id = u.program_id
+    join processor_events e on e.account_id = any (accounts_of(p)) and e.event_id = s.processor_event_id
+    cross join lateral unnest(array[decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')]) h (hash)
+  ) of_sales
   where u.program_id = of_program_id and u.id = of_customer_id
 $function$
 ;
@@ -5970,18 +6103,18 @@ CREATE OR REPLACE FUNCTION public.is_listed_click(e affiliate_click_events, link
 RETURN (((links IS NULL) OR ((e).link_id = ANY (links))) AND ((of_country IS NULL) OR ((e).geo_country = of_country)) AND ((from_time IS NULL) OR ((e).click_timestamp >= from_time)) AND ((until IS NULL) OR ((e).click_timestamp < until)) AND ((edge IS NULL) OR CASE WHEN rises THEN (ROW((e).click_timestamp, (e).id) > ROW(edge, edge_id)) ELSE (ROW((e).click_timestamp, (e).id) < ROW(edge, edge_id)) END))
 ;
 
+CREATE OR REPLACE FUNCTION public.is_processors_own(refund refunds)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (((refund).processor_reversal_id IS NOT NULL) AND is_refund_key(((refund).refund_key)::text, ('id:'::text || (refund).processor_reversal_id)))
+;
+
 CREATE OR REPLACE FUNCTION public.is_refund_key(stored text, key text)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
 RETURN ((stored = key) OR (starts_with(stored, 'sha:'::text) AND (stored = erased_refund_key(key, split_part(stored, ':'::text, 2)))))
-;
-
-CREATE OR REPLACE FUNCTION public.is_reversal(refund refunds, of_reversal_id text)
- RETURNS boolean
- LANGUAGE sql
- IMMUTABLE
-RETURN ((NOT ((refund).processor_reversal_id IS DISTINCT FROM of_reversal_id)) OR is_refund_key(((refund).refund_key)::text, ('id:'::text || of_reversal_id)))
 ;
 
 CREATE OR REPLACE FUNCTION public.keep_answer(made jsonb)
@@ -6027,6 +6160,7 @@ begin
       lead_event_id = nextval('affiliate_lead_events_id_seq'),
       customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
       email_hash = coalesce(decode(fact->>'email_hash', 'hex'), c.email_hash),
+      mailbox_hash = case when fact->>'email_hash' is null then c.mailbox_hash else decode(fact->>'mailbox_hash', 'hex') end,
       email_unverified_since = case when fact->>'email_hash' is null then c.email_unverified_since else unverified_since end
     where c.program_id = buyer.program_id and c.id = buyer.id
     returning c.* into buyer;
@@ -6569,6 +6703,21 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.lock_commissions(of_program_id bigint, sale_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from commissions c where c.program_id = of_program_id and c.sale_id = any (sale_ids) order by c.id for no key update;
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (
+    select c.program_id, c.partner_id, c.currency from commissions c
+    where c.program_id = of_program_id and c.sale_id = any (sale_ids) and c.credited_at is not null
+  )
+  order by b.partner_id, b.currency for no key update;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.lock_customers_of_payment(of_account_id text, ids text[], buyer_id bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -6579,11 +6728,8 @@ declare
 begin
   select array_agg(distinct s.customer_id) into customer_ids from connected_programs(of_account_id) p join sales s on s.program_id = p.id
   where s.transaction_id = any (all_ids) and s.customer_id is not null;
-  customer_ids := array_remove(customer_ids || buyer_id, null);
-  if cardinality(customer_ids) > 1 then
-    perform from customers c join connected_programs(of_account_id) p on p.id = c.program_id
-    where c.id = any (customer_ids) order by c.program_id, c.id for no key update of c;
-  end if;
+  perform from customers c join connected_programs(of_account_id) p on p.id = c.program_id
+  where c.id = any (customer_ids || buyer_id) order by c.program_id, c.id for no key update of c;
 end $function$
 ;
 
@@ -6606,7 +6752,7 @@ CREATE OR REPLACE FUNCTION public.lock_ids(of_account_id text, ids text[])
 AS $function$
 begin
   perform pg_advisory_xact_lock(key) from (
-    select min(rank_of_id(id)) as rank, hashtextextended(of_account_id || ' ' || id, 0) as key
+    select min(lock_place(id)) as place, hashtextextended(of_account_id || ' ' || id, 0) as key
     from unnest(ids) id where id is not null group by 2 order by 1, 2
   ) keys;
 end $function$
@@ -6627,16 +6773,16 @@ CREATE OR REPLACE FUNCTION public.lock_payments(of_account_id text, ids text[])
  LANGUAGE plpgsql
 AS $function$
 declare
-  locked text[] := array[]::text[];
-  wanted text[] := ids;
+  wanted text[] := ids_of_payment(of_account_id, ids);
 begin
-  while cardinality(wanted) > 0 loop
-    perform lock_ids(of_account_id, wanted);
-    locked := locked || wanted;
-    wanted := array(
-      select distinct p.transaction_id from processor_payments p
-      where p.account_id = of_account_id and p.payment_id = any (ids) and p.transaction_id <> all (locked)
-    );
+  loop
+    begin
+      perform lock_ids(of_account_id, wanted);
+      exit when wanted @> ids_of_payment(of_account_id, ids);
+      raise sqlstate 'SVCLK';
+    exception when sqlstate 'SVCLK' then
+      wanted := ids_of_payment(of_account_id, ids);
+    end;
   end loop;
 end $function$
 ;
@@ -6686,6 +6832,13 @@ begin
   order by c.id for no key update;
   perform lock_payout_balances(of_program_id, payout_ids);
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lock_place(id text)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN starts_with(id, 'customer '::text) THEN 4 WHEN (POSITION((' '::text) IN (id)) > 0) THEN 5 ELSE rank_of_id(id) END
 ;
 
 CREATE OR REPLACE FUNCTION public.locked_payable_cents(of_program_id bigint, of_partner_id bigint, of_currency text)
@@ -6898,10 +7051,11 @@ begin
   for other in
     select s.* from sales s
     where s.program_id = sale.program_id and s.is_test = sale.is_test and s.transaction_id = any (ids) and s.id <> sale.id
-      and s.amount_cents > 0 and s.currency = sale.currency
+      and s.amount_cents > 0 and (s.currency = sale.currency or s.amount_source = 'api')
     order by s.id
   loop
     perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
+    perform lock_commissions(sale.program_id, array[sale.id, other.id]);
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
     other.api_payload := coalesce(other.api_payload, api_payload_of(other));
     -- Each with the amounts that it took later.
@@ -7020,19 +7174,18 @@ begin
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
   foreach refund in array reported_refunds loop
-    -- A processor's refund that matches no other is reported to this sale again, by its own id.
-    continue when starts_with(refund.refund_key, 'id:') and refund.processor_reversal_id is not null or exists (
-      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id
-        and (r.refund_key = refund.refund_key or r.processor_reversal_id = refund.processor_reversal_id)
+    -- A refund that only the processor reported is reported to this sale again.
+    continue when is_processors_own(refund) or exists (
+      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = refund.refund_key
     );
-    if starts_with(refund.refund_key, 'amount:') then
-      update refunds r set refund_key = refund.refund_key
-      where r.program_id = sale.program_id and r.id = (
-        select min(p.id) from refunds p where p.program_id = sale.program_id and p.sale_id = sale.id and starts_with(p.refund_key, 'id:')
-          and p.processor_reversal_id is not null and p.requested_cents = refund.requested_cents and p.reason = refund.reason
-      );
-      continue when found;
-    end if;
+    update refunds r set refund_key = refund.refund_key
+    where r.program_id = sale.program_id and r.id = (
+      select p.id from refunds p
+      where p.program_id = sale.program_id and p.sale_id = sale.id and (p.processor_reversal_id = refund.processor_reversal_id
+        or refund.processor_reversal_id is null and is_processors_own(p) and p.requested_cents = refund.requested_cents and p.reason = refund.reason)
+      order by p.id limit 1
+    );
+    continue when found;
     refund.applied_cents := case
       when refund.returned_at is not null then 0
       -- A refund of the whole rest also covers the rest of this sale, unless the processor reported it.
@@ -7043,6 +7196,40 @@ begin
     refund := take_refund(sale, commission, refund);
     sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.move_sale(sale sales, moved sales)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  commission commissions;
+  program programs;
+begin
+  select c.* into commission from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id for no key update;
+  if commission.credited_at is not null or commission.rejected_at is not null then
+    return sale;
+  end if;
+  if moved.partner_id <> sale.partner_id then
+    select p.* into program from programs p where p.id = moved.program_id;
+    moved := with_current_terms(moved, program);
+  end if;
+  update sales s set partner_id = moved.partner_id, coupon = moved.coupon, code_id = moved.code_id, resolution = moved.resolution,
+    commission_bp = moved.commission_bp, commission_months = moved.commission_months, commission_rule_id = moved.commission_rule_id,
+    commission_fixed_cents = moved.commission_fixed_cents, commission_cap_cents = moved.commission_cap_cents, terms_among = moved.terms_among
+  where s.program_id = moved.program_id and s.id = moved.id;
+  perform count_paid_sale(sale, -1);
+  perform count_paid_sale(moved, 1);
+  if commission.id is not null then
+    perform count_commission(commission, -1);
+    update commissions c set partner_id = moved.partner_id, code_id = moved.code_id, flags_checked_at = null
+    where c.program_id = commission.program_id and c.id = commission.id
+    returning c.* into commission;
+    perform count_commission(commission, 1);
+  end if;
+  perform correct_customer(moved, true, false);
+  return moved;
 end $function$
 ;
 
@@ -7062,11 +7249,32 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.names_code(sale sales)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN COALESCE(((sale).resolution @> '{"steps": [["coupon", "found"]]}'::jsonb), false)
+;
+
 CREATE OR REPLACE FUNCTION public.names_of_customer(buyer customers)
  RETURNS text[]
  LANGUAGE sql
  IMMUTABLE
 RETURN array_remove(ARRAY[('key '::text || (buyer).customer_key), ('click '::text || (buyer).click_id), CASE WHEN ((buyer).signup_date IS NOT NULL) THEN ('email '::text || encode((buyer).email_hash, 'hex'::text)) ELSE NULL::text END], NULL::text)
+;
+
+CREATE OR REPLACE FUNCTION public.names_of_payment(event processor_events, ids text[])
+ RETURNS text[]
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return buyer_names(event.fact) || array(
+    select unnest(buyer_names(e.fact)) from processor_events e
+    where e.account_id = event.account_id and e.livemode = event.livemode
+      and e.awaits && array(select awaited_name(event.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
+  );
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.names_program(fact jsonb, of_program_id bigint)
@@ -7082,7 +7290,7 @@ CREATE OR REPLACE FUNCTION public.new_reversals(sale sales, reported processor_r
  STABLE
 AS $function$
   select t.* from unnest(reported) t
-  where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and is_reversal(r, t.reversal_id))
+  where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and r.processor_reversal_id = t.reversal_id)
   order by t.created_at, t.reversal_id
 $function$
 ;
@@ -7114,7 +7322,7 @@ declare
 begin
   if sale.amount_cents > 0 and (was_date is null or was_date > sale.sale_date) then
     update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date,
-      code_id = coalesce(c.code_id, case when was_date is null then sale.code_id end)
+      code_id = case when was_date is not null then c.code_id else coalesce(sale.code_id, case when c.link_id is null then c.code_id end) end
     where c.program_id = sale.program_id and c.id = sale.customer_id;
     perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
     if was_date is not null then
@@ -7425,16 +7633,16 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.partners_to_hash(at_most integer)
+CREATE OR REPLACE FUNCTION public.partners_to_hash(at_most integer, of_program_id bigint, commission_ids bigint[])
  RETURNS TABLE(program_id bigint, partner_id bigint, addresses text[])
  LANGUAGE sql
  STABLE
 AS $function$
   select r.program_id, r.id, addresses_of_partner(r) from partners r
-  where r.email_hashes is null and exists (
-    select from commissions c cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
-    where c.program_id = r.program_id and c.partner_id = r.id and c.credited_at is null and c.rejected_at is null
-      and c.reversal <> 'full' and b.hashes <> '{}'
+  where r.email_hashes is null and r.program_id = coalesce(of_program_id, r.program_id) and exists (
+    select from commissions c
+    where c.program_id = r.program_id and c.partner_id = r.id and (commission_ids is null or c.id = any (commission_ids))
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and awaits_comparison(c)
   )
   order by r.program_id, r.id limit at_most
 $function$
@@ -8036,6 +8244,34 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.record_call(given sales, account_ids text[], corrects_currency boolean, OUT sale sales, OUT inserted boolean, OUT is_corrected boolean, OUT commission_id bigint, OUT commission_cents bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  recorded record;
+  corrected sales;
+begin
+  perform lock_customers_of_payment(of_account_id, array[given.transaction_id], given.customer_id) from unnest(account_ids) of_account_id;
+  recorded := record_sale(given, false);
+  sale := recorded.sale;
+  inserted := recorded.inserted;
+  commission_id := recorded.commission_id;
+  commission_cents := recorded.commission_cents;
+  is_corrected := false;
+  if corrects_currency and not inserted and sale.currency <> given.currency then
+    corrected := correct_currency(sale, given);
+    if corrected.id is not null then
+      sale := corrected;
+      is_corrected := true;
+      select c.id, c.amount_cents into commission_id, commission_cents from commissions c
+      where c.program_id = corrected.program_id and c.sale_id = corrected.id;
+    end if;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.record_provisional_lead(of_program_id bigint, of_click_id text, new_lead_id bigint, session_id text, page_url text)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -8071,6 +8307,7 @@ begin
     known := null;
   end if;
   ids := ids_of_payment(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, buyer.id);
   given := sale_of_purchase(event, known, ids, buyer.id);
   select (r.sale).* into sale from record_sale(given, true) r;
   perform settle_reversals(sale);
@@ -8080,7 +8317,7 @@ begin
   end if;
   if sale.processor_event_id = event.event_id then
     return with_outcome(event, 'recorded', case when sale.customer_id is null then 'no_partner' end);
-  elsif (sale.amount_cents, sale.commission_base_cents) <> (known.amount_cents, known.commission_base_cents) then
+  elsif (sale.amount_cents, sale.commission_base_cents, sale.currency) <> (known.amount_cents, known.commission_base_cents, known.currency) then
     return with_outcome(event, 'recorded', format('sale_corrected %s', sale.transaction_id));
   end if;
   return with_outcome(event, 'duplicate', format('known_payment %s', sale.transaction_id));
@@ -8114,6 +8351,11 @@ begin
     was_attributed := sale.customer_id is not null;
     select c.id, c.amount_cents into commission_id, commission_cents from commissions c
     where c.program_id = sale.program_id and c.sale_id = sale.id;
+    -- The API and the processor can both report a payment, and only one of them the code.
+    if customer.id = sale.customer_id and not sale.is_test and names_code(given) and not names_code(sale)
+      and (completes or sale.processor_event_id is not null) then
+      sale := give_code(sale, given);
+    end if;
     if not completes and (was_attributed or customer.id is null or sale.customer_key <> given.customer_key) then
       return;
     end if;
@@ -8130,6 +8372,9 @@ begin
   perform note_purchase(sale, customer);
   perform count_sale(sale, commission_cents);
   perform notify_sale(sale, commission_id);
+  if sale.sale_date <= customer.first_purchase_date then
+    perform follow_first_code(sale.program_id, sale.customer_id);
+  end if;
 end $function$
 ;
 
@@ -8311,10 +8556,10 @@ begin
   perform lock_balance(commission);
   select r.* into refund from refunds r
   where r.program_id = sale.program_id and r.sale_id = sale.id and (is_refund_key(r.refund_key, key) or r.request_id = request
-    or r.processor_reversal_id is not null and ('id:' || r.processor_reversal_id = key
-      or starts_with(r.refund_key, 'id:') and 'amount:' || r.requested_cents = key and r.reason = because))
-  order by not is_refund_key(r.refund_key, key), r.id limit 1;
-  if refund.refund_key <> key and starts_with(key, 'amount:') then
+    or 'id:' || r.processor_reversal_id = key
+    or is_processors_own(r) and r.requested_cents = wanted_cents and r.reason = because)
+  order by is_refund_key(r.refund_key, key) desc, 'id:' || r.processor_reversal_id is not distinct from key desc, r.id limit 1;
+  if is_processors_own(refund) and not is_refund_key(refund.refund_key, key) then
     update refunds r set refund_key = key where r.program_id = refund.program_id and r.id = refund.id;
   elsif refund.id is null and sale.refunded_cents < sale.amount_cents then
     refund.refund_key := key;
@@ -9489,7 +9734,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text)
+CREATE OR REPLACE FUNCTION public.terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text, in_own_currency boolean)
  RETURNS SETOF commission_rules
  LANGUAGE sql
  STABLE ROWS 1
@@ -9497,6 +9742,7 @@ AS $function$
   select r.* from rules_of(of_program_id, version, of_partner_id, of_group_id) r
   where (r.product_id is null or r.product_id = any (terms_of.product_ids))
     and (r.sale_type is null or r.sale_type = terms_of.sale_type)
+    and (in_own_currency or r.commission_bp > 0 or r.commission_fixed_cents = 0)
   order by r.partner_id, r.group_id, array_position(terms_of.product_ids, r.product_id), r.sale_type
   limit 1
 $function$
@@ -9710,7 +9956,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, click_id_prefix text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean, OUT program_id bigint, OUT wrote_webhooks boolean, OUT is_attributed boolean, OUT outbox_ids bigint[])
+CREATE OR REPLACE FUNCTION public.track_sale(hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, click_id_prefix text, is_test boolean, amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb, corrects_currency boolean, OUT key_refusal text, OUT program_matches boolean, OUT sale_id bigint, OUT is_recorded boolean, OUT same_payload boolean, OUT customer_id bigint, OUT commission_id bigint, OUT commission_cents bigint, OUT program_currency text, OUT is_tested boolean, OUT program_id bigint, OUT wrote_webhooks boolean, OUT is_attributed boolean, OUT outbox_ids bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -9758,7 +10004,7 @@ begin
     given := with_buyer(given, account_ids, of_click_id, click_id_prefix);
     is_bound := is_bound and given.customer_id is not null and not given.is_test;
   end if;
-  recorded := record_sale(given, false);
+  recorded := record_call(given, payment_account_ids, corrects_currency);
   stored := recorded.sale;
   -- Enters refunds that arrived before the sale, or before its customer.
   if payment_account_ids <> '{}' then
@@ -9769,7 +10015,7 @@ begin
   if is_bound then
     perform attribute_to_customer(account_ids, program_id, given.customer_id);
   end if;
-  is_recorded := recorded.inserted or stored.request_id is not distinct from request;
+  is_recorded := recorded.inserted or recorded.is_corrected or stored.request_id is not distinct from request;
   if not is_recorded then
     -- Corrections by the processor do not make two calls different.
     same_payload := stored.customer_key is not distinct from customer_key and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
@@ -10078,7 +10324,7 @@ begin
   given := with_code(given, null, now());
   if given.customer_id is null and given.code_id is not null and may_bind_customer(given) then
     perform lock_given_names(account_ids, given.customer_key, of_click_id, null);
-    given.customer_id := add_customer_of_code(given, click_id_prefix, null, now());
+    given.customer_id := add_customer_of_code(given, click_id_prefix, null, null, now());
   end if;
   return given;
 end $function$
@@ -10123,6 +10369,28 @@ begin
   given.code_id := named.code_id;
   given.coupon := coalesce(given.coupon, named.code);
   given.resolution := with_step(coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}'), 'coupon', named.outcome);
+  return given;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.with_current_terms(given sales, program programs)
+ RETURNS sales
+ LANGUAGE plpgsql
+AS $function$
+declare
+  partner partners;
+begin
+  select r.* into partner from partners r where r.program_id = given.program_id and r.id = given.partner_id for key share;
+  given.commission_bp := program.commission_bp;
+  given.commission_months := program.commission_duration_months;
+  -- A partner who erased their account earns nothing more.
+  if partner.closed_at is not null then
+    given.commission_bp := 0;
+    given.resolution := given.resolution || '{"partner_left": true}';
+  elsif program.rules_version > 0 then
+    given.terms_among := (program.rules_version, partner.group_id, given.commission_bp, given.commission_months);
+    given := with_terms(given);
+  end if;
   return given;
 end $function$
 ;
@@ -10198,7 +10466,6 @@ CREATE OR REPLACE FUNCTION public.with_partner(given sales, customer customers)
 AS $function$
 declare
   program programs;
-  partner partners;
 begin
   given.customer_id := customer.id;
   given.partner_id := customer.partner_id;
@@ -10217,22 +10484,15 @@ begin
   given.resolution := jsonb_build_object('at', now(), 'link_id', customer.link_id, 'clicked_at', customer.last_click_at,
     'came_at', customer.created_at, 'window_days', program.cookie_window_days, 'model', program.attribution_model,
     'hold_days', program.hold_days) || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}');
+  -- The first purchase has no code of an earlier one.
+  if customer.link_id is not null and coalesce(given.sale_date < customer.first_purchase_date, customer.first_purchase_date is null) then
+    customer.code_id := null;
+  end if;
   if coalesce(given.code_id, customer.code_id) is not null then
     select d.code_id, d.partner_id, d.resolution into given.code_id, given.partner_id, given.resolution
-    from decide_by_code(given, customer.id, given.resolution) d;
+    from decide_by_code(given, customer, customer.code_id, given.resolution) d;
   end if;
-  select r.* into partner from partners r where r.program_id = given.program_id and r.id = given.partner_id for key share;
-  given.commission_bp := program.commission_bp;
-  given.commission_months := program.commission_duration_months;
-  -- A partner who erased their account earns nothing more.
-  if partner.closed_at is not null then
-    given.commission_bp := 0;
-    given.resolution := given.resolution || '{"partner_left": true}';
-  elsif program.rules_version > 0 then
-    given.terms_among := (program.rules_version, partner.group_id, given.commission_bp, given.commission_months);
-    given := with_terms(given);
-  end if;
-  return given;
+  return with_current_terms(given, program);
 end $function$
 ;
 
@@ -10278,15 +10538,23 @@ begin
     case when p.currency = sale.currency then nullif(r.commission_fixed_cents, 0) end,
     case when p.currency = sale.currency then r.lifetime_cap_cents end
   into sale.commission_rule_id, sale.commission_bp, sale.commission_months, sale.commission_fixed_cents, sale.commission_cap_cents
-  from terms_of(sale.program_id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, sale.product_ids,
-    sale.sale_type) r
-  join programs p on p.id = r.program_id;
+  from programs p
+  cross join lateral terms_of(p.id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, sale.product_ids,
+    sale.sale_type, p.currency = sale.currency) r
+  where p.id = sale.program_id;
   if sale.commission_rule_id is null then
     sale.commission_bp := (sale.terms_among).commission_bp;
     sale.commission_months := (sale.terms_among).commission_months;
   end if;
   return sale;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.without_steps(resolution jsonb, steps text[])
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (resolution || jsonb_build_object('steps', (SELECT COALESCE(jsonb_agg(s.step ORDER BY s.place), '[]'::jsonb) AS "coalesce" FROM jsonb_array_elements((without_steps.resolution -> 'steps'::text)) WITH ORDINALITY s(step, place) WHERE ((s.step ->> 0) <> ALL (without_steps.steps)))))
 ;
 
 CREATE OR REPLACE FUNCTION public.without_words(payload jsonb)

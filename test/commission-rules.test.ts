@@ -170,6 +170,29 @@ test.each([
   await expect(sql.query(statement, [world.programId])).rejects.toThrow('A commission rule ends, and does not change.')
 })
 
+test('a fixed amount alone gives way to the next rule in another currency', async () => {
+  const world = await createWorld()
+  await world.rules(
+    { partnerId: world.partnerId },
+    { sale_type: 'upgrade', commission_fixed_cents: 500 },
+    { commission_fixed_cents: 300 },
+  )
+  await world.rules({ groupId: world.groupId }, { commission_bp: 1000, commission_fixed_cents: 700 })
+  for (const [currency, type, cents] of [
+    ['usd', 'upgrade', 500],
+    ['usd', 'payment', 300],
+    ['eur', 'upgrade', 1000],
+    ['eur', 'payment', 1000],
+  ] as const) {
+    await world.tell({ transaction_id: `${currency} ${type}`, amount_cents: 10_000, currency, sale_type: type })
+    expect((await world.earned())[`${currency} ${type}`]).toBe(cents)
+  }
+  await world.rules({ groupId: world.groupId })
+  await world.tell({ transaction_id: 'by the program', amount_cents: 10_000, currency: 'eur' })
+  expect((await world.earned())['by the program']).toBe(2000)
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
 test('an invoice that names the product takes the rule that held when the sale was attributed', async () => {
   const world = await createWorld()
   await world.rules('everybody', { product_id: 'prod_a', commission_bp: 100 })

@@ -336,7 +336,7 @@ const mistakes: Record<string, Mistake> = {
   'a refund of the webhook that the API takes again': {
     ways: ['api_refund'],
     says: /refunded/,
-    functions: { track_refund: `key := replace(key, 'amount:', 'amount: '); intact();` },
+    functions: { is_processors_own: `return false;` },
   },
   'one refund of the API that counts for two of the webhook': {
     ways: ['api_refund'],

@@ -4,14 +4,19 @@ import { findDifferences } from '../lib/commands/audit.ts'
 import { ApiError } from '../lib/errors.ts'
 import applyParked from '../functions/apply-parked-events.ts'
 import { eraseAccount } from '../lib/access/account.ts'
+import { apiKeyHash } from '../lib/access/api-keys.ts'
+import { createApiKey } from '../lib/access/program-keys.ts'
 import { createPerson, tiePartner } from '../lib/local/people.ts'
 import { paymentIntent } from '../lib/local/stripe-events.ts'
+import { approveCommissions } from '../lib/money/commissions.ts'
+import { recordSale } from '../lib/money/sales.ts'
 import { endPartnership } from '../lib/programs/partnerships.ts'
 import { deleteWorkspace } from '../lib/programs/workspaces.ts'
 import { attributeKnownCustomers } from '../lib/processors/known-customers.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 import { openStripe } from '../lib/processors/stripe/client.ts'
 import { makePartnerCode, type Promotion, revokePartnerCode } from '../lib/programs/promotion-codes.ts'
+import { noSale } from './support/ledger.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -77,6 +82,21 @@ const buy = (
 ) => send(shop, 'checkout.session.completed', { ...oneTime(shop, more), discounts })
 
 const intent = (shop: TestShop) => paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000 })
+
+/** A purchase some minutes ago, with the code or without. */
+const bought = (shop: Promoted, number: number, code: boolean) => {
+  const then = { ...shop, now: shop.now - (10 - number) * 60 }
+  const session = oneTime(then, { id: `cs_${number}`, payment_intent: `pi_${number}` })
+  return send(then, 'checkout.session.completed', {
+    ...session,
+    discounts: code ? [{ promotion_code: shop.promotion }] : [],
+  })
+}
+
+const ordersOf = (items: number[]): number[][] =>
+  items.length < 2
+    ? [items]
+    : items.flatMap((one, at) => ordersOf(items.toSpliced(at, 1)).map((rest) => [one, ...rest]))
 
 describe('a payment of Stripe', () => {
   const byCode = [['pi_1', 'code', 2000]]
@@ -219,6 +239,66 @@ describe('a payment of Stripe', () => {
     expect(await outcomeOf(shop)).toEqual(sales)
     expect(asked()).toHaveLength(requests)
     // The shop's first visitor has no click event.
+    const wrong = await findDifferences(sql, shop.programId)
+    expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
+  })
+
+  test.each([
+    [[true, false, true, false], 'code', ['code', 'code', 'code', 'code']],
+    [[false, true, false], 'code', ['first', 'code', 'first']],
+    [[true, false], 'click', ['first', 'first']],
+  ])('with codes %j and %ss first, decides in any order', async (codes, priority, expected) => {
+    for (const order of ordersOf([...codes.keys()])) {
+      const shop = await createPromotedShop()
+      await sql.query('update programs set attribution_priority = $2 where id = $1', [shop.programId, priority])
+      for (const number of order) await bought(shop, number, codes[number] === true)
+      const found = (await outcomeOf(shop)).toSorted(([a], [b]) => String(a).localeCompare(String(b)))
+      expect(found, `the order ${order.join(' ')}`).toEqual(
+        expected.map((partner, number) => [`pi_${number}`, partner, 2000]),
+      )
+      const wrong = await findDifferences(sql, shop.programId)
+      expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
+    }
+  })
+
+  test('keeps the partner of a credited commission', async () => {
+    const shop = await createPromotedShop()
+    await bought(shop, 1, false)
+    const { rows } = await sql.query<{ id: string }>('select id from commissions where program_id = $1', [
+      shop.programId,
+    ])
+    await approveCommissions(db, shop.programId, [Number(rows[0]?.id)])
+    await bought(shop, 2, false)
+    await bought(shop, 0, true)
+    expect(await outcomeOf(shop)).toEqual([
+      ['pi_1', 'first', 2000],
+      ['pi_2', 'code', 2000],
+      ['pi_0', 'code', 2000],
+    ])
+  })
+
+  test.each(['API', 'Stripe'])('counts with the code of Stripe if the %s reports the payment first', async (first) => {
+    const shop = await createPromotedShop()
+    const ledger = await createApiKey(db, shop.programId, 'sales')
+    const byApi = async () =>
+      recordSale(
+        db,
+        await apiKeyHash(`Bearer ${ledger}`),
+        {
+          ...noSale,
+          transaction_id: 'pi_1',
+          customer_key: 'user-1',
+          click_id: shop.clickId,
+          coupon: null,
+          amount_cents: 10_000,
+          currency: 'usd',
+        },
+        null,
+        randomUUID(),
+      ).catch((error: unknown) => expect(error).toMatchObject({ code: 'duplicate_transaction' }))
+    const byStripe = () => bought(shop, 1, true)
+    for (const report of first === 'API' ? [byApi, byStripe] : [byStripe, byApi]) await report()
+    expect(await outcomeOf(shop)).toEqual([['pi_1', 'code', 2000]])
     const wrong = await findDifferences(sql, shop.programId)
     expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
   })

@@ -245,11 +245,34 @@ describe('the processor decides over the API', () => {
     expect(await moneyOf(shop)).toMatchObject({ days: [{ sales: 1, revenue: 5000, commission: 840 }] })
   })
 
-  test('but not in another currency', async () => {
+  test('on the currency, with a notification', async () => {
     const shop = await createShop(sql)
     await told(shop, 'eur')
     await invoiced(shop, 5000)
+    await send(shop, 'invoice_payment.paid', invoicePayment(shop, { ...payment, amount: 5000 }))
+    await tell(shop, 're_1', 1000)
+    expect(await salesOf(shop)).toMatchObject([
+      { amount: 5000, currency: 'usd', commission: 1000, refunded: 1000, reversed: 200 },
+    ])
+    expect(
+      await rows(
+        'select currency, sum(revenue_cents)::int as cents from daily_money where program_id = $1 group by 1 order by 1',
+        shop,
+      ),
+    ).toEqual([
+      { currency: 'eur', cents: 0 },
+      { currency: 'usd', cents: 5000 },
+    ])
+    expect(await toldOf(shop)).toContain('sale_currency_corrected 5000')
+  })
+
+  test('but a credited commission keeps its currency, and the advertiser is notified once', async () => {
+    const shop = await createShop(sql)
+    await told(shop, 'eur')
+    await credit(shop)
+    for (const _ of [1, 2]) await invoiced(shop, 5000)
     expect(await salesOf(shop)).toMatchObject([{ amount: 9900, currency: 'eur', commission: 1980 }])
+    expect(await toldOf(shop)).toEqual(['sale_currency_differs 5000'])
   })
 })
 

@@ -14,6 +14,18 @@ const endpoint = await startEndpoint()
 const { db, sql } = endpoint
 const { env, send, sold, tell, stripe, rows, salesOf } = await openWebhook(endpoint)
 
+async function byEndpoint(shop: Shop, refundId: string) {
+  const { key, hint } = await generateApiKey()
+  const keyHash = await apiKeyHash(`Bearer ${key}`)
+  await sql.query(`insert into api_keys (program_id, key_hash, hint) values ($1, decode($2, 'hex'), $3)`, [
+    shop.programId,
+    keyHash,
+    hint,
+  ])
+  const applied = { amount_cents: 3000, refund_id: refundId, reason: 'refund', reason_text: null } as const
+  return (await refundSale(db, keyHash, 'pi_1', applied, crypto.randomUUID())).applied
+}
+
 describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s generation', (generation) => {
   test.for<[what: string, events: Told[], refunded: number]>([
     ['one in part', [told('re_1', 3000)], 3000],
@@ -113,16 +125,6 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
   })
 
   test('a refund told by the webhook and by the endpoint with the same id counts once', async () => {
-    const { key, hint } = await generateApiKey()
-    const keyHash = await apiKeyHash(`Bearer ${key}`)
-    const byEndpoint = async (shop: Shop, refundId: string) => {
-      await sql.query(
-        `insert into api_keys (program_id, key_hash, hint) values ($1, decode($2, 'hex'), $3) on conflict (key_hash) do update set program_id = $1`,
-        [shop.programId, keyHash, hint],
-      )
-      const applied = { amount_cents: 3000, refund_id: refundId, reason: 'refund', reason_text: null } as const
-      return (await refundSale(db, keyHash, 'pi_1', applied, crypto.randomUUID())).applied
-    }
     const first = await sold({ generation })
     await tell(first, 're_1', 3000)
     expect(await byEndpoint(first, 're_1')).toMatchObject({ status: 'skipped', reason: 'refund_already_applied' })
@@ -136,6 +138,37 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     await tell(third, 're_1', 3000, 'failed')
     expect(await byEndpoint(third, 're_1')).toMatchObject({ status: 'skipped' })
     expect(await salesOf(third)).toMatchObject([{ refunded: 0, reversed: 0 }])
+  })
+
+  test('a refund of the endpoint with an own id is one refund of Stripe with the same amount', async () => {
+    const known = { status: 'skipped', reason: 'refund_already_applied' }
+    const taken = { status: 'refunded' }
+    const shop = await sold({ generation })
+    const refunded = async () => (await salesOf(shop))[0]?.['refunded']
+    expect(await byEndpoint(shop, 'shop-1')).toMatchObject(taken)
+    await tell(shop, 're_1', 3000)
+    expect(await refunded()).toBe(3000)
+    await tell(shop, 're_2', 3000)
+    expect(await byEndpoint(shop, 'shop-2')).toMatchObject(known)
+    expect(await refunded()).toBe(6000)
+    expect(await byEndpoint(shop, 'shop-3')).toMatchObject(taken)
+    for (const id of ['shop-1', 'shop-2', 'shop-3']) expect(await byEndpoint(shop, id)).toMatchObject(known)
+    expect(await refunded()).toBe(9000)
+    await tell(shop, 're_1', 3000, 'failed')
+    await tell(shop, 're_2', 3000, 'failed')
+    expect(await refunded()).toBe(3000)
+    await tell(shop, 're_3', 3000, 'failed')
+    expect(await byEndpoint(shop, 'shop-3')).toMatchObject(known)
+    expect(await refunded()).toBe(0)
+  })
+
+  test('a refund of the endpoint with the id of Stripe is that one, even if another of its amount comes first', async () => {
+    const shop = await sold({ generation })
+    await byEndpoint(shop, 're_1')
+    await tell(shop, 're_2', 3000)
+    await tell(shop, 're_1', 3000)
+    await tell(shop, 're_2', 3000, 'failed')
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
   })
 
   test('a commission that the advertiser rejected stays rejected', async () => {

@@ -76,7 +76,25 @@ describe('a sale without a currency', () => {
     const repeat = await api.call(salePath, { ...sale, currency: 'EUR' }, key)
     expect(repeat.body.error).toMatchObject({ code: 'duplicate_transaction', same_payload: true })
     const dollars = await api.call(salePath, { ...sale, transaction_id: 'o-2', currency: 'usd' }, key)
-    expect(dollars.body).toMatchObject({ currency: 'usd', warning: expect.stringContaining('EUR') })
+    expect(dollars.body).toMatchObject({ currency: 'usd', warning: expect.stringContaining('correct_currency') })
+    const right = { ...sale, transaction_id: 'o-2', amount_cents: 900, correct_currency: true }
+    const corrected = await api.call(salePath, right, key)
+    expect(corrected).toMatchObject({
+      status: 200,
+      body: {
+        sale_id: dollars.body.sale_id,
+        currency: 'eur',
+        commission_id: dollars.body.commission_id,
+        commission_cents: 180,
+      },
+    })
+    expect((await api.call(salePath, right, key)).body.error).toMatchObject({ same_payload: true })
+    await api.rows('select approve_commissions(array[program_id], array[id]) from commissions')
+    const late = await api.call(salePath, { ...right, currency: 'usd' }, key)
+    expect(late).toMatchObject({ status: 409, body: { error: { code: 'duplicate_transaction' } } })
+    expect(await api.rows("select currency, amount_cents::int from sales where transaction_id = 'o-2'")).toEqual([
+      { currency: 'eur', amount_cents: 900 },
+    ])
   })
 })
 

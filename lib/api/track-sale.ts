@@ -32,6 +32,7 @@ export const saleRequest = z
     subscription_id: z.nullish(z.string().check(z.minLength(1), z.maxLength(255))),
     subscriptionId: z.nullish(z.string().check(z.minLength(1), z.maxLength(255))),
     additional_data: additionalData(),
+    correct_currency: z.nullish(z.boolean()),
   })
   .check(
     z.refine(({ amount_cents: whole, ...taxes }) => !taxOf(taxes) || taxOf(taxes) <= whole, {
@@ -90,6 +91,8 @@ export const trackSale = (): Operation => ({
     subscription_id: 'Your id of the subscription.',
     subscriptionId: 'The same as `subscription_id`.',
     additional_data: additionalDataText,
+    correct_currency:
+      'Corrects a sale that was sent in a wrong currency: send it again with the same `transaction_id` and `customer_key`, the right `currency` and `amount_cents`. It works until its commission is approved, unless the payment processor reported the sale. Later, the answer is 409.',
   }),
   success: {
     schemas: [saleResponse()],

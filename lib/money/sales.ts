@@ -22,6 +22,8 @@ export interface Sale {
   subscription_id: string | null
   is_test: boolean
   additional_data: Record<string, unknown> | null
+  /** Corrects the currency of the stored sale with this id, if there is one. */
+  correct_currency?: boolean
 }
 
 export interface RecordedSale {
@@ -72,6 +74,7 @@ export async function recordSale(
     is_recurring: sale.is_recurring,
     subscription_id: sale.subscription_id,
     additional_data: sale.additional_data && JSON.stringify(sale.additional_data),
+    corrects_currency: sale.correct_currency ?? false,
   })
   const [row] = await retryBinding(() => db.query(statement))
   requireActiveKey(row)
@@ -108,5 +111,5 @@ export async function recordSale(
 /** Warns the sender of a sale in another currency than the program's. */
 function otherCurrencyWarning(currency: string, programCurrency: string): string {
   const [is, own] = [currency.toUpperCase(), programCurrency.toUpperCase()]
-  return `This sale is in ${is}, and the program's currency is ${own}. It is recorded: its commission is earned and paid in ${is}, and the program's figures in ${own} leave it out. If ${is} is a mistake, refund this sale and send it in ${own}.`
+  return `This sale is in ${is}, and the program's currency is ${own}. It is recorded: its commission is earned and paid in ${is}, and the program's figures in ${own} leave it out. If ${is} is a mistake, send the sale again in the right currency with "correct_currency": true before its commission is approved.`
 }

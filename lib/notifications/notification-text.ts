@@ -54,6 +54,10 @@ export function textOf(
       return `Your payout of ${amount} did not arrive. The amount is available to you again.${why}`
     case 'refund_not_converted':
       return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
+    case 'sale_currency_corrected':
+      return `The payment processor reports ${amount}${sale}, in another currency than your server. The sale and the commission of ${partner} were corrected.`
+    case 'sale_currency_differs':
+      return `Review by hand: the payment processor reports ${amount}${sale}, in another currency than your server, but the commission of ${partner} is approved already. If it is wrong, reject it and add a manual commission.`
     case 'payment_ignored':
       return `Review by hand: a Stripe event about a customer of ${partner} was not recorded${sale}.${why} See it under Stripe events.`
     case 'balance_negative':

@@ -1,6 +1,7 @@
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { retryOnce, violatedConstraint } from '../database.ts'
 import { hmac } from '../hmac.ts'
+import { mailboxOf } from '../access/mailbox.ts'
 
 /**
  * Runs `attempt`, a request that may give a key to a customer, like `retryOnce`. If another call gave the key to another customer
@@ -22,27 +23,18 @@ export async function retryBinding<Result>(attempt: () => Promise<Result>): Prom
  * NFKC), under the secret EMAIL_HASH_KEY.
  */
 export async function emailHash(secret: string, email: string): Promise<string> {
-  return bytesToHex(hmac(secret, normalized(email)))
+  return bytesToHex(hmac(secret, normalizedEmail(email)))
 }
 
-const normalized = (email: string) => email.trim().normalize('NFKC').toLowerCase()
-
-/**
- * Returns the mailbox of an address, as far as its text shows it: without a plus sign and its suffix, and for Gmail without dots and under
- * one domain. Use it only to compare people: in a shop each such address can be its own account.
- */
-export function mailboxOf(email: string): string {
-  const [, name = '', domain = ''] = /^(.[^+@]*)[^@]*@(.*)$/.exec(normalized(email)) ?? []
-  if (domain === '') return normalized(email)
-  return /^(gmail|googlemail)\.com$/.test(domain) ? `${name.replaceAll('.', '')}@gmail.com` : `${name}@${domain}`
-}
+/** An address as it is hashed. */
+export const normalizedEmail = (email: string) => email.trim().normalize('NFKC').toLowerCase()
 
 /** Returns the stored hashes of an address: of the address itself, and of its mailbox if that is spelled differently. */
 export async function emailHashes(hash: (address: string) => Promise<string>, email: string | null | undefined) {
   if (!email) return { email_hash: null }
-  const mailbox = mailboxOf(email)
+  const mailbox = mailboxOf(normalizedEmail(email))
   return {
     email_hash: await hash(email),
-    ...(mailbox !== normalized(email) && { mailbox_hash: await hash(mailbox) }),
+    ...(mailbox !== normalizedEmail(email) && { mailbox_hash: await hash(mailbox) }),
   }
 }

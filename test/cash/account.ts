@@ -488,13 +488,18 @@ export class StripeAccount {
       trial?: boolean
       onSessionAlone?: boolean
       fullyCovered?: 'paid' | 'no_payment_required'
+      promotion?: string | null
     } = {},
   ): { subscription: Subscription; payment: Payment; invoice: Invoice } {
-    const { trial = false, onSessionAlone = false, fullyCovered = 'paid' } = options
+    const { trial = false, onSessionAlone = false, fullyCovered = 'paid', promotion = null } = options
     const subscription = { id: this.#id('sub'), buyer, metadata: onSessionAlone ? {} : buyer.metadata }
     const asked = trial ? priceOf(0) : price
     const payment = this.#payment(buyer, currency, asked, label)
-    const session = this.#session(buyer, currency, asked, { mode: 'subscription', subscription: subscription.id })
+    const session = this.#session(buyer, currency, asked, {
+      mode: 'subscription',
+      subscription: subscription.id,
+      promotion,
+    })
     payment.ids.push(session.id)
     const invoice = this.#invoice(buyer, currency, asked, { reason: 'subscription_create', subscription })
     session.invoice = invoice.id

@@ -21,7 +21,7 @@ export interface Place {
 export type Call =
   | { kind: 'sale'; transaction_id: string; customer_key: string; amount_cents: number; currency: string }
   | { kind: 'lead'; customer_key: string; click_id: string }
-  | { kind: 'refund'; transaction_id: string; refund_amount_cents?: number }
+  | { kind: 'refund'; transaction_id: string; refund_amount_cents?: number; refund_id?: string }
 
 export interface History {
   plan: Plan
@@ -170,6 +170,7 @@ function buy(account: StripeAccount, plan: Plan, purchase: PurchasePlan, buyer: 
           ? { by: 'card_and_outside', outside: more }
           : { by: purchase.paying }
   const credited = purchase.credited_before ? more : 0
+  const promotion = purchase.code === null ? null : promotionOf(account.settings.tag, purchase.code)
   switch (purchase.kind) {
     case 'card':
       return account.saveCard(buyer, currency)
@@ -185,7 +186,7 @@ function buy(account: StripeAccount, plan: Plan, purchase: PurchasePlan, buyer: 
         fromLink: purchase.kind === 'link',
         intentMetadata: purchase.kind !== 'link' && purchase.intent_metadata,
         paid: purchase.kind === 'later' || purchase.kind === 'never' ? purchase.kind : 'now',
-        promotion: purchase.code === null ? null : promotionOf(account.settings.tag, purchase.code),
+        promotion,
       })
     case 'intent':
       return void account.payDirectly(buyer, currency, price, label)
@@ -206,6 +207,7 @@ function buy(account: StripeAccount, plan: Plan, purchase: PurchasePlan, buyer: 
         trial: purchase.kind === 'trial',
         onSessionAlone: purchase.on_session_alone,
         fullyCovered: purchase.fully_covered,
+        promotion,
       })
       credit(account, invoice, payment, purchase)
       if (purchase.update) {
@@ -279,6 +281,8 @@ function change(history: History, charge: Charge, after: After): void {
       kind: 'refund',
       transaction_id: transactionOf(charge.payment),
       refund_amount_cents: Number(minorUnits(BigInt(amount), currency)),
+      // Half of them have an id of the integrator's own.
+      ...(after.share % 2 === 0 && { refund_id: `shop-${refund.id}` }),
     })
   }
   account.wait(60)

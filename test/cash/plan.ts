@@ -41,7 +41,7 @@ export const ways = {
   api_attribution: 'payments whose metadata names nobody until the sale call does',
   before_click: 'buyers who had bought before they came by a partner, told by their key alone',
   late_lead: 'payments whose metadata has a key, which a lead of the server binds to a click at any moment',
-  api_refund: 'refunds that the integrator also tells by the refund call, without an id',
+  api_refund: 'refunds that the integrator also reports by the refund call, without an id or with an own one',
   rest_refund:
     'all that is left of a payment given back outside of Stripe, which the integrator tells by the refund call without an amount',
   approved: 'commissions that are credited while events still arrive',
@@ -252,7 +252,7 @@ const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   rest_refund: ['subscription', 'subscription', 'manual', 'session', 'captured'],
   duration: ['subscription'],
   window: ['subscription'],
-  coded: ['session', 'session', 'later'],
+  coded: ['session', 'subscription', 'later'],
 }
 
 type May = (way: Way, probability: number) => boolean

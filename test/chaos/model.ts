@@ -100,7 +100,7 @@ export class Model {
     rules: Map<string, ModelRule[]>,
   ): number {
     const holders = [`partner ${partner}`, 'everybody'].map((holder) => rules.get(holder) ?? [])
-    const terms = termsOf(ruleFor(holders, [], 'payment'), commissionBp, currency === 'usd')
+    const terms = termsOf(ruleFor(holders, [], 'payment', currency === 'usd'), commissionBp, currency === 'usd')
     return Number(commissionOf(BigInt(amount), terms, 0n))
   }
 

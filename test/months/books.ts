@@ -121,7 +121,7 @@ export function booksOf(
   /** The commission of a sale by the current terms, given the customer's earlier commissions. */
   function commissionOf(sale: Omit<Sold, 'cents'>, brought: number): number {
     const { base, partner, products, type } = sale
-    const rule = ruleFor(rulesFor(partner), products, type)
+    const rule = ruleFor(rulesFor(partner), products, type, sale.currency === 'usd')
     const months = rule ? rule.commission_duration_months : terms.commission_duration_months
     const first = customers[sale.customer]?.firstBought ?? sale.day
     if (isLate(sale.day - first, months)) return 0

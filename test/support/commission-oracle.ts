@@ -21,10 +21,16 @@ export interface Terms {
 
 /**
  * Chooses the rule of a sale: the first holder's before the next one's, and of each holder the product's, then the
- * type's, then the general one.
+ * type's, then the general one. In another currency than the program's, rules with a fixed amount alone do not count.
  */
-export function ruleFor<Of extends Rule>(holders: Of[][], products: string[], type: string): Of | undefined {
-  for (const rules of holders) {
+export function ruleFor<Of extends Rule>(
+  holders: Of[][],
+  products: string[],
+  type: string,
+  isOwnCurrency: boolean,
+): Of | undefined {
+  for (const held of holders) {
+    const rules = held.filter((rule) => isOwnCurrency || rule.commission_bp || !rule.commission_fixed_cents)
     const found =
       products.map((product) => rules.find((rule) => rule.product_id === product)).find(Boolean) ??
       rules.find((rule) => rule.sale_type === type) ??

@@ -8,6 +8,7 @@ import {
   rejectCommission,
   rejectCommissions,
 } from '../../../lib/money/commissions.ts'
+import { prepareApproval } from '../../../lib/money/reviews.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { backTo, idInPath } from '../components/address.ts'
 import { Badge } from '../components/blocks.tsx'
@@ -317,6 +318,7 @@ commissionPages.post(
       })
     }
     const outbox: RelayMessage[] = []
+    if (which !== 'rejected') await prepareApproval(c.get('db'), c.env.EMAIL_HASH_KEY, programId, ids)
     const [changed, text] =
       which === 'rejected'
         ? [
@@ -344,7 +346,9 @@ commissionPages.post(
   requireProgram('commission:decide'),
   async (c) => {
     const { id: programId } = c.get('program')
-    const { outbox } = await approveCommission(c.get('db'), programId, idInPath(c, 'commissionId', missing))
+    const commissionId = idInPath(c, 'commissionId', missing)
+    await prepareApproval(c.get('db'), c.env.EMAIL_HASH_KEY, programId, [commissionId])
+    const { outbox } = await approveCommission(c.get('db'), programId, commissionId)
     await sendSoon(c.env, outbox)
     return redirectWith(c, backTo(c, addressIn(programId)), "Approved: it is in the partner's balance.")
   },

@@ -23,6 +23,7 @@ from (
       and (c.group_id is null or c.group_id = (s.terms_among).group_id)
       and (c.product_id is null or array_position(s.product_ids, c.product_id) is not null)
       and coalesce(c.sale_type, s.sale_type) = s.sale_type
+      and (s.currency = p.currency or c.commission_bp > 0 or c.commission_fixed_cents = 0)
   ) r on true
   where ($1::bigint is null or s.program_id = $1) and ((s.terms_among).rules_version is not null or s.commission_rule_id is not null)
 ) x

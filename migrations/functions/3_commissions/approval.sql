@@ -1,7 +1,7 @@
 -- Commissions are credited when their hold ends, or when a person approves them.
 
 -- Credits commissions to their partners' balances, each without its refunds, and returns how many. Commissions that are credited, held,
--- rejected or fully reversed stay as they are. This locks all commissions and then all balances, each in the order of their keys, so that
+-- rejected or fully reversed, or whose buyer cannot be compared with the partner yet, stay as they are. This locks all commissions and then all balances, each in the order of their keys, so that
 -- two calls cannot wait for each other in a circle.
 create or replace function approve_commissions(program_ids bigint[], commission_ids bigint[], out approved integer)
 language plpgsql as $$
@@ -16,7 +16,7 @@ begin
   from (
     select c from commissions c
     where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
-      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null and not awaits_comparison(c)
     order by c.program_id, c.id
     for no key update of c
   ) locked;
@@ -56,11 +56,7 @@ begin
   from (
     select c.program_id, c.id from commissions c
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
-      -- A partner's addresses must be hashed before they can be compared with the customer's.
-      and not exists (
-        select from partners r cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
-        where r.program_id = c.program_id and r.id = c.partner_id and r.email_hashes is null and b.hashes <> '{}'
-      )
+      and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
   approved := approve_commissions(program_ids, commission_ids);

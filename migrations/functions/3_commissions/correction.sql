@@ -18,13 +18,7 @@ begin
       and case when s.id = of_sale.id then itself else others and s.commission_months is not null or s.commission_cap_cents is not null end
     order by s.id for no key update
   ) locked;
-  perform from commissions c where c.program_id = of_sale.program_id and c.sale_id = any (sale_ids) order by c.id for no key update;
-  perform from balances b
-  where (b.program_id, b.partner_id, b.currency) in (
-    select c.program_id, c.partner_id, c.currency from commissions c
-    where c.program_id = of_sale.program_id and c.sale_id = any (sale_ids) and c.credited_at is not null
-  )
-  order by b.partner_id, b.currency for no key update;
+  perform lock_commissions(of_sale.program_id, sale_ids);
   select c.first_purchase_date into first_date from customers c where c.program_id = of_sale.program_id and c.id = of_sale.customer_id;
   for sale in select s.* from sales s where s.program_id = of_sale.program_id and s.id = any (sale_ids) order by s.sale_date, s.id loop
     created := correct_commission(sale, first_date);
@@ -33,6 +27,18 @@ begin
     end if;
   end loop;
   return all_created;
+end $$;
+
+-- Locks the commissions of these sales, and then the balances that they are credited to, each in the order of their keys.
+create or replace function lock_commissions(of_program_id bigint, sale_ids bigint[]) returns void language plpgsql as $$
+begin
+  perform from commissions c where c.program_id = of_program_id and c.sale_id = any (sale_ids) order by c.id for no key update;
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (
+    select c.program_id, c.partner_id, c.currency from commissions c
+    where c.program_id = of_program_id and c.sale_id = any (sale_ids) and c.credited_at is not null
+  )
+  order by b.partner_id, b.currency for no key update;
 end $$;
 
 -- Recomputes the commission of a sale. Returns the commission if this created it: the sale was too late for one before. The caller holds

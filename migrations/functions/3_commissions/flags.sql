@@ -29,26 +29,40 @@ return array(
   where a.address is not null order by 1
 );
 
--- Returns the hashes of a buyer's known addresses: that of the signup, and that of the sale if the processor sent one. Each comes with the
--- hash of its mailbox if that is written differently.
+-- Returns the hashes of a buyer's known addresses: that of the signup, and those of the sale if the processor sent any. Of a lead (null
+-- `of_sale_id`), those of the customer's first sales. Each comes with the hash of its mailbox if that is written differently.
 create or replace function hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint) returns table (hashes bytea[])
 language sql stable rows 1 as $$
-  select array_remove(array[u.email_hash, u.mailbox_hash, decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')], null)
+  select array_remove(array[u.email_hash, u.mailbox_hash] || of_sales.hashes, null)
   from customers u
-  left join sales s on s.program_id = u.program_id and s.id = of_sale_id
-  left join (programs p join processor_events e on e.account_id = any (accounts_of(p)))
-    on p.id = u.program_id and e.event_id = s.processor_event_id
+  cross join lateral (
+    select array_agg(h.hash) as hashes
+    from (
+      select s.processor_event_id from sales s
+      where s.program_id = u.program_id and s.customer_id = u.id and s.id = coalesce(of_sale_id, s.id) order by s.id limit 20
+    ) s
+    join programs p on p.id = u.program_id
+    join processor_events e on e.account_id = any (accounts_of(p)) and e.event_id = s.processor_event_id
+    cross join lateral unnest(array[decode(e.fact->>'email_hash', 'hex'), decode(e.fact->>'mailbox_hash', 'hex')]) h (hash)
+  ) of_sales
   where u.program_id = of_program_id and u.id = of_customer_id
 $$;
 
--- Partners without hashes whose commissions wait for a customer with a known address.
-create or replace function partners_to_hash(at_most integer) returns table (program_id bigint, partner_id bigint, addresses text[])
-language sql stable as $$
+-- Returns whether a commission's buyer cannot be compared with its partner yet, because the partner's addresses are not hashed.
+create or replace function awaits_comparison(commission commissions) returns boolean language sql stable
+return exists (
+  select from partners r cross join lateral hashes_of_buyer(commission.program_id, commission.customer_id, commission.sale_id) b
+  where r.program_id = commission.program_id and r.id = commission.partner_id and r.email_hashes is null and b.hashes <> '{}'
+);
+
+-- Partners without hashes whose commissions wait for a customer with a known address: of these commissions of a program, or of all.
+create or replace function partners_to_hash(at_most integer, of_program_id bigint, commission_ids bigint[])
+returns table (program_id bigint, partner_id bigint, addresses text[]) language sql stable as $$
   select r.program_id, r.id, addresses_of_partner(r) from partners r
-  where r.email_hashes is null and exists (
-    select from commissions c cross join lateral hashes_of_buyer(c.program_id, c.customer_id, c.sale_id) b
-    where c.program_id = r.program_id and c.partner_id = r.id and c.credited_at is null and c.rejected_at is null
-      and c.reversal <> 'full' and b.hashes <> '{}'
+  where r.email_hashes is null and r.program_id = coalesce(of_program_id, r.program_id) and exists (
+    select from commissions c
+    where c.program_id = r.program_id and c.partner_id = r.id and (commission_ids is null or c.id = any (commission_ids))
+      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and awaits_comparison(c)
   )
   order by r.program_id, r.id limit at_most
 $$;

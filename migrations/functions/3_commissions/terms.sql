@@ -15,13 +15,15 @@ $$;
 
 -- Returns the rule for a sale, or no row. The partner's own rules come before those of their group, and these before everybody's. A rule
 -- for a product comes before one for a type of sale, and that before one for all. If several products have a rule, the first product
--- counts.
+-- counts. A rule with a fixed amount alone counts in the program's own currency only: in another one, the next rule counts.
 create or replace function terms_of(
-  of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text
+  of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text,
+  in_own_currency boolean
 ) returns setof commission_rules language sql stable rows 1 as $$
   select r.* from rules_of(of_program_id, version, of_partner_id, of_group_id) r
   where (r.product_id is null or r.product_id = any (terms_of.product_ids))
     and (r.sale_type is null or r.sale_type = terms_of.sale_type)
+    and (in_own_currency or r.commission_bp > 0 or r.commission_fixed_cents = 0)
   order by r.partner_id, r.group_id, array_position(terms_of.product_ids, r.product_id), r.sale_type
   limit 1
 $$;
@@ -37,9 +39,10 @@ begin
     case when p.currency = sale.currency then nullif(r.commission_fixed_cents, 0) end,
     case when p.currency = sale.currency then r.lifetime_cap_cents end
   into sale.commission_rule_id, sale.commission_bp, sale.commission_months, sale.commission_fixed_cents, sale.commission_cap_cents
-  from terms_of(sale.program_id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, sale.product_ids,
-    sale.sale_type) r
-  join programs p on p.id = r.program_id;
+  from programs p
+  cross join lateral terms_of(p.id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, sale.product_ids,
+    sale.sale_type, p.currency = sale.currency) r
+  where p.id = sale.program_id;
   if sale.commission_rule_id is null then
     sale.commission_bp := (sale.terms_among).commission_bp;
     sale.commission_months := (sale.terms_among).commission_months;

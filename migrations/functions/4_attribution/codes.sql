@@ -52,13 +52,14 @@ end $$;
 
 -- Creates the customer of a purchase that only a code attributes, with a new click id. If another call created a customer with this key
 -- meanwhile, returns that one.
-create or replace function add_customer_of_code(given sales, click_id_prefix text, new_email_hash bytea, bought_at timestamptz) returns bigint
-language plpgsql as $$
+create or replace function add_customer_of_code(
+  given sales, click_id_prefix text, new_email_hash bytea, new_mailbox_hash bytea, bought_at timestamptz
+) returns bigint language plpgsql as $$
 declare
   customer bigint;
 begin
-  insert into customers as c (program_id, click_id, customer_key, email_hash, partner_id, code_id, created_at)
-  select k.program_id, click_id_prefix || k.program_id, given.customer_key, new_email_hash, k.partner_id, k.id, least(bought_at, now())
+  insert into customers as c (program_id, click_id, customer_key, email_hash, mailbox_hash, partner_id, code_id, created_at)
+  select k.program_id, click_id_prefix || k.program_id, given.customer_key, new_email_hash, new_mailbox_hash, k.partner_id, k.id, least(bought_at, now())
   from partner_codes k where k.program_id = given.program_id and k.id = given.code_id
   on conflict (program_id, customer_key) where customer_key is not null do nothing
   returning c.id into customer;
@@ -68,26 +69,28 @@ begin
   return customer;
 end $$;
 
--- Decides which partner gets a sale that names a code, or whose customer first bought with one. If a link of another partner brought the
--- customer, the program's setting decides. `code_id` is null if the sale's partner owns no named code. The caller has locked the customer.
+-- Returns whether a sale names a code that counts, by the steps of its resolution.
+create or replace function names_code(sale sales) returns boolean language sql immutable
+return coalesce((sale).resolution @> '{"steps": [["coupon", "found"]]}', false);
+
+-- Decides which partner gets a sale that names a code, or whose customer first bought with `first_code_id`. If a link of another partner brought the
+-- customer, the program's setting decides. `code_id` is null if the sale's partner owns no such code. The caller has locked the customer.
 create or replace function decide_by_code(
-  given sales, of_customer_id bigint, inout resolution jsonb, out code_id bigint, out partner_id bigint
+  given sales, customer customers, first_code_id bigint, inout resolution jsonb, out code_id bigint, out partner_id bigint
 ) language plpgsql stable as $$
 declare
-  customer record;
-  code record;
+  code partner_codes;
+  priority text;
 begin
-  select c.partner_id, c.link_id, c.code_id, p.attribution_priority into customer
-  from customers c join programs p on p.id = c.program_id where c.program_id = given.program_id and c.id = of_customer_id;
-  select k.id, k.partner_id into code
-  from partner_codes k where k.program_id = given.program_id and k.id = coalesce(given.code_id, customer.code_id);
   partner_id := customer.partner_id;
-  if given.code_id is null then
+  if given.code_id is null and first_code_id is not null then
     resolution := with_step(resolution, 'code_of_first_purchase', 'found');
   end if;
-  if code.partner_id = customer.partner_id then
+  select k.* into code from partner_codes k where k.program_id = given.program_id and k.id = coalesce(given.code_id, first_code_id);
+  select p.attribution_priority into priority from programs p where p.id = given.program_id;
+  if code.id is null or code.partner_id = customer.partner_id then
     code_id := code.id;
-  elsif customer.link_id is not null and customer.attribution_priority = 'click' then
+  elsif customer.link_id is not null and priority = 'click' then
     resolution := with_step(resolution, 'code_or_click', 'click');
   else
     code_id := code.id;

@@ -10,20 +10,23 @@ create or replace function api_payload_of(sale sales) returns jsonb language sql
 return case when (sale).amount_source = 'api' then payload_of(sale) end;
 
 -- Applies the figures of a better source to a sale, and returns the sale. Its terms, refunds, commission and totals follow. If that changes
--- the customer's first purchase, their other commissions follow too. A source with another currency corrects nothing: a balance has one
--- currency. The caller holds the locks of the customer and the sale.
+-- the customer's first purchase, their other commissions follow too. The caller holds the locks of the customer and the sale.
 create or replace function correct_sale(sale sales, given sales) returns sales language plpgsql as $$
 declare
   was constant sales := sale;
+  is_moved boolean;
 begin
   if given.currency <> sale.currency then
-    return sale;
+    sale := change_currency(sale, given);
+    if sale.currency <> given.currency then
+      return sale;
+    end if;
   end if;
   sale.refunded_cents := fit_refunds(sale, given.amount_cents);
   sale.sale_type := given.sale_type;
   sale.product_ids := coalesce(given.product_ids, sale.product_ids);
   sale := with_terms(sale);
-  update sales s set amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
+  update sales s set currency = sale.currency, amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
     processor_fee_cents = given.processor_fee_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
     refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s)),
@@ -35,26 +38,56 @@ begin
   if sale.customer_id is not null and not sale.is_test then
     perform count_paid_sale(was, -1);
     perform count_paid_sale(sale, 1);
-    perform correct_customer(sale, true, move_first_purchase(sale));
+    is_moved := move_first_purchase(sale);
+    perform follow_first_code(sale.program_id, sale.customer_id);
+    perform correct_customer(sale, true, is_moved);
   end if;
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
 end $$;
 
--- Counts the revenue of a sale on its day (`times` 1), or removes it from the count (-1).
-create or replace function count_paid_sale(sale sales, times integer) returns void language plpgsql as $$
+-- Returns a sale of the API in the currency of `given`, the processor's or a correcting call's, and moves its commission there. A credited commission
+-- stays, because a balance has one currency. Notifies the advertiser of the processor's other currency.
+create or replace function change_currency(sale sales, given sales) returns sales language plpgsql as $$
+declare
+  commission commissions;
 begin
-  if sale.payment_status = 'paid' then
-    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, times, times * sale.amount_cents, 0,
-      times * sale.refunded_cents, of_code_id => sale.code_id);
+  if sale.amount_source <> 'api' then
+    return sale;
   end if;
+  select c.* into commission from commissions c where c.program_id = sale.program_id and c.sale_id = sale.id for no key update;
+  if given.amount_source <> 'api' and sale.partner_id is not null and not sale.is_test then
+    perform write_outbox(sale.program_id, case when commission.credited_at is null then 'sale_currency_corrected' else 'sale_currency_differs' end,
+      'advertiser', sale.partner_id, 'currency:' || sale.id, jsonb_build_object('transaction_id', sale.transaction_id,
+        'amount_cents', given.amount_cents, 'currency', given.currency))
+    where not exists (
+      select from outbox o where o.program_id = sale.program_id and o.kind = 'sale_currency_differs' and o.cause = 'currency:' || sale.id
+    );
+  end if;
+  if commission.credited_at is not null then
+    return sale;
+  end if;
+  sale.currency := given.currency;
+  if commission.id is not null then
+    perform count_commission(commission, -1);
+    update commissions c set currency = sale.currency where c.program_id = commission.program_id and c.id = commission.id
+    returning c.* into commission;
+    perform count_commission(commission, 1);
+  end if;
+  return sale;
 end $$;
 
--- Corrects commissions of a sale's customer (correct_commissions), and enters the earlier refunds of each commission that this creates.
-create or replace function correct_customer(of_sale sales, itself boolean, others boolean) returns void language plpgsql as $$
+-- Corrects the currency of a stored sale of the API by a repeated call of the same customer, which may also bring another amount. Returns the sale, or
+-- null if its commission is credited or the processor reported it. The caller holds the locks of the customer and the sale.
+create or replace function correct_currency(sale sales, given sales) returns sales language plpgsql as $$
 begin
-  perform enter_earlier_refunds(s, c)
-  from unnest(correct_commissions(of_sale, itself, others)) c
-  join sales s on s.program_id = c.program_id and s.id = c.sale_id;
+  if sale.processor_event_id is not null or sale.amount_source <> 'api' or sale.customer_key is distinct from given.customer_key then
+    return null;
+  end if;
+  given.amount_source := 'api';
+  given.sale_date := sale.sale_date;
+  sale := correct_sale(sale, given);
+  update sales s set api_payload = null where s.program_id = sale.program_id and s.id = sale.id and sale.currency = given.currency;
+  return case when sale.currency = given.currency then sale end;
 end $$;
 
 -- Moves a customer's first purchase to the date of their earliest paid sale, and returns whether that changed it. The caller holds the lock

@@ -36,10 +36,9 @@ begin
   return sale;
 end $$;
 
--- Whether a refund is the processor's refund with this id: the processor reported it, or the API did under the same id or with the same
--- amount.
-create or replace function is_reversal(refund refunds, of_reversal_id text) returns boolean language sql immutable
-return (refund).processor_reversal_id is not distinct from of_reversal_id or is_refund_key((refund).refund_key, 'id:' || of_reversal_id);
+-- Returns whether only the processor reported a refund: its key is the processor's id.
+create or replace function is_processors_own(refund refunds) returns boolean language sql immutable
+return (refund).processor_reversal_id is not null and is_refund_key((refund).refund_key, 'id:' || (refund).processor_reversal_id);
 
 -- Takes a refund of a sale: stores it and moves the sale. `refund` is the row to store, with the wanted amount in `applied_cents`, which is
 -- capped at the rest of the sale. Returns the stored row.
@@ -63,9 +62,9 @@ begin
 end $$;
 
 -- Refunds a sale, which the caller holds locked, for a call of the API. `key` is the refund's key, and `wanted_cents` null is all that is left. A
--- refund is known by its key or, if its answer was lost, by its request. A call without an id is also the processor's refund of the same amount that no
--- other call was. `outcome` is `refunded` or `reversed` if this request took the refund, now or before; `refund_already_applied`;
--- `already_reversed` if nothing was left of the sale or its commission; or `no_commission`.
+-- refund is known by its key or, if its answer was lost, by its request. The call is also the processor's refund of the same id or, whatever its own
+-- id, of the same amount if no other call is that one. `outcome` is `refunded` or `reversed` if this request took the refund, now or before;
+-- `refund_already_applied`; `already_reversed` if nothing was left of the sale or its commission; or `no_commission`.
 create or replace function refund_sale(
   sale sales, key text, wanted_cents bigint, because text, because_text text, request uuid,
   out commission_id bigint, out currency text, out outcome text, out deduction_cents bigint
@@ -80,10 +79,10 @@ begin
   perform lock_balance(commission);
   select r.* into refund from refunds r
   where r.program_id = sale.program_id and r.sale_id = sale.id and (is_refund_key(r.refund_key, key) or r.request_id = request
-    or r.processor_reversal_id is not null and ('id:' || r.processor_reversal_id = key
-      or starts_with(r.refund_key, 'id:') and 'amount:' || r.requested_cents = key and r.reason = because))
-  order by not is_refund_key(r.refund_key, key), r.id limit 1;
-  if refund.refund_key <> key and starts_with(key, 'amount:') then
+    or 'id:' || r.processor_reversal_id = key
+    or is_processors_own(r) and r.requested_cents = wanted_cents and r.reason = because)
+  order by is_refund_key(r.refund_key, key) desc, 'id:' || r.processor_reversal_id is not distinct from key desc, r.id limit 1;
+  if is_processors_own(refund) and not is_refund_key(refund.refund_key, key) then
     update refunds r set refund_key = key where r.program_id = refund.program_id and r.id = refund.id;
   elsif refund.id is null and sale.refunded_cents < sale.amount_cents then
     refund.refund_key := key;
@@ -215,21 +214,25 @@ end $$;
 -- Those that the sale does not have yet, in the order of their reports.
 create or replace function new_reversals(sale sales, reported processor_reversals[]) returns setof processor_reversals language sql stable as $$
   select t.* from unnest(reported) t
-  where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and is_reversal(r, t.reversal_id))
+  where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and r.processor_reversal_id = t.reversal_id)
   order by t.created_at, t.reversal_id
 $$;
 
--- If the API reported a refund first, without an id, the processor's refund of the same amount is the same one. From then on both are one
--- row, and later changes of the processor's refund count for both.
+-- Finds the API's refunds that the processor reports now: first those with the processor's id, then, whatever their ids, those of the same amount, one
+-- for each. From then on both are one row, and later changes of the processor's refund count for both.
 create or replace function claim_api_refunds(sale sales, reported processor_reversals[]) returns void language plpgsql as $$
 declare
   reversal processor_reversals;
 begin
+  update refunds r set processor_reversal_id = t.reversal_id
+  from unnest(reported) t
+  where r.program_id = sale.program_id and r.sale_id = sale.id and r.processor_reversal_id is distinct from t.reversal_id
+    and is_refund_key(r.refund_key, 'id:' || t.reversal_id);
   for reversal in select * from new_reversals(sale, reported) loop
     update refunds r set processor_reversal_id = reversal.reversal_id
     where r.program_id = sale.program_id and r.id = (
       select a.id from refunds a
-      where a.program_id = sale.program_id and a.sale_id = sale.id and a.processor_reversal_id is null and a.refund_key ~ '^(amount|rest):'
+      where a.program_id = sale.program_id and a.sale_id = sale.id and a.processor_reversal_id is null and a.continues_refund_id is null
         and a.reason = reversal.reason and reversal.amount_cents = coalesce(a.requested_cents, (
           select sum(p.applied_cents) from refunds p
           where p.program_id = a.program_id and p.sale_id = a.sale_id and a.id in (p.id, p.continues_refund_id)
@@ -251,19 +254,18 @@ begin
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
   foreach refund in array reported_refunds loop
-    -- A processor's refund that matches no other is reported to this sale again, by its own id.
-    continue when starts_with(refund.refund_key, 'id:') and refund.processor_reversal_id is not null or exists (
-      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id
-        and (r.refund_key = refund.refund_key or r.processor_reversal_id = refund.processor_reversal_id)
+    -- A refund that only the processor reported is reported to this sale again.
+    continue when is_processors_own(refund) or exists (
+      select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = refund.refund_key
     );
-    if starts_with(refund.refund_key, 'amount:') then
-      update refunds r set refund_key = refund.refund_key
-      where r.program_id = sale.program_id and r.id = (
-        select min(p.id) from refunds p where p.program_id = sale.program_id and p.sale_id = sale.id and starts_with(p.refund_key, 'id:')
-          and p.processor_reversal_id is not null and p.requested_cents = refund.requested_cents and p.reason = refund.reason
-      );
-      continue when found;
-    end if;
+    update refunds r set refund_key = refund.refund_key
+    where r.program_id = sale.program_id and r.id = (
+      select p.id from refunds p
+      where p.program_id = sale.program_id and p.sale_id = sale.id and (p.processor_reversal_id = refund.processor_reversal_id
+        or refund.processor_reversal_id is null and is_processors_own(p) and p.requested_cents = refund.requested_cents and p.reason = refund.reason)
+      order by p.id limit 1
+    );
+    continue when found;
     refund.applied_cents := case
       when refund.returned_at is not null then 0
       -- A refund of the whole rest also covers the rest of this sale, unless the processor reported it.
@@ -289,7 +291,7 @@ begin
     with returned as (
       update refunds r set returned_at = now()
       from unnest(reported) t
-      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and is_reversal(named, t.reversal_id)
+      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.processor_reversal_id = t.reversal_id
       where t.returned_at is not null and r.returned_at is null
         and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
       returning r.*

@@ -50,6 +50,11 @@ begin
     was_attributed := sale.customer_id is not null;
     select c.id, c.amount_cents into commission_id, commission_cents from commissions c
     where c.program_id = sale.program_id and c.sale_id = sale.id;
+    -- The API and the processor can both report a payment, and only one of them the code.
+    if customer.id = sale.customer_id and not sale.is_test and names_code(given) and not names_code(sale)
+      and (completes or sale.processor_event_id is not null) then
+      sale := give_code(sale, given);
+    end if;
     if not completes and (was_attributed or customer.id is null or sale.customer_key <> given.customer_key) then
       return;
     end if;
@@ -66,47 +71,9 @@ begin
   perform note_purchase(sale, customer);
   perform count_sale(sale, commission_cents);
   perform notify_sale(sale, commission_id);
-end $$;
-
--- Returns a sale with its partner, by the customer or by a code, and with the current terms. Locks the partner.
-create or replace function with_partner(given sales, customer customers) returns sales language plpgsql as $$
-declare
-  program programs;
-  partner partners;
-begin
-  given.customer_id := customer.id;
-  given.partner_id := customer.partner_id;
-  given.commission_rule_id := null;
-  given.commission_fixed_cents := null;
-  given.commission_cap_cents := null;
-  given.terms_among := null;
-  if customer.id is null then
-    given.commission_bp := null;
-    given.commission_months := null;
-    given.code_id := null;
-    return given;
+  if sale.sale_date <= customer.first_purchase_date then
+    perform follow_first_code(sale.program_id, sale.customer_id);
   end if;
-  select p.* into program from programs p where p.id = given.program_id;
-  -- A sale without steps was found by the customer key alone, as most sales of the API are.
-  given.resolution := jsonb_build_object('at', now(), 'link_id', customer.link_id, 'clicked_at', customer.last_click_at,
-    'came_at', customer.created_at, 'window_days', program.cookie_window_days, 'model', program.attribution_model,
-    'hold_days', program.hold_days) || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}');
-  if coalesce(given.code_id, customer.code_id) is not null then
-    select d.code_id, d.partner_id, d.resolution into given.code_id, given.partner_id, given.resolution
-    from decide_by_code(given, customer.id, given.resolution) d;
-  end if;
-  select r.* into partner from partners r where r.program_id = given.program_id and r.id = given.partner_id for key share;
-  given.commission_bp := program.commission_bp;
-  given.commission_months := program.commission_duration_months;
-  -- A partner who erased their account earns nothing more.
-  if partner.closed_at is not null then
-    given.commission_bp := 0;
-    given.resolution := given.resolution || '{"partner_left": true}';
-  elsif program.rules_version > 0 then
-    given.terms_among := (program.rules_version, partner.group_id, given.commission_bp, given.commission_months);
-    given := with_terms(given);
-  end if;
-  return given;
 end $$;
 
 -- Stores a new sale and returns it; all null if its transaction id is taken.
@@ -186,7 +153,7 @@ declare
 begin
   if sale.amount_cents > 0 and (was_date is null or was_date > sale.sale_date) then
     update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date,
-      code_id = coalesce(c.code_id, case when was_date is null then sale.code_id end)
+      code_id = case when was_date is not null then c.code_id else coalesce(sale.code_id, case when c.link_id is null then c.code_id end) end
     where c.program_id = sale.program_id and c.id = sale.customer_id;
     perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
     if was_date is not null then

@@ -6,9 +6,11 @@ create or replace function apply_awaited_payment(event processor_events, buyer_i
 language plpgsql as $$
 declare
   ids text[] := payment_ids_of(event.fact);
-  given sales := sale_of_payments(event.account_id, false, ids);
+  given sales;
   waiting processor_events;
 begin
+  perform lock_customers_of_payment(event.account_id, ids, buyer_id);
+  given := sale_of_payments(event.account_id, false, ids);
   if given.program_id = event.program_id then
     given.customer_id := coalesce(given.customer_id, buyer_id);
     given.resolution := coalesce(event.resolution, given.resolution);

@@ -218,6 +218,7 @@ begin
       lead_event_id = nextval('affiliate_lead_events_id_seq'),
       customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
       email_hash = coalesce(decode(fact->>'email_hash', 'hex'), c.email_hash),
+      mailbox_hash = case when fact->>'email_hash' is null then c.mailbox_hash else decode(fact->>'mailbox_hash', 'hex') end,
       email_unverified_since = case when fact->>'email_hash' is null then c.email_unverified_since else unverified_since end
     where c.program_id = buyer.program_id and c.id = buyer.id
     returning c.* into buyer;

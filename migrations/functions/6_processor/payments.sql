@@ -13,30 +13,35 @@ as $$ select id from unnest(ids) id where starts_with(id, prefix) order by id li
 create or replace function payment_ids_of(fact jsonb) returns text[] language sql immutable
 return array(select jsonb_array_elements_text(fact->'payment_ids'));
 
--- Locks ids of an account, lower ranks first and otherwise in an order that is the same for all callers.
+-- The place of an id or a name in the order of locks: payments by rank, then customers at the processor, then other names of buyers.
+create or replace function lock_place(id text) returns integer language sql immutable
+return case when starts_with(id, 'customer ') then 4 when position(' ' in id) > 0 then 5 else rank_of_id(id) end;
+
+-- Locks ids and names of an account, in an order that is the same for all callers. They come before the locks of rows: customers, sales, commissions
+-- and balances.
 create or replace function lock_ids(of_account_id text, ids text[]) returns void language plpgsql as $$
 begin
   perform pg_advisory_xact_lock(key) from (
-    select min(rank_of_id(id)) as rank, hashtextextended(of_account_id || ' ' || id, 0) as key
+    select min(lock_place(id)) as place, hashtextextended(of_account_id || ' ' || id, 0) as key
     from unnest(ids) id where id is not null group by 2 order by 1, 2
   ) keys;
 end $$;
 
 -- Holds this transaction back until others about the same payment end, so that a sale and its refund that arrive at once cannot miss each
--- other. Locks the payment's own ids first, then the ids that these point to, which can change while this waits. Ranks only rise on the
--- way, so two transactions cannot wait for each other. A transaction changes the target of an id only while it holds the old target.
+-- other. Locks all ids of the payment. If another transaction learns one more while this waits, the exception releases all locks, and this
+-- locks all ids again in their order. A transaction changes the target of an id only while it holds the old target.
 create or replace function lock_payments(of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
-  locked text[] := array[]::text[];
-  wanted text[] := ids;
+  wanted text[] := ids_of_payment(of_account_id, ids);
 begin
-  while cardinality(wanted) > 0 loop
-    perform lock_ids(of_account_id, wanted);
-    locked := locked || wanted;
-    wanted := array(
-      select distinct p.transaction_id from processor_payments p
-      where p.account_id = of_account_id and p.payment_id = any (ids) and p.transaction_id <> all (locked)
-    );
+  loop
+    begin
+      perform lock_ids(of_account_id, wanted);
+      exit when wanted @> ids_of_payment(of_account_id, ids);
+      raise sqlstate 'SVCLK';
+    exception when sqlstate 'SVCLK' then
+      wanted := ids_of_payment(of_account_id, ids);
+    end;
   end loop;
 end $$;
 
@@ -67,8 +72,7 @@ create or replace function ids_of_payment(of_account_id text, ids text[]) return
   )
 $$;
 
--- Locks the customers of all sales of a payment in the order of their ids, if there are several, before anything else of these sales. Such
--- sales are merged, and two payments of the same two customers could deadlock otherwise.
+-- Locks the customers of all sales of a payment, and its buyer, in the order of their ids. It comes before all other locks of rows.
 create or replace function lock_customers_of_payment(of_account_id text, ids text[], buyer_id bigint) returns void language plpgsql as $$
 declare
   all_ids text[] := ids_of_payment(of_account_id, ids);
@@ -76,11 +80,8 @@ declare
 begin
   select array_agg(distinct s.customer_id) into customer_ids from connected_programs(of_account_id) p join sales s on s.program_id = p.id
   where s.transaction_id = any (all_ids) and s.customer_id is not null;
-  customer_ids := array_remove(customer_ids || buyer_id, null);
-  if cardinality(customer_ids) > 1 then
-    perform from customers c join connected_programs(of_account_id) p on p.id = c.program_id
-    where c.id = any (customer_ids) order by c.program_id, c.id for no key update of c;
-  end if;
+  perform from customers c join connected_programs(of_account_id) p on p.id = c.program_id
+  where c.id = any (customer_ids || buyer_id) order by c.program_id, c.id for no key update of c;
 end $$;
 
 -- Returns the sale of a payment that has one of these ids, in a program of the account; all null if there is none. A sale that the

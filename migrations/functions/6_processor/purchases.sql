@@ -13,6 +13,16 @@ return (event).fact->>'asks_invoice_of' is not null and not answer ? 'invoice_id
     or p.transaction_id = (event).fact->>'asks_invoice_of' and rank_of_id(p.payment_id) = 1)
 );
 
+-- Returns the names of a purchase's buyer, and those in events that wait for this purchase.
+create or replace function names_of_payment(event processor_events, ids text[]) returns text[] language plpgsql stable as $$
+begin
+  return buyer_names(event.fact) || array(
+    select unnest(buyer_names(e.fact)) from processor_events e
+    where e.account_id = event.account_id and e.livemode = event.livemode
+      and e.awaits && array(select awaited_name(event.account_id, 'payment', id) from unnest(ids_of_payment(event.account_id, ids)) id)
+  );
+end $$;
+
 -- Adds Stripe's answers, the session's facts and the customer's metadata to a purchase.
 create or replace function complete_purchase(event processor_events, ids text[], answer jsonb) returns jsonb language plpgsql as $$
 declare
@@ -24,9 +34,10 @@ begin
   if event.livemode and fact#>>'{sale,amount_source}' in ('charge', 'intent') then
     fact := with_session(event.account_id, fact, ids);
   end if;
+  -- Also those of events that may be applied with this one.
+  perform lock_ids(event.account_id, array(select n from unnest(names_of_payment(event, ids)) n where starts_with(n, 'customer ')));
   if fact->>'sale' is null or fact->>'named_by' = 'customer'
     or (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
-    perform lock_ids(event.account_id, array['customer ' || (fact->>'processor_customer_id')]);
     fact := with_customer_metadata(event.account_id, event.livemode, fact);
   end if;
   return fact;
@@ -56,7 +67,7 @@ begin
     when names_no_program then 'none'
     else 'not_connected' end);
   if may_be_found and program.id is null and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
-    perform lock_ids(event.account_id, buyer_names(fact));
+    perform lock_ids(event.account_id, names_of_payment(event, ids));
     known := known_buyer(event.account_id, not event.livemode, fact);
     by_subscription := exists (
       select from processor_customers k where k.program_id = known.program_id and k.customer_id = known.id
@@ -134,7 +145,8 @@ begin
   event.fact := jsonb_set(event.fact, '{sale}', event.fact->'sale' || jsonb_build_object('coupon', given.coupon, 'code_id', given.code_id));
   if buyer.id is null and given.code_id is not null and event.livemode
     and (sale_of_payments(event.account_id, false, ids)).customer_id is null then
-    given.customer_id := add_customer_of_code(given, click_id_prefix, decode(event.fact->>'email_hash', 'hex'), started_at);
+    given.customer_id := add_customer_of_code(given, click_id_prefix, decode(event.fact->>'email_hash', 'hex'),
+      decode(event.fact->>'mailbox_hash', 'hex'), started_at);
     select c.* into buyer from customers c where c.program_id = event.program_id and c.id = given.customer_id for no key update;
   end if;
 end $$;
@@ -149,13 +161,14 @@ declare
 begin
   if event.livemode then
     -- Serializes two concurrent purchases if one identifies the other's buyer.
-    perform lock_ids(event.account_id, buyer_names(event.fact));
+    perform lock_ids(event.account_id, names_of_payment(event, ids));
   end if;
   if known.id is null then
     identified := identify_buyer(event.account_id, program, event.fact, case when event.livemode then click_id_prefix end, event.resolution);
     buyer := identified.buyer;
     event.resolution := identified.resolution;
   else
+    perform lock_customers_of_payment(event.account_id, ids, known.id);
     select c.* into buyer from customers c where c.program_id = known.program_id and c.id = known.id for no key update;
   end if;
   if event.fact->>'sale' is not null and cardinality(promotions_of(event.fact)) > 0 then
@@ -202,8 +215,7 @@ begin
     event := with_outcome(event, null, 'discounts');
     return;
   end if;
-  -- All known ids, because events that waited for this one may be applied with it.
-  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
+  perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
   event.fact := complete_purchase(event, ids, answer);
   found_program := find_program(event, ids);
@@ -269,6 +281,7 @@ begin
     known := null;
   end if;
   ids := ids_of_payment(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, buyer.id);
   given := sale_of_purchase(event, known, ids, buyer.id);
   select (r.sale).* into sale from record_sale(given, true) r;
   perform settle_reversals(sale);
@@ -278,7 +291,7 @@ begin
   end if;
   if sale.processor_event_id = event.event_id then
     return with_outcome(event, 'recorded', case when sale.customer_id is null then 'no_partner' end);
-  elsif (sale.amount_cents, sale.commission_base_cents) <> (known.amount_cents, known.commission_base_cents) then
+  elsif (sale.amount_cents, sale.commission_base_cents, sale.currency) <> (known.amount_cents, known.commission_base_cents, known.currency) then
     return with_outcome(event, 'recorded', format('sale_corrected %s', sale.transaction_id));
   end if;
   return with_outcome(event, 'duplicate', format('known_payment %s', sale.transaction_id));

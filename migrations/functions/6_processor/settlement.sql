@@ -59,10 +59,11 @@ begin
   for other in
     select s.* from sales s
     where s.program_id = sale.program_id and s.is_test = sale.is_test and s.transaction_id = any (ids) and s.id <> sale.id
-      and s.amount_cents > 0 and s.currency = sale.currency
+      and s.amount_cents > 0 and (s.currency = sale.currency or s.amount_source = 'api')
     order by s.id
   loop
     perform from sales s where s.program_id = sale.program_id and s.id in (sale.id, other.id) order by s.id for no key update;
+    perform lock_commissions(sale.program_id, array[sale.id, other.id]);
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
     other.api_payload := coalesce(other.api_payload, api_payload_of(other));
     -- Each with the amounts that it took later.
@@ -169,7 +170,7 @@ declare
   ids text[] := array_remove(payment_ids_of(event.fact) || (event.fact->>'invoice_id'), null);
   sale sales;
 begin
-  perform lock_payments(event.account_id, ids_of_payment(event.account_id, ids));
+  perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
   perform lock_customers_of_payment(event.account_id, ids, null);
   sale := sale_of_payments(event.account_id, not event.livemode, ids);

@@ -1,7 +1,9 @@
--- Records a sale of the API for `recordSale` in lib/money/sales.ts. A null `currency` means the program's. `click_id_prefix` begins the click id of a new customer.
+-- Records a sale of the API for `recordSale` in lib/money/sales.ts. A null `currency` means the program's. If the call `corrects_currency`, it may
+-- repeat a sale in another currency. `click_id_prefix` begins the click id of a new customer.
 create or replace function track_sale(
   hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, click_id_prefix text, is_test boolean,
   amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,
+  corrects_currency boolean,
   out key_refusal text, out program_matches boolean, out sale_id bigint, out is_recorded boolean, out same_payload boolean,
   out customer_id bigint, out commission_id bigint, out commission_cents bigint, out program_currency text, out is_tested boolean,
   out program_id bigint, out wrote_webhooks boolean, out is_attributed boolean, out outbox_ids bigint[]
@@ -50,7 +52,7 @@ begin
     given := with_buyer(given, account_ids, of_click_id, click_id_prefix);
     is_bound := is_bound and given.customer_id is not null and not given.is_test;
   end if;
-  recorded := record_sale(given, false);
+  recorded := record_call(given, payment_account_ids, corrects_currency);
   stored := recorded.sale;
   -- Enters refunds that arrived before the sale, or before its customer.
   if payment_account_ids <> '{}' then
@@ -61,7 +63,7 @@ begin
   if is_bound then
     perform attribute_to_customer(account_ids, program_id, given.customer_id);
   end if;
-  is_recorded := recorded.inserted or stored.request_id is not distinct from request;
+  is_recorded := recorded.inserted or recorded.is_corrected or stored.request_id is not distinct from request;
   if not is_recorded then
     -- Corrections by the processor do not make two calls different.
     same_payload := stored.customer_key is not distinct from customer_key and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
@@ -75,6 +77,34 @@ begin
   commission_cents := recorded.commission_cents;
   wrote_webhooks := wrote_webhook();
   outbox_ids := written_outbox_ids();
+end $$;
+
+-- Records a sale, or corrects the currency of the stored one. `account_ids` are those whose payment the transaction id can be.
+create or replace function record_call(
+  given sales, account_ids text[], corrects_currency boolean,
+  out sale sales, out inserted boolean, out is_corrected boolean, out commission_id bigint, out commission_cents bigint
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  recorded record;
+  corrected sales;
+begin
+  perform lock_customers_of_payment(of_account_id, array[given.transaction_id], given.customer_id) from unnest(account_ids) of_account_id;
+  recorded := record_sale(given, false);
+  sale := recorded.sale;
+  inserted := recorded.inserted;
+  commission_id := recorded.commission_id;
+  commission_cents := recorded.commission_cents;
+  is_corrected := false;
+  if corrects_currency and not inserted and sale.currency <> given.currency then
+    corrected := correct_currency(sale, given);
+    if corrected.id is not null then
+      sale := corrected;
+      is_corrected := true;
+      select c.id, c.amount_cents into commission_id, commission_cents from commissions c
+      where c.program_id = corrected.program_id and c.sale_id = corrected.id;
+    end if;
+  end if;
 end $$;
 
 -- Returns whether a test lead of the last day makes an unattributed sale with this key a test. Leads that the public sends without a key
@@ -117,7 +147,7 @@ begin
   given := with_code(given, null, now());
   if given.customer_id is null and given.code_id is not null and may_bind_customer(given) then
     perform lock_given_names(account_ids, given.customer_key, of_click_id, null);
-    given.customer_id := add_customer_of_code(given, click_id_prefix, null, now());
+    given.customer_id := add_customer_of_code(given, click_id_prefix, null, null, now());
   end if;
   return given;
 end $$;

@@ -80,7 +80,7 @@ begin
   from refunds r
   where r.program_id = of_program_id and r.sale_id = any (sale_ids) and v.reversal_id = r.processor_reversal_id and v.reason_text is not null;
   update refunds r set reason_text = null, refund_key = case
-    when starts_with(r.refund_key, 'id:') and r.processor_reversal_id is null
+    when starts_with(r.refund_key, 'id:') and r.refund_key is distinct from 'id:' || r.processor_reversal_id
       then erased_refund_key(r.refund_key, replace(gen_random_uuid()::text, '-', ''))
     else r.refund_key end
   where r.program_id = of_program_id and r.sale_id = any (sale_ids);

@@ -1,0 +1,53 @@
+-- The partner of a sale and the terms by which the partner earns.
+
+-- Returns a sale with its partner, by the customer or by a code, and with the current terms. Locks the partner.
+create or replace function with_partner(given sales, customer customers) returns sales language plpgsql as $$
+declare
+  program programs;
+begin
+  given.customer_id := customer.id;
+  given.partner_id := customer.partner_id;
+  given.commission_rule_id := null;
+  given.commission_fixed_cents := null;
+  given.commission_cap_cents := null;
+  given.terms_among := null;
+  if customer.id is null then
+    given.commission_bp := null;
+    given.commission_months := null;
+    given.code_id := null;
+    return given;
+  end if;
+  select p.* into program from programs p where p.id = given.program_id;
+  -- A sale without steps was found by the customer key alone, as most sales of the API are.
+  given.resolution := jsonb_build_object('at', now(), 'link_id', customer.link_id, 'clicked_at', customer.last_click_at,
+    'came_at', customer.created_at, 'window_days', program.cookie_window_days, 'model', program.attribution_model,
+    'hold_days', program.hold_days) || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}');
+  -- The first purchase has no code of an earlier one.
+  if customer.link_id is not null and coalesce(given.sale_date < customer.first_purchase_date, customer.first_purchase_date is null) then
+    customer.code_id := null;
+  end if;
+  if coalesce(given.code_id, customer.code_id) is not null then
+    select d.code_id, d.partner_id, d.resolution into given.code_id, given.partner_id, given.resolution
+    from decide_by_code(given, customer, customer.code_id, given.resolution) d;
+  end if;
+  return with_current_terms(given, program);
+end $$;
+
+-- Returns a sale with its partner's current terms. Locks the partner.
+create or replace function with_current_terms(given sales, program programs) returns sales language plpgsql as $$
+declare
+  partner partners;
+begin
+  select r.* into partner from partners r where r.program_id = given.program_id and r.id = given.partner_id for key share;
+  given.commission_bp := program.commission_bp;
+  given.commission_months := program.commission_duration_months;
+  -- A partner who erased their account earns nothing more.
+  if partner.closed_at is not null then
+    given.commission_bp := 0;
+    given.resolution := given.resolution || '{"partner_left": true}';
+  elsif program.rules_version > 0 then
+    given.terms_among := (program.rules_version, partner.group_id, given.commission_bp, given.commission_months);
+    given := with_terms(given);
+  end if;
+  return given;
+end $$;

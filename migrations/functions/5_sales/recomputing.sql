@@ -1,0 +1,25 @@
+-- What follows from a changed sale: its figures and the commissions of its customer.
+
+-- Counts the revenue of a sale on its day (`times` 1), or removes it from the count (-1).
+create or replace function count_paid_sale(sale sales, times integer) returns void language plpgsql as $$
+begin
+  if sale.payment_status = 'paid' then
+    perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, times, times * sale.amount_cents, 0,
+      times * sale.refunded_cents, of_code_id => sale.code_id);
+  end if;
+end $$;
+
+-- Counts the rest of a commission on its day (`times` 1), or removes it from the count (-1).
+create or replace function count_commission(commission commissions, times integer) returns void language plpgsql as $$
+begin
+  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
+    times * (commission.amount_cents - commission.reversed_cents), of_code_id => commission.code_id);
+end $$;
+
+-- Corrects commissions of a sale's customer (correct_commissions), and enters the earlier refunds of each commission that this creates.
+create or replace function correct_customer(of_sale sales, itself boolean, others boolean) returns void language plpgsql as $$
+begin
+  perform enter_earlier_refunds(s, c)
+  from unnest(correct_commissions(of_sale, itself, others)) c
+  join sales s on s.program_id = c.program_id and s.id = c.sale_id;
+end $$;
