@@ -11,6 +11,8 @@ import {
 import { publicAdditionalData, text, url } from './request-fields.ts'
 import { clickId, id, ignored, success } from '../response-fields.ts'
 
+const size = () => z.nullish(z.string().check(z.regex(/^\d{1,5}x\d{1,5}$/, 'must have the form <width>x<height>')))
+
 /** Body of POST /api/v1/track/click. */
 export const clickRequest = z.object({
   affiliate_url: z.string().check(z.minLength(1), z.maxLength(8192)),
@@ -19,8 +21,8 @@ export const clickRequest = z.object({
   referrer_url: url(),
   session_id: text(255),
   user_agent: text(2048),
-  screen_resolution: z.nullish(z.string().check(z.regex(/^\d{1,5}x\d{1,5}$/, 'must have the form <width>x<height>'))),
-  viewport_size: z.nullish(z.string().check(z.regex(/^\d{1,5}x\d{1,5}$/, 'must have the form <width>x<height>'))),
+  screen_resolution: size(),
+  viewport_size: size(),
   language: text(64),
   timezone: text(64),
   existing_click_id: text(255),

@@ -2,6 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
+import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { type LoopbackEnv, refusalOfAddress } from './public-address.ts'
 import { webhookSecret, type WebhookSecretEnv } from './webhook-secrets.ts'
@@ -46,14 +47,9 @@ function endpointsOf(programId: number) {
     .where('deleted_at', 'is', null)
 }
 
-/** Lists up to `limit` endpoints of a program, newest first, optionally with ids below `before`. */
-export async function listEndpoints(
-  db: Database,
-  programId: number,
-  options: { limit: number; before?: number | undefined },
-): Promise<WebhookEndpoint[]> {
-  const query = endpointsOf(programId).orderBy('id', 'desc').limit(options.limit)
-  return await db.query(options.before === undefined ? query : query.where('id', '<', options.before))
+/** Lists the endpoints of a program, newest first. */
+export async function listEndpoints(db: Database, programId: number, part: Part): Promise<WebhookEndpoint[]> {
+  return await db.query(partOf(endpointsOf(programId), sql.ref<number>('webhook_endpoints.id'), part))
 }
 
 export type EndpointWithLatest = Awaited<ReturnType<typeof listEndpointsWithLatest>>[number]

@@ -39,26 +39,22 @@ function deliveriesIn(programId: number) {
     .where('d.program_id', '=', programId)
 }
 
-/**
- * Lists up to `limit` deliveries of an endpoint, newest first, optionally of messages before `before`. Throws `not_found` if the program has no
- * such endpoint.
- */
+/** Lists the deliveries of an endpoint, newest first. Throws `not_found` if the program has no such endpoint. */
 export async function listDeliveries(
   db: Database,
   programId: number,
   endpointId: number,
-  options: { limit: number; before?: number | undefined; status?: DeliveryStatus | undefined },
+  { status, ...part }: Part & { status?: DeliveryStatus | undefined },
 ): Promise<WebhookDelivery[]> {
-  let query = deliveriesOf(programId, endpointId).orderBy('d.message_id', 'desc').limit(options.limit)
-  if (options.before !== undefined) query = query.where('d.message_id', '<', options.before)
-  if (options.status !== undefined) query = query.where('d.status', '=', options.status)
+  const all = deliveriesOf(programId, endpointId)
+  const query = status === undefined ? all : all.where('d.status', '=', status)
   const endpoint = kysely
     .selectFrom('webhook_endpoints')
     .select('id')
     .where('program_id', '=', programId)
     .where('id', '=', endpointId)
     .where('deleted_at', 'is', null)
-  const [found, deliveries] = await db.batch([endpoint, query])
+  const [found, deliveries] = await db.batch([endpoint, partOf(query, sql.ref<number>('d.message_id'), part)])
   if (found.length === 0) throw noEndpoint()
   return deliveries
 }

@@ -4,6 +4,7 @@ import { keepMade, type Made } from '../idempotency.ts'
 import { refuse } from '../constraints.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError, found, notOfProgram } from '../errors.ts'
+import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely, lower, now } from '../kysely.ts'
 import type { DB, Json } from '../schema.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
@@ -151,10 +152,7 @@ export async function readLink(db: Database, programId: number, linkId: number):
 export type ListedLink = InferResult<ReturnType<typeof linksStatement>>[number]
 export const linkStates = ['active', 'inactive'] as const
 
-interface LinkList {
-  limit: number
-  /** The last id of the previous page. */
-  before?: number | undefined
+interface LinkList extends Part {
   /** Searches the code and the page. */
   search?: string | undefined
   status?: (typeof linkStates)[number] | undefined
@@ -170,7 +168,7 @@ export async function listLinks(db: Database, programId: number, list: LinkList)
 }
 
 function linksStatement(programId: number, list: LinkList) {
-  const { limit, before, search, status, partner_id, external_id, code, linkId } = list
+  const { search, status, partner_id, external_id, code, linkId, ...part } = list
   let query = kysely
     .selectFrom('referral_links as l')
     .innerJoin('programs as g', 'g.id', 'l.program_id')
@@ -190,9 +188,6 @@ function linksStatement(programId: number, list: LinkList) {
       'l.created_at',
     ])
     .where('l.program_id', '=', programId)
-    .orderBy('l.id', 'desc')
-    .limit(limit)
-  if (before !== undefined) query = query.where('l.id', '<', before)
   if (linkId !== undefined) query = query.where('l.id', '=', linkId)
   if (status !== undefined) query = query.where('l.is_active', '=', status === 'active')
   if (partner_id !== undefined) query = query.where('l.partner_id', '=', partner_id)
@@ -202,7 +197,7 @@ function linksStatement(programId: number, list: LinkList) {
     const like = containing(search)
     query = query.where((eb) => eb.or([eb('l.code', 'ilike', like), eb('l.page_url', 'ilike', like)]))
   }
-  return query
+  return partOf(query, sql.ref<number>('l.id'), part)
 }
 
 /**

@@ -21,22 +21,12 @@ function countsStatement(programId: number) {
     .selectFrom('programs as p')
     .where('p.id', '=', programId)
     .select((eb) => [
-      eb
-        .selectFrom('affiliate_click_events as e')
-        .select((event) => event.fn.countAll<number>().as('count'))
-        .whereRef('e.program_id', '=', 'p.id')
-        .where('e.is_test', '=', eb.lit(true))
-        .$asScalar()
-        .$notNull()
-        .as('clicks'),
-      eb
-        .selectFrom('affiliate_lead_events as e')
-        .select((event) => event.fn.countAll<number>().as('count'))
-        .whereRef('e.program_id', '=', 'p.id')
-        .where('e.is_test', '=', eb.lit(true))
-        .$asScalar()
-        .$notNull()
-        .as('leads'),
+      sql<number>`(select count(*) from affiliate_click_events e where e.program_id = p.id and e.is_test = true)`.as(
+        'clicks',
+      ),
+      sql<number>`(select count(*) from affiliate_lead_events e where e.program_id = p.id and e.is_test = true)`.as(
+        'leads',
+      ),
       eb
         .selectFrom('affiliate_lead_events as e')
         .select(() => sql<number>`count(distinct e.customer_key) * p.lead_commission_cents`.as('cents'))

@@ -1,15 +1,13 @@
 import { type InferResult, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
 export type ListedCustomer = InferResult<ReturnType<typeof customersStatement>>[number]
 export const customerStates = ['click', 'lead', 'conversion'] as const
 
-interface CustomerList {
-  limit: number
-  /** The last id of the previous page. */
-  before?: number | undefined
+interface CustomerList extends Part {
   status?: (typeof customerStates)[number] | undefined
   click_id?: string | undefined
   customer_key?: string | undefined
@@ -34,7 +32,7 @@ export async function readCustomer(db: Database, programId: number, name: string
 }
 
 function customersStatement(programId: number, list: CustomerList) {
-  const { limit, before, status, click_id, customer_key, partner_id } = list
+  const { status, click_id, customer_key, partner_id, ...part } = list
   let query = kysely
     .selectFrom('customers as c')
     .select((eb) => [
@@ -51,12 +49,9 @@ function customersStatement(programId: number, list: CustomerList) {
       'c.created_at',
     ])
     .where('c.program_id', '=', programId)
-    .orderBy('c.id', 'desc')
-    .limit(limit)
-  if (before !== undefined) query = query.where('c.id', '<', before)
   if (status !== undefined) query = query.where('c.customer_status', '=', status)
   if (click_id !== undefined) query = query.where('c.click_id', '=', click_id)
   if (customer_key !== undefined) query = query.where('c.customer_key', '=', customer_key)
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id).where(isLeadOrBuyer)
-  return query
+  return partOf(query, sql.ref<number>('c.id'), part)
 }

@@ -1,10 +1,19 @@
-import { type Expression, expressionBuilder, type InferResult, type Selectable, sql } from 'kysely'
+import { type Expression, type InferResult, type Selectable, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { containing, kysely, lower } from '../kysely.ts'
 import type { Part } from '../keyset.ts'
 import type { DB, Json } from '../schema.ts'
 import { isLeadOrBuyer } from './customer-list.ts'
-import { clicksKept, compare, type EventPosition, type EventType, eventTypes, microseconds } from './events.ts'
+import {
+  clicksKept,
+  compare,
+  edgeOf,
+  type EventPosition,
+  type EventType,
+  eventTypes,
+  microseconds,
+  within,
+} from './events.ts'
 
 /** An event in the dashboard's list. Columns of other event types are null. */
 export type ListedEvent = InferResult<ReturnType<typeof clicks | typeof leads | typeof sales>>[number]
@@ -82,7 +91,6 @@ export function statementOf(type: EventType, choice: NamedChoice, part: Part<Eve
 
 type ClickEvent = Selectable<DB['affiliate_click_events']>
 
-const eb = expressionBuilder<DB>()
 const no = <Type>() => sql<Type | null>`null`
 
 /** The value of the click that the customer counts for. */
@@ -106,30 +114,6 @@ const noPayment = [
   no<string>().as('payment_status'),
   no<boolean>().as('is_recurring'),
 ] as const
-
-/** The start of a page for one event type: the time and the id to read beyond, and the direction. */
-function edgeOf(type: EventType, { before, after }: Part<EventPosition>) {
-  const place = after ?? before
-  const rises = after !== undefined
-  if (!place) return { rises, at: undefined, id: 0 }
-  const order = compare(type, place.event_type)
-  const at = sql<Date>`(timestamptz 'epoch' + ${String(place.at_us)}::bigint * interval '1 microsecond')`
-  return { rises, at, id: order < 0 ? 0 : order > 0 ? Number.MAX_SAFE_INTEGER : place.id }
-}
-
-/** The rows of a type in the range and beyond the position. */
-function within(
-  { from, to }: NamedChoice,
-  time: Expression<Date>,
-  id: Expression<number>,
-  { rises, at, id: edgeId }: ReturnType<typeof edgeOf>,
-) {
-  return eb.and([
-    ...(from ? [eb(time, '>=', from)] : []),
-    ...(to ? [eb(time, '<', to)] : []),
-    ...(at ? [sql<boolean>`(${time}, ${id}) ${sql.raw(rises ? '>' : '<')} (${at}, ${String(edgeId)}::bigint)`] : []),
-  ])
-}
 
 /** The customers that match the search, or the one that the filter names. */
 function customersOf({ programId, search = '', customer_id: id }: NamedChoice) {

@@ -1,5 +1,6 @@
 import { type Compilable, type Expression, expressionBuilder, type InferResult, sql } from 'kysely'
 import type { Database, Statement } from '../database.ts'
+import type { Part } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
 /** A row of a statement as the answer has it, with times in ISO 8601. */
@@ -253,7 +254,7 @@ function newestClicks(programId: number, filter: EventFilter, limit: number) {
     .selectAll()
     .where('program_id', '=', programId)
     .where((eb) => eb.not('is_test'))
-    .where((eb) => within(eb.ref('click_timestamp'), eb.ref('id'), 'click', filter))
+    .where((eb) => asked(filter, 'click', eb.ref('click_timestamp'), eb.ref('id')))
     .orderBy('click_timestamp', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
@@ -265,7 +266,7 @@ function newestLeads(programId: number, filter: EventFilter, limit: number) {
     .selectAll()
     .where('program_id', '=', programId)
     .where((eb) => eb.not('is_test'))
-    .where((eb) => within(eb.ref('lead_timestamp'), eb.ref('id'), 'lead', filter))
+    .where((eb) => asked(filter, 'lead', eb.ref('lead_timestamp'), eb.ref('id')))
     .orderBy('lead_timestamp', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
@@ -277,34 +278,46 @@ function newestSales(programId: number, filter: EventFilter, limit: number) {
     .selectAll()
     .where('program_id', '=', programId)
     .where((eb) => eb.not('is_test'))
-    .where((eb) => within(eb.ref('sale_date'), eb.ref('id'), 'conversion', filter))
+    .where((eb) => asked(filter, 'conversion', eb.ref('sale_date'), eb.ref('id')))
     .orderBy('sale_date', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
 }
 
-/** Both dates are inclusive, to the millisecond. `after` is exclusive. */
-function within(time: Expression<Date>, id: Expression<number>, type: EventType, filter: EventFilter) {
-  const { dateFrom, dateTo, after } = filter
+/** The start of a page for one event type: the time and the id to read beyond, and the direction. */
+export function edgeOf(type: EventType, { before, after }: Omit<Part<EventPosition>, 'limit'>) {
+  const place = after ?? before
+  const rises = after !== undefined
+  if (!place) return { rises, at: undefined, id: 0 }
+  const order = compare(type, place.event_type)
+  const at = sql<Date>`(timestamptz 'epoch' + ${String(place.at_us)}::bigint * interval '1 microsecond')`
+  return { rises, at, id: order < 0 ? 0 : order > 0 ? Number.MAX_SAFE_INTEGER : place.id }
+}
+
+/** The rows of a type from one time until before another, and beyond the start of the page. */
+export function within(
+  { from, to }: { from?: Date | undefined; to?: Date | undefined },
+  time: Expression<Date>,
+  id: Expression<number>,
+  { rises, at, id: edgeId }: ReturnType<typeof edgeOf>,
+) {
   const eb = expressionBuilder()
   return eb.and([
-    ...(dateFrom ? [eb(time, '>=', dateFrom)] : []),
-    ...(dateTo ? [eb(time, '<', new Date(dateTo.getTime() + 1))] : []),
-    ...(after ? comesAfter(time, id, type, after) : []),
+    ...(from ? [eb(time, '>=', from)] : []),
+    ...(to ? [eb(time, '<', to)] : []),
+    ...(at ? [sql<boolean>`(${time}, ${id}) ${sql.raw(rises ? '>' : '<')} (${at}, ${String(edgeId)}::bigint)`] : []),
   ])
 }
 
-/**
- * Matches events after a position: earlier ones, or those at the same moment with a later type, or with the same type
- * and a lower id.
- */
-function comesAfter(time: Expression<Date>, id: Expression<number>, type: EventType, after: EventPosition) {
-  const eb = expressionBuilder()
-  const moment = sql<Date>`(timestamptz 'epoch' + ${String(after.at_us)}::bigint * interval '1 microsecond')`
-  const order = compare(type, after.event_type)
-  if (order < 0) return [eb(time, '<', moment)]
-  const until = eb(time, '<=', moment)
-  return order > 0 ? [until] : [until, eb.or([eb(time, '<', moment), eb(id, '<', after.id)])]
+/** Both dates of a filter are inclusive, to the millisecond. `after` is exclusive. */
+function asked(
+  { dateFrom, dateTo, after }: EventFilter,
+  type: EventType,
+  time: Expression<Date>,
+  id: Expression<number>,
+) {
+  const to = dateTo && new Date(dateTo.getTime() + 1)
+  return within({ from: dateFrom, to }, time, id, edgeOf(type, { before: after }))
 }
 
 /** The microseconds of a time. A value of type `Date` would cut them. */

@@ -71,12 +71,12 @@ from "clicks_kept";
 
 -- readTestFigures
 select (
-  select count(*) as "count"
-  from "affiliate_click_events" as "e"
-  where "e"."program_id" = "p"."id" and "e"."is_test" = true) as "clicks", (
-  select count(*) as "count"
-  from "affiliate_lead_events" as "e"
-  where "e"."program_id" = "p"."id" and "e"."is_test" = true) as "leads", (
+  select count(*)
+  from affiliate_click_events e
+  where e.program_id = p.id and e.is_test = true) as "clicks", (
+  select count(*)
+  from affiliate_lead_events e
+  where e.program_id = p.id and e.is_test = true) as "leads", (
   select count(distinct e.customer_key) * p.lead_commission_cents as "cents"
   from "affiliate_lead_events" as "e"
   where "e"."program_id" = "p"."id" and "e"."is_test" = true and "e"."provisional" = false) as "lead_commission_cents", (

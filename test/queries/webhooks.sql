@@ -1,8 +1,8 @@
 -- listEndpoints
 select "webhook_endpoints"."id", "url", "description", types::text[] as "types", "webhook_endpoints"."created_at", "failing_since", "disabled_at", "disabled_because", "secret_number", "previous_secret_until"
 from "webhook_endpoints"
-where "webhook_endpoints"."program_id" = $1 and "deleted_at" is null and "id" < $2
-order by "id" desc
+where "webhook_endpoints"."program_id" = $1 and "deleted_at" is null and "webhook_endpoints"."id" < $2
+order by "webhook_endpoints"."id" desc
 limit $3;
 
 -- listEndpointsWithLatest
@@ -26,7 +26,7 @@ select "d"."message_id", "m"."type", "m"."data", "m"."created_at", "d"."status",
 from "webhook_deliveries" as "d"
 inner join "webhook_messages" as "m" on "m"."program_id" = "d"."program_id" and "m"."id" = "d"."message_id"
 inner join "webhook_endpoints" as "e" on "e"."program_id" = "d"."program_id" and "e"."id" = "d"."endpoint_id" and "e"."deleted_at" is null
-where "d"."program_id" = $1 and "d"."endpoint_id" = $2 and "d"."message_id" < $3 and "d"."status" = $4
+where "d"."program_id" = $1 and "d"."endpoint_id" = $2 and "d"."status" = $3 and "d"."message_id" < $4
 order by "d"."message_id" desc
 limit $5;
 
