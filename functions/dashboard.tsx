@@ -6,65 +6,64 @@ import { turnstileOrigin } from '../lib/access/turnstile.ts'
 import { isUsedForm } from '../lib/access/used-forms.ts'
 import { openDatabase, violatedConstraint } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
-import { accountPages } from './dashboard/account/account.tsx'
-import { auditLogPages } from './dashboard/account/audit-log.tsx'
-import { deletionPages } from './dashboard/account/deletion.tsx'
-import { invitationPages } from './dashboard/account/invitations.tsx'
-import { mailPages, unsubscribePath } from './dashboard/account/mail.tsx'
-import { memberPages } from './dashboard/account/members.tsx'
-import { openedProgramPages } from './dashboard/account/opened-programs.tsx'
-import { passwordPages } from './dashboard/account/password.tsx'
-import { sessionPages } from './dashboard/account/session-list.tsx'
-import { signInPages } from './dashboard/account/sign-in.tsx'
-import { signUpPages } from './dashboard/account/sign-up.tsx'
-import { startPages } from './dashboard/account/start.ts'
-import { twoFactorPages } from './dashboard/account/two-factor.tsx'
-import { verificationPages } from './dashboard/account/verification.tsx'
-import { partnerAdjustmentPages } from './dashboard/partner/adjustments.tsx'
-import { joinPages } from './dashboard/join/join.tsx'
-import { partnerApplicationPages } from './dashboard/partner/applications.tsx'
-import { partnerCommissionPages } from './dashboard/partner/commissions.tsx'
-import { earningsPages } from './dashboard/partner/earnings.tsx'
-import { partnerInvitationPages } from './dashboard/partner/invitations.tsx'
-import { partnerCampaignPages } from './dashboard/partner/campaigns.tsx'
-import { linkPages } from './dashboard/partner/links.tsx'
-import { partnerNotificationPages } from './dashboard/partner/notifications.tsx'
-import { partnerSalePages } from './dashboard/partner/sale.tsx'
-import { partnerPayoutPages } from './dashboard/partner/payouts.tsx'
+import { pages as account } from './dashboard/account/account.tsx'
+import { pages as auditLog } from './dashboard/account/audit-log.tsx'
+import { pages as deletion } from './dashboard/account/deletion.tsx'
+import { pages as invitations } from './dashboard/account/invitations.tsx'
+import { pages as mail, unsubscribePath } from './dashboard/account/mail.tsx'
+import { pages as members } from './dashboard/account/members.tsx'
+import { pages as openedPrograms } from './dashboard/account/opened-programs.tsx'
+import { pages as password } from './dashboard/account/password.tsx'
+import { pages as sessions } from './dashboard/account/session-list.tsx'
+import { pages as signIn } from './dashboard/account/sign-in.tsx'
+import { pages as signUp } from './dashboard/account/sign-up.tsx'
+import { pages as start } from './dashboard/account/start.ts'
+import { pages as twoFactor } from './dashboard/account/two-factor.tsx'
+import { pages as verification } from './dashboard/account/verification.tsx'
+import { pages as partnerAdjustments } from './dashboard/partner/adjustments.tsx'
+import { pages as join } from './dashboard/join/join.tsx'
+import { pages as partnerApplications } from './dashboard/partner/applications.tsx'
+import { pages as partnerCommissions } from './dashboard/partner/commissions.tsx'
+import { pages as earnings } from './dashboard/partner/earnings.tsx'
+import { pages as partnerInvitations } from './dashboard/partner/invitations.tsx'
+import { pages as campaigns } from './dashboard/partner/campaigns.tsx'
+import { pages as links } from './dashboard/partner/links.tsx'
+import { pages as partnerNotifications } from './dashboard/partner/notifications.tsx'
+import { pages as partnerSale } from './dashboard/partner/sale.tsx'
+import { pages as partnerPayouts } from './dashboard/partner/payouts.tsx'
 import { cameFrom } from './dashboard/components/address.ts'
 import { assets } from './dashboard/components/assets.ts'
-import { Card } from './dashboard/components/blocks.tsx'
 import { redirectWith } from './dashboard/components/flash.tsx'
-import { renderPlain } from './dashboard/components/layout.tsx'
+import { refuseAtField } from './dashboard/components/form.ts'
+import { PlainPage, renderPage } from './dashboard/components/layout.tsx'
 import { actOnce, leadToFirstAnswer } from './dashboard/components/once.ts'
 import { createPages, type DashboardEnv, loadViewer } from './dashboard/components/page.ts'
-import { adjustmentPages } from './dashboard/program/adjustments.tsx'
-import { applicationPages } from './dashboard/program/applications.tsx'
-import { checkPages } from './dashboard/program/set-up-checks.tsx'
-import { codePages } from './dashboard/program/codes.tsx'
-import { commissionPages } from './dashboard/program/commissions.tsx'
-import { customerPages } from './dashboard/program/customer.tsx'
-import { eventPages } from './dashboard/program/events.tsx'
-import { groupPages } from './dashboard/program/groups.tsx'
-import { joinPageSettings } from './dashboard/program/join-page.tsx'
-import { newProgramPages } from './dashboard/program/new-program.tsx'
-import { notificationPages } from './dashboard/program/notifications.tsx'
-import { overviewPages } from './dashboard/program/overview.tsx'
-import { partnerPage } from './dashboard/program/partner.tsx'
-import { partnerPages } from './dashboard/program/partners.tsx'
-import { payoutRunPage } from './dashboard/program/payout-run.tsx'
-import { payoutRunPages } from './dashboard/program/payout-runs.tsx'
-import { reviewPages } from './dashboard/program/reviews.tsx'
-import { salePages } from './dashboard/program/sale.tsx'
-import { sentNotificationPages } from './dashboard/program/sent-notifications.tsx'
-import { settingsPages } from './dashboard/program/settings.tsx'
-import { ownAccountPages } from './dashboard/program/own-account.tsx'
-import { stripeConnectionPages } from './dashboard/program/stripe-connection.tsx'
-import { testDataPages } from './dashboard/program/test-data.tsx'
-import { webhookDeliveryPages } from './dashboard/program/webhook-deliveries.tsx'
-import { webhookEventPages } from './dashboard/program/webhook-events.tsx'
-import { webhookPages } from './dashboard/program/webhooks.tsx'
-import { payoutPages } from './dashboard/program/payouts.tsx'
+import { pages as adjustments } from './dashboard/program/adjustments.tsx'
+import { pages as applications } from './dashboard/program/applications.tsx'
+import { pages as setUpChecks } from './dashboard/program/set-up-checks.tsx'
+import { pages as codes } from './dashboard/program/codes.tsx'
+import { pages as commissions } from './dashboard/program/commissions.tsx'
+import { pages as customer } from './dashboard/program/customer.tsx'
+import { pages as events } from './dashboard/program/events.tsx'
+import { pages as groups } from './dashboard/program/groups.tsx'
+import { pages as joinPage } from './dashboard/program/join-page.tsx'
+import { pages as newProgram } from './dashboard/program/new-program.tsx'
+import { pages as notifications } from './dashboard/program/notifications.tsx'
+import { pages as overview } from './dashboard/program/overview.tsx'
+import { pages as partner } from './dashboard/program/partner.tsx'
+import { pages as partners } from './dashboard/program/partners.tsx'
+import { pages as payoutRun } from './dashboard/program/payout-run.tsx'
+import { pages as payoutRuns } from './dashboard/program/payout-runs.tsx'
+import { pages as reviews } from './dashboard/program/reviews.tsx'
+import { pages as sale } from './dashboard/program/sale.tsx'
+import { pages as settings } from './dashboard/program/settings.tsx'
+import { pages as ownAccount } from './dashboard/program/own-account.tsx'
+import { callbackPages, pages as stripeConnection } from './dashboard/program/stripe-connection.tsx'
+import { pages as testData } from './dashboard/program/test-data.tsx'
+import { pages as webhookDeliveries } from './dashboard/program/webhook-deliveries.tsx'
+import { pages as webhookEvents } from './dashboard/program/webhook-events.tsx'
+import { pages as webhooks } from './dashboard/program/webhooks.tsx'
+import { pages as payouts } from './dashboard/program/payouts.tsx'
 
 /**
  * The server renders its pages: for advertisers under `/programs/:programId`, for partners under `/partner`. A form post gets a redirect,
@@ -84,6 +83,10 @@ app.get('/assets/:file', (c) => {
 
 const pages = createPages()
 
+pages.use(async (c, next) => {
+  c.setRenderer((page) => renderPage(c, page))
+  await next()
+})
 pages.use(async (c, next) => {
   await next()
   c.header('Cache-Control', 'no-store')
@@ -153,62 +156,62 @@ pages.use(async (c, next) => {
 pages.use(loadViewer)
 pages.use(actOnce)
 
-const groups = [
-  startPages,
-  accountPages,
-  auditLogPages,
-  deletionPages,
-  invitationPages,
-  mailPages,
-  memberPages,
-  openedProgramPages,
-  passwordPages,
-  sessionPages,
-  signInPages,
-  signUpPages,
-  twoFactorPages,
-  verificationPages,
-  partnerAdjustmentPages,
-  joinPages,
-  partnerApplicationPages,
-  partnerCommissionPages,
-  earningsPages,
-  linkPages,
-  partnerCampaignPages,
-  partnerInvitationPages,
-  partnerNotificationPages,
-  partnerSalePages,
-  partnerPayoutPages,
-  adjustmentPages,
-  applicationPages,
-  checkPages,
-  codePages,
-  commissionPages,
-  customerPages,
-  eventPages,
-  groupPages,
-  joinPageSettings,
-  newProgramPages,
-  notificationPages,
-  overviewPages,
-  partnerPages,
-  partnerPage,
-  payoutRunPages,
-  payoutRunPage,
-  reviewPages,
-  salePages,
-  sentNotificationPages,
-  settingsPages,
-  ownAccountPages,
-  stripeConnectionPages,
-  testDataPages,
-  // Comes before `webhookPages`, whose `:id` would match `deliveries`.
-  webhookDeliveryPages,
-  webhookPages,
-  webhookEventPages,
-  payoutPages,
+const allPages = [
+  start,
+  account,
+  auditLog,
+  deletion,
+  invitations,
+  mail,
+  members,
+  openedPrograms,
+  password,
+  sessions,
+  signIn,
+  signUp,
+  twoFactor,
+  verification,
+  partnerAdjustments,
+  join,
+  partnerApplications,
+  partnerCommissions,
+  earnings,
+  links,
+  campaigns,
+  partnerInvitations,
+  partnerNotifications,
+  partnerSale,
+  partnerPayouts,
+  adjustments,
+  applications,
+  setUpChecks,
+  codes,
+  commissions,
+  customer,
+  events,
+  groups,
+  joinPage,
+  newProgram,
+  notifications,
+  overview,
+  partners,
+  partner,
+  payoutRuns,
+  payoutRun,
+  reviews,
+  sale,
+  settings,
+  ownAccount,
+  stripeConnection,
+  callbackPages,
+  testData,
+  // Comes before `webhooks`, whose `:id` would match `deliveries`.
+  webhookDeliveries,
+  webhooks,
+  webhookEvents,
+  payouts,
 ]
-for (const group of groups) pages.route('/', group)
+for (const group of allPages) pages.route('/', group)
 
 app.route('/', pages)
 
@@ -228,29 +231,28 @@ app.onError((error, c) => {
 })
 
 /** Leads a refused form back to its page, which shows the error. Shows every other error on a page of its own. */
-function renderRefusal(c: Context, refusal: ApiError) {
+async function renderRefusal(c: Context, refusal: ApiError): Promise<Response> {
   const { status } = errorCodes[refusal.code]
-  const from = cameFrom(c)
-  if (c.req.method === 'POST' && (status === 400 || status === 409) && from) {
-    return redirectWith(c, from, refusal.message, 'bad')
+  if (c.req.method === 'POST' && (status === 400 || status === 409)) {
+    const atField = await refuseAtField(c, refusal)
+    if (atField) return atField
+    const from = cameFrom(c)
+    if (from) return redirectWith(c, from, refusal.message, 'bad')
   }
-  return renderError(c, refusal.message, status)
+  return await renderError(c, refusal.message, status)
 }
 
 function renderError(c: Context, message: string, status: (typeof errorCodes)[keyof typeof errorCodes]['status']) {
-  return renderPlain(c, {
-    title: 'That did not work',
-    status,
-    children: (
-      <Card>
-        <h1>{status === 404 ? 'Not found' : 'That did not work'}</h1>
-        <p>{message}</p>
-        <p>
-          <a href="/">Go to the start page</a>
-        </p>
-      </Card>
-    ),
-  })
+  c.status(status)
+  return renderPage(
+    c,
+    <PlainPage title="That did not work" heading={status === 404 ? 'Not found' : 'That did not work'}>
+      <p>{message}</p>
+      <p>
+        <a href="/">Go to the start page</a>
+      </p>
+    </PlainPage>,
+  )
 }
 
 export default app

@@ -1,39 +1,17 @@
+import { base } from '../dashboard/components/style/base.ts'
+
 const css = String.raw
 
+/** The tokens and plain elements of the dashboard, then what only long texts have. */
 export const style = css`
-  :root {
-    color-scheme: light dark;
-    --page: light-dark(#ffffff, #111214);
-    --sunken: light-dark(#f4f3f0, #1a1c20);
-    --line: light-dark(#dfddd8, #2d3036);
-    --text: light-dark(#1b1a18, #ececea);
-    --muted: light-dark(#5c5953, #a6a8ae);
-    --accent: light-dark(#3049d8, #96a6ff);
-    --get: light-dark(#0b6b41, #62d6a0);
-    --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', monospace;
-  }
-  * {
-    box-sizing: border-box;
-  }
+  ${base}
   html {
     scroll-padding-top: 1rem;
-    -webkit-text-size-adjust: 100%;
-    text-size-adjust: 100%;
   }
   body {
-    margin: 0;
     display: grid;
     grid-template-columns: 17rem minmax(0, 1fr);
-    background: var(--page);
-    color: var(--text);
-    font:
-      0.9375rem / 1.55 system-ui,
-      -apple-system,
-      'Segoe UI',
-      Roboto,
-      'Liberation Sans',
-      Arial,
-      sans-serif;
+    background: var(--surface);
   }
   nav {
     position: sticky;
@@ -68,7 +46,7 @@ export const style = css`
     padding: 0.45rem 0.6rem;
     border: 1px solid var(--muted);
     border-radius: 0.375rem;
-    background: var(--page);
+    background: var(--surface);
     color: var(--text);
     font: inherit;
   }
@@ -106,8 +84,14 @@ export const style = css`
     border-top: 1px solid var(--line);
   }
   h1 {
-    font-size: 1.75rem;
-    margin: 0 0 1rem;
+    margin-bottom: 1rem;
+  }
+  :is(main, article) > :is(p, ul, ol, dl),
+  section > :is(p, ul, ol) {
+    margin: 0.75rem 0;
+  }
+  main :is(ul, ol) {
+    padding-inline-start: 1.5rem;
   }
   h2 {
     font-size: 1.3rem;
@@ -116,18 +100,6 @@ export const style = css`
   h3 {
     font-size: 1rem;
     margin: 1.5rem 0 0.5rem;
-  }
-  a {
-    color: var(--accent);
-  }
-  :focus-visible {
-    outline: 2px solid var(--accent);
-    outline-offset: 2px;
-  }
-  code,
-  pre {
-    font-family: var(--mono);
-    font-size: 0.8125rem;
   }
   code {
     overflow-wrap: anywhere;
@@ -152,7 +124,7 @@ export const style = css`
     color: var(--accent);
   }
   .method.get {
-    color: var(--get);
+    color: var(--good);
   }
   .auth,
   .status,

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { Card, Empty, Heading } from '../../functions/dashboard/components/blocks.tsx'
 import { positiveInteger } from '../../functions/dashboard/components/address.ts'
 import { Time } from '../../functions/dashboard/components/format.tsx'
-import { renderPlain } from '../../functions/dashboard/components/layout.tsx'
+import { PlainPage, renderPage } from '../../functions/dashboard/components/layout.tsx'
 import { Table } from '../../functions/dashboard/components/table.tsx'
 import { type DatabaseEnv, openDatabase } from '../database.ts'
 import { ApiError, errorResponse } from '../errors.ts'
@@ -32,31 +32,29 @@ app.use(
 
 app.get(inboxPath, async (c) => {
   const rows = await openDatabase(c.env).query(mails().orderBy('id', 'desc').limit(100))
-  return renderPlain(c, {
-    title: 'Inbox',
-    children: (
-      <>
-        <Heading title="Inbox" lead="The last 100 mails of this machine, to all recipients. They stay for a week." />
-        <Card>
-          {rows.length === 0 ? (
-            <Empty title="No mail yet">
-              <p>Sign up, invite somebody, or record a refund, and the mail appears here.</p>
-            </Empty>
-          ) : (
-            <Table
-              caption="Mails, newest first"
-              rows={rows}
-              columns={[
-                { label: 'Sent (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
-                { label: 'To', cell: ({ recipient }) => <span class="break">{recipient}</span> },
-                { label: 'Subject', cell: ({ id, subject }) => <a href={`${inboxPath}/${id}`}>{subject}</a> },
-              ]}
-            />
-          )}
-        </Card>
-      </>
-    ),
-  })
+  return renderPage(
+    c,
+    <PlainPage title="Inbox" heading={null}>
+      <Heading title="Inbox" lead="The last 100 mails of this machine, to all recipients. They stay for a week." />
+      <Card>
+        {rows.length === 0 ? (
+          <Empty title="No mail yet">
+            <p>Sign up, invite somebody, or record a refund, and the mail appears here.</p>
+          </Empty>
+        ) : (
+          <Table
+            caption="Mails, newest first"
+            rows={rows}
+            columns={[
+              { label: 'Sent (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
+              { label: 'To', cell: ({ recipient }) => <span class="break">{recipient}</span> },
+              { label: 'Subject', cell: ({ id, subject }) => <a href={`${inboxPath}/${id}`}>{subject}</a> },
+            ]}
+          />
+        )}
+      </Card>
+    </PlainPage>,
+  )
 })
 
 app.get(`${inboxPath}/:id`, async (c) => {
@@ -66,31 +64,29 @@ app.get(`${inboxPath}/:id`, async (c) => {
       .where('id', '=', positiveInteger(c.req.param('id')) ?? sql.lit(0)),
   )
   if (!mail) return errorResponse(new ApiError('not_found', `There is no such mail. See ${inboxPath} for all.`))
-  return renderPlain(c, {
-    title: mail.subject,
-    children: (
-      <>
-        <Heading title={mail.subject} lead={`To ${mail.recipient}`} />
-        {mail.html !== null && (
-          <Card title="HTML">
-            {/* Links open outside of the frame, because the page's policy does not apply there. */}
-            <iframe
-              title="The mail"
-              sandbox="allow-popups allow-popups-to-escape-sandbox"
-              srcdoc={mail.html.replace('<head>', '<head><base target="_blank">')}
-              style="width:100%;height:34rem;border:0"
-            />
-          </Card>
-        )}
-        <Card title="Text">
-          <pre style="white-space:pre-wrap;overflow-wrap:anywhere">{linked(mail.body)}</pre>
+  return renderPage(
+    c,
+    <PlainPage title={mail.subject} heading={null}>
+      <Heading title={mail.subject} lead={`To ${mail.recipient}`} />
+      {mail.html !== null && (
+        <Card title="HTML">
+          {/* Links open outside of the frame, because the page's policy does not apply there. */}
+          <iframe
+            title="The mail"
+            sandbox="allow-popups allow-popups-to-escape-sandbox"
+            srcdoc={mail.html.replace('<head>', '<head><base target="_blank">')}
+            style="width:100%;height:34rem;border:0"
+          />
         </Card>
-        <p>
-          <a href={inboxPath}>All mails</a>
-        </p>
-      </>
-    ),
-  })
+      )}
+      <Card title="Text">
+        <pre style="white-space:pre-wrap;overflow-wrap:anywhere">{linked(mail.body)}</pre>
+      </Card>
+      <p>
+        <a href={inboxPath}>All mails</a>
+      </p>
+    </PlainPage>,
+  )
 })
 
 /** Renders a text with its addresses as links. */

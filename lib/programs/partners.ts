@@ -164,13 +164,6 @@ export async function listPartners(db: Database, programId: number, list: Partne
   return await db.query(partnersStatement(programId, list))
 }
 
-export type PartnerWithClicks = Awaited<ReturnType<typeof listPartnersWithClicks>>[number]
-
-/** Lists partners with the clicks of all their links, which takes longer the more links they have. */
-export async function listPartnersWithClicks(db: Database, programId: number, list: PartnerList) {
-  return await db.query(partnersStatement(programId, list).select(allClicks))
-}
-
 export type PartnerWithCodes = Awaited<ReturnType<typeof listPartnersWithCodes>>[number]
 
 /** Lists partners with the clicks and the codes of all their links. Codes are separated by spaces, oldest first. */

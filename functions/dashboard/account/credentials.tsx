@@ -1,11 +1,10 @@
-import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { hasPassword } from '../../../lib/access/account.ts'
 import { noMail, openAuth, tooManyAttempts } from '../../../lib/access/sign-in.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { safePath } from '../components/address.ts'
-import { Field, Problem } from '../components/fields.tsx'
-import { type FormState, refuseForm } from '../components/form.ts'
+import { Field, PostButton } from '../components/fields.tsx'
+import { FormRefusal } from '../components/form.ts'
 import type { PageContext, PartnerContext, ViewerContext, WorkspaceContext } from '../components/page.ts'
 
 export const emailField = z.string().check(z.trim(), z.toLowerCase(), z.email('Enter an e-mail address.'))
@@ -22,6 +21,9 @@ const problems: Record<number, string> = { 401: wrongCredentials, 429: tooManyAt
 export const wrongOr = (status: number, wrong: string) => (status === 429 ? tooManyAttempts : wrong)
 
 const refusal = z.object({ code: z.string() })
+
+/** The options of a call of better-auth that answers the request. */
+export const answered = (c: Pick<PageContext, 'req'>) => ({ headers: c.req.raw.headers, asResponse: true }) as const
 
 /** The code of better-auth's refusal, which distinguishes refusals with the same status. */
 export async function codeOf(response: Response): Promise<string | undefined> {
@@ -43,38 +45,23 @@ export async function passOn(c: Pick<PageContext, 'header'>, response: Response)
   return problems[response.status] ?? 'That did not work. Check what you entered and try again.'
 }
 
-/** Redirects to `page` if `password`, typed in `field`, is not the signed-in person's. Undefined if it is. */
-export async function refusePassword(
+/** Refuses the form if `password`, typed in `field`, is not the signed-in person's. */
+export async function checkPassword(
   c: ViewerContext | WorkspaceContext | PartnerContext,
-  page: string,
   field: string,
   password: string,
-): Promise<Response | undefined> {
-  const response = await openAuth(c).api.verifyPassword({
-    body: { password },
-    headers: c.req.raw.headers,
-    asResponse: true,
-  })
-  if (response.ok) return undefined
-  if (response.status === 429) return await refuseForm(c, page, { errors: { [field]: tooManyAttempts } })
+): Promise<void> {
+  const response = await openAuth(c).api.verifyPassword({ ...answered(c), body: { password } })
+  if (response.ok) return
+  if (response.status === 429) throw new FormRefusal({ [field]: tooManyAttempts })
   const variables: Pick<ViewerContext, 'get'> = c
-  const error = (await hasPassword(variables.get('db'), variables.get('viewer').user.id))
-    ? 'This is not your password.'
-    : noPassword
-  return await refuseForm(c, page, { errors: { [field]: error } })
+  const hasOne = await hasPassword(variables.get('db'), variables.get('viewer').user.id)
+  throw new FormRefusal({ [field]: hasOne ? 'This is not your password.' : noPassword })
 }
 
 /** The password field before actions that a stranger at the person's screen must not take. */
-export function OwnPassword({
-  name,
-  label = 'Your password',
-  form,
-}: {
-  name: string
-  label?: string
-  form: FormState
-}) {
-  return <Field name={name} label={label} type="password" autocomplete="current-password" form={form} required />
+export function OwnPassword({ name, label = 'Your password' }: { name: string; label?: string }) {
+  return <Field name={name} label={label} type="password" autocomplete="current-password" required />
 }
 
 /** The page that the person opened before signing in. */
@@ -95,57 +82,23 @@ export function Providers({ c, next }: { c: PageContext; next: string }) {
   return (
     <>
       {providers.map(([id, name]) => (
-        <form method="post" action={withNext(`/sign-in/${id}`, next)}>
-          <button type="submit" class="wide-button">
-            Continue with {name}
-          </button>
-        </form>
+        <PostButton action={withNext(`/sign-in/${id}`, next)} class="wide-button" text={`Continue with ${name}`} />
       ))}
     </>
   )
 }
 
-interface CredentialsProps {
-  children: Child
-  action: string
-  submit: string
-  form: FormState
-}
-
 interface NewPasswordProps {
   name: string
   label: string
-  form: FormState
   /** True if the change signs the person out everywhere else. */
   signsOut?: boolean
 }
 
 /** The field for a new password. */
-export function NewPassword({ name, label, form, signsOut }: NewPasswordProps) {
+export function NewPassword({ name, label, signsOut }: NewPasswordProps) {
   const hint = `At least 10 characters.${signsOut ? ' You are signed out everywhere else.' : ''}`
   return (
-    <Field
-      name={name}
-      label={label}
-      type="password"
-      autocomplete="new-password"
-      minlength={10}
-      hint={hint}
-      form={form}
-      required
-    />
-  )
-}
-
-/** The form of a page without navigation. */
-export function Credentials({ children, action, submit, form }: CredentialsProps) {
-  return (
-    <form method="post" action={action} class="stack">
-      <Problem form={form} />
-      {children}
-      <button type="submit" class="primary wide-button">
-        {submit}
-      </button>
-    </form>
+    <Field name={name} label={label} type="password" autocomplete="new-password" minlength={10} hint={hint} required />
   )
 }

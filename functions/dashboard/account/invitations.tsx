@@ -3,13 +3,14 @@ import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { acceptPartnerInvitation, findPartnerInvitation } from '../../../lib/programs/partner-invitations.ts'
 import { acceptInvitation, findInvitation } from '../../../lib/programs/invitations.ts'
 import { tokenInQuery } from '../components/address.ts'
-import { Card } from '../components/blocks.tsx'
+import { LinkButton } from '../components/blocks.tsx'
+import { Form } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { renderPlain } from '../components/layout.tsx'
+import { PlainPage } from '../components/layout.tsx'
 import { createPages, type PageContext, requireViewer } from '../components/page.ts'
 
 /** Mailed invitations: to a workspace as a member, and to a program as its partner. */
-export const invitationPages = createPages()
+export const pages = createPages()
 
 interface Shown {
   title: string
@@ -22,25 +23,18 @@ interface Shown {
 
 /** Renders an invitation to accept, possibly after signing in. Undefined means that the link no longer works. */
 function renderInvitation(c: PageContext, invitation: Shown | undefined) {
-  return renderPlain(c, {
-    title: 'Invitation',
-    children: (
-      <Card>
-        {invitation ? (
-          <>
-            <h1>{invitation.title}</h1>
-            <p>{invitation.what}</p>
-            <Accept c={c} invitation={invitation} />
-          </>
-        ) : (
-          <>
-            <h1>This link no longer works</h1>
-            <p>It was used, was revoked or has expired. Ask for a new one.</p>
-          </>
-        )}
-      </Card>
+  return c.render(
+    invitation ? (
+      <PlainPage title="Invitation" heading={invitation.title}>
+        <p>{invitation.what}</p>
+        <Accept c={c} invitation={invitation} />
+      </PlainPage>
+    ) : (
+      <PlainPage title="Invitation" heading="This link no longer works">
+        <p>It was used, was revoked or has expired. Ask for a new one.</p>
+      </PlainPage>
     ),
-  })
+  )
 }
 
 /** The button to accept, or links to sign in first and come back. */
@@ -49,28 +43,25 @@ function Accept({ c, invitation: { accept, email } }: { c: PageContext; invitati
   const { pathname, search } = new URL(c.req.url)
   if (viewer) {
     return (
-      <form method="post" action={`${pathname}?token=${encodeURIComponent(tokenInQuery(c))}`} class="stack">
+      <Form action={`${pathname}?token=${encodeURIComponent(tokenInQuery(c))}`} submit={accept}>
         <p class="muted">You are signed in as {viewer.user.email}.</p>
-        <button type="submit" class="primary">
-          {accept}
-        </button>
-      </form>
+      </Form>
     )
   }
   const next = encodeURIComponent(pathname + search)
   return (
     <div class="row">
-      <a class="button primary" href={`/sign-up?next=${next}&email=${encodeURIComponent(email)}`}>
-        Create an account
-      </a>
-      <a class="button" href={`/sign-in?next=${next}`}>
-        Sign in
-      </a>
+      <LinkButton
+        class="primary"
+        href={`/sign-up?next=${next}&email=${encodeURIComponent(email)}`}
+        text="Create an account"
+      />
+      <LinkButton href={`/sign-in?next=${next}`} text="Sign in" />
     </div>
   )
 }
 
-invitationPages.get('/invitation', async (c) => {
+pages.get('/invitation', async (c) => {
   const invitation = await findInvitation(c.get('db'), tokenInQuery(c))
   return renderInvitation(
     c,
@@ -87,12 +78,12 @@ invitationPages.get('/invitation', async (c) => {
   )
 })
 
-invitationPages.post('/invitation', requireViewer, async (c) => {
+pages.post('/invitation', requireViewer, async (c) => {
   await acceptInvitation(c.get('db'), tokenInQuery(c), c.get('viewer').user.id)
   return redirectWith(c, '/', 'Welcome: you are a member now.')
 })
 
-invitationPages.get('/partner-invitation', async (c) => {
+pages.get('/partner-invitation', async (c) => {
   const invitation = await findPartnerInvitation(c.get('db'), tokenInQuery(c))
   return renderInvitation(
     c,
@@ -105,7 +96,7 @@ invitationPages.get('/partner-invitation', async (c) => {
   )
 })
 
-invitationPages.post('/partner-invitation', requireViewer, async (c) => {
+pages.post('/partner-invitation', requireViewer, async (c) => {
   const { user } = c.get('viewer')
   await sendSoon(c.env, await acceptPartnerInvitation(c.get('db'), { token: tokenInQuery(c) }, user.id))
   return c.redirect('/partner', 303)

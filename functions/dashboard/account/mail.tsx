@@ -11,16 +11,16 @@ import {
   topicWords,
 } from '../../../lib/notifications/mail-choices.ts'
 import { tokenInQuery } from '../components/address.ts'
-import { Card, Heading } from '../components/blocks.tsx'
-import { Field, PostButton, Submit } from '../components/fields.tsx'
+import { Card } from '../components/blocks.tsx'
+import { Field, Form, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, shownForm } from '../components/form.ts'
+import { form } from '../components/form.ts'
 import { Day } from '../components/format.tsx'
-import { renderAccount, renderPlain } from '../components/layout.tsx'
+import { AccountPage, PlainPage } from '../components/layout.tsx'
 import { createPages, requireViewer } from '../components/page.ts'
 
 /** A person's choice of notification mails and their frequency. */
-export const mailPages = createPages()
+export const pages = createPages()
 
 const address = '/account/mail'
 /** Unsubscribes with the token of a mail, without a session. */
@@ -37,55 +37,46 @@ function readersOf({ partner, workspaces }: Viewer): (keyof typeof readers)[] {
   return [...(partner ? (['partner'] as const) : []), ...(workspaces.length > 0 ? (['advertiser'] as const) : [])]
 }
 
-mailPages.get(address, requireViewer, async (c) => {
+pages.get(address, requireViewer, async (c) => {
   const viewer = c.get('viewer')
   const { choices, refused } = await readMailChoices(c.get('db'), viewer.user.id)
-  const shown = shownForm(c)
-  return renderAccount(c, viewer, {
-    title: 'Mail',
-    children: (
-      <>
-        <Heading
-          title="Mail"
-          lead={`Choose the mails to ${viewer.user.email}. The dashboard shows all notifications.`}
-        />
-        {refused && (
-          <section class="message bad row apart" aria-label="Your address refused mail">
-            <p>
-              {refused.reason === 'bounced' ? 'Mail to your address came back' : 'A mail was reported as spam'} on{' '}
-              <Day at={refused.refused_at} />, so we no longer mail notifications there.
-            </p>
-            <PostButton action={`${address}/retry`}>Mail me again</PostButton>
-          </section>
-        )}
-        <form method="post" action={address} class="stack">
-          {readersOf(viewer).map((reader) => (
-            <Card title={readers[reader]}>
-              <div class="fields">
-                {choices
-                  .filter(({ topic }) => topicWords[topic].reader === reader)
-                  .map(({ topic, frequency }) => (
-                    <Choice topic={topic} frequency={frequency} form={shown} />
-                  ))}
-              </div>
-            </Card>
-          ))}
-          <Submit>Save</Submit>
-        </form>
-        <p class="small muted">
-          Daily mails go out at 7:00 UTC. You always get mails about your sign-in and your payout address.
-        </p>
-        <p>
-          <a href="/account">Back to your account</a>
-        </p>
-      </>
-    ),
-  })
+  return c.render(
+    <AccountPage title="Mail" lead={`Choose the mails to ${viewer.user.email}. The dashboard shows all notifications.`}>
+      {refused && (
+        <section class="message bad row apart" aria-label="Your address refused mail">
+          <p>
+            {refused.reason === 'bounced' ? 'Mail to your address came back' : 'A mail was reported as spam'} on{' '}
+            <Day at={refused.refused_at} />, so we no longer mail notifications there.
+          </p>
+          <PostButton action={`${address}/retry`} text="Mail me again" />
+        </section>
+      )}
+      <Form action={address} submit="Save">
+        {readersOf(viewer).map((reader) => (
+          <Card title={readers[reader]}>
+            <div class="fields">
+              {choices
+                .filter(({ topic }) => topicWords[topic].reader === reader)
+                .map(({ topic, frequency }) => (
+                  <Choice topic={topic} frequency={frequency} />
+                ))}
+            </div>
+          </Card>
+        ))}
+      </Form>
+      <p class="small muted">
+        Daily mails go out at 7:00 UTC. You always get mails about your sign-in and your payout address.
+      </p>
+      <p>
+        <a href="/account">Back to your account</a>
+      </p>
+    </AccountPage>,
+  )
 })
 
-function Choice({ topic, frequency, form: shown }: { topic: MailTopic; frequency: MailFrequency; form: FormState }) {
+function Choice({ topic, frequency }: { topic: MailTopic; frequency: MailFrequency }) {
   const { name, hint } = topicWords[topic]
-  return <Field name={topic} label={name} hint={hint} value={frequency} options={options} form={shown} />
+  return <Field name={topic} label={name} hint={hint} value={frequency} options={options} />
 }
 
 const frequencyField = z.optional(z.enum(mailFrequencies, 'Choose one of these.'))
@@ -99,60 +90,49 @@ const choicesForm = z.object({
   trouble: frequencyField,
 })
 
-mailPages.post(
-  address,
-  requireViewer,
-  form(choicesForm, () => address),
-  async (c) => {
-    await saveMailChoices(c.get('db'), c.get('viewer').user.id, c.req.valid('form'))
-    return redirectWith(c, address, 'Saved.')
-  },
-)
+pages.post(address, requireViewer, form(choicesForm, address), async (c) => {
+  await saveMailChoices(c.get('db'), c.get('viewer').user.id, c.req.valid('form'))
+  return redirectWith(c, address, 'Saved.')
+})
 
-mailPages.post(`${address}/retry`, requireViewer, async (c) => {
+pages.post(`${address}/retry`, requireViewer, async (c) => {
   await retryAddress(c.get('db'), c.get('viewer').user.id)
   return redirectWith(c, address, 'You get notification mails again.')
 })
 
 // No session: readers of a mail may unsubscribe. Only the button unsubscribes, because mail scanners open links.
-mailPages.get(unsubscribePath, async (c) => {
+pages.get(unsubscribePath, async (c) => {
   const token = tokenInQuery(c)
   const { topics } = await readUnsubscription(c.env, token)
-  return renderPlain(c, {
-    title: 'Stop these mails',
-    children: (
-      <Card>
-        <h1>Stop these mails</h1>
-        <p>You will no longer get mail about this:</p>
-        <Topics topics={topics} />
-        <PostButton action={`${unsubscribePath}?token=${encodeURIComponent(token)}`} class="primary">
-          Stop these mails
-        </PostButton>
-        <p class="small muted">
-          The dashboard shows these notifications as before. To choose each kind, <a href={address}>sign in</a>.
-        </p>
-      </Card>
-    ),
-  })
+  return c.render(
+    <PlainPage title="Stop these mails">
+      <p>You will no longer get mail about this:</p>
+      <Topics topics={topics} />
+      <PostButton
+        action={`${unsubscribePath}?token=${encodeURIComponent(token)}`}
+        class="primary"
+        text="Stop these mails"
+      />
+      <p class="small muted">
+        The dashboard shows these notifications as before. To choose each kind, <a href={address}>sign in</a>.
+      </p>
+    </PlainPage>,
+  )
 })
 
 // Mail programs post this with one click (RFC 8058). The token names the person and the mails, and allows nothing else.
-mailPages.post(unsubscribePath, async (c) => {
+pages.post(unsubscribePath, async (c) => {
   const { userId, topics } = await readUnsubscription(c.env, tokenInQuery(c))
   await saveMailChoices(c.get('db'), userId, Object.fromEntries(topics.map((topic) => [topic, 'never'])))
-  return renderPlain(c, {
-    title: 'The mails are stopped',
-    children: (
-      <Card>
-        <h1>The mails are stopped</h1>
-        <p>You no longer get mail about this:</p>
-        <Topics topics={topics} />
-        <p>
-          <a href={address}>Choose your mails</a>
-        </p>
-      </Card>
-    ),
-  })
+  return c.render(
+    <PlainPage title="The mails are stopped">
+      <p>You no longer get mail about this:</p>
+      <Topics topics={topics} />
+      <p>
+        <a href={address}>Choose your mails</a>
+      </p>
+    </PlainPage>,
+  )
 })
 
 function Topics({ topics }: { topics: MailTopic[] }) {

@@ -27,17 +27,14 @@ export function ActiveMembers({ address, members, grantable, viewerId }: ActiveM
             cell: (member) => <RoleChoice address={address} member={member} grantable={grantable} />,
           },
           {
-            label: '',
-            right: true,
             cell: ({ user_id: userId, name }) => (
               <PostButton
                 action={`${address}/${userId}/remove`}
                 class="compact danger"
                 label={`Remove ${name}`}
                 confirm={`Remove ${name}? They lose access at once.`}
-              >
-                Remove
-              </PostButton>
+                text="Remove"
+              />
             ),
           },
         ]}
@@ -98,17 +95,14 @@ export function Invitations({ address, invitations, grantable }: InvitationsProp
           { label: 'Role', cell: ({ role }) => role },
           { label: 'Until', cell: ({ expires_at: at }) => <Day at={at} /> },
           {
-            label: '',
-            right: true,
             cell: ({ id, email, role }) =>
               grantable.includes(role) && (
                 <PostButton
                   action={`${address}/invitations/${id}/revoke`}
                   class="compact"
                   label={`Revoke the invitation of ${email}`}
-                >
-                  Revoke
-                </PostButton>
+                  text="Revoke"
+                />
               ),
           },
         ]}

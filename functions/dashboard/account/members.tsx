@@ -5,19 +5,20 @@ import { countInvitationMail, mailInvitation } from '../../../lib/programs/invit
 import { changeMember, listMembers, listOpenedPrograms } from '../../../lib/programs/members.ts'
 import { inviteMember, revokeInvitation } from '../../../lib/programs/invitations.ts'
 import { demandTwoFactor } from '../../../lib/programs/workspaces.ts'
-import { Badge, Card, Heading } from '../components/blocks.tsx'
-import { Field, PostButton, Problem, Submit } from '../components/fields.tsx'
+import { Badge, Card, LinkButton } from '../components/blocks.tsx'
+import { Field, Form, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, optionalText, shownForm } from '../components/form.ts'
-import { renderAccount } from '../components/layout.tsx'
+import { form, optionalText } from '../components/form.ts'
+import { AccountPage } from '../components/layout.tsx'
 import { createPages, requireVerified, requireWorkspace, type WorkspaceContext } from '../components/page.ts'
 import { ActiveMembers, Invitations, RemovedMembers } from './member-tables.tsx'
 import { OpenedPrograms } from './opened-programs.tsx'
+import { emailField } from './credentials.tsx'
 
 /** A workspace's members: active and removed ones, their roles, and invitations. */
-export const memberPages = createPages()
+export const pages = createPages()
 
-const addressIn = (workspaceId: string) => `/workspaces/${workspaceId}/members`
+const membersPage = (c: WorkspaceContext) => `/workspaces/${c.get('workspace').id}/members`
 
 const roleNames: Record<Role, string> = {
   owner: 'Owner: everything',
@@ -32,93 +33,85 @@ function isOwner(c: WorkspaceContext): boolean {
   return may([c.get('workspace').role], 'owner:manage')
 }
 
-memberPages.get('/workspaces/:workspaceId/members', requireWorkspace('member:manage'), (c) =>
-  renderMembers(c, shownForm(c)),
-)
-
-async function renderMembers(c: WorkspaceContext, shown: FormState) {
+pages.get('/workspaces/:workspaceId/members', requireWorkspace('member:manage'), async (c) => {
   const workspace = c.get('workspace')
   const viewer = c.get('viewer')
   const [{ members, invitations }, opened] = await Promise.all([
     listMembers(c.get('db'), workspace.id),
     listOpenedPrograms(c.get('db'), workspace.id),
   ])
-  const address = addressIn(workspace.id)
+  const address = membersPage(c)
   const grantable = roles.filter((role) => isOwner(c) || role !== 'owner')
   const active = members.filter(({ removed_at: removedAt }) => removedAt === null)
   const removed = members.filter(({ removed_at: removedAt }) => removedAt !== null)
-  return renderAccount(c, viewer, {
-    title: 'Members',
-    children: (
-      <>
-        <Heading title={`Members of ${workspace.name}`} lead="Roles hold for every program of the workspace.">
-          {may([workspace.role], 'audit:list') && (
-            <a class="button" href={`/workspaces/${workspace.id}/audit`}>
-              Audit log
-            </a>
-          )}
-        </Heading>
-        {isOwner(c) && <TwoFactorDemand address={address} isDemanded={workspace.requiresTwoFactor} />}
-        <Invite address={address} grantable={grantable} form={shown} />
-        <ActiveMembers address={address} members={active} grantable={grantable} viewerId={viewer.user.id} />
-        <Invitations address={address} invitations={invitations} grantable={grantable} />
-        <OpenedPrograms
-          address={`${address}/programs`}
-          opened={opened}
-          programs={viewer.programs.filter(({ workspaceId }) => workspaceId === workspace.id)}
-          members={active}
-        />
-        <RemovedMembers members={removed} viewerId={viewer.user.id} />
-      </>
-    ),
-  })
-}
+  return c.render(
+    <AccountPage
+      title="Members"
+      heading={`Members of ${workspace.name}`}
+      lead="Roles hold for every program of the workspace."
+      actions={
+        may([workspace.role], 'audit:list') && (
+          <LinkButton href={`/workspaces/${workspace.id}/audit`} text="Audit log" />
+        )
+      }
+    >
+      {isOwner(c) && <TwoFactorDemand address={address} isDemanded={workspace.requiresTwoFactor} />}
+      <Invite address={address} grantable={grantable} />
+      <ActiveMembers address={address} members={active} grantable={grantable} viewerId={viewer.user.id} />
+      <Invitations address={address} invitations={invitations} grantable={grantable} />
+      <OpenedPrograms
+        address={`${address}/programs`}
+        opened={opened}
+        programs={viewer.programs.filter(({ workspaceId }) => workspaceId === workspace.id)}
+        members={active}
+      />
+      <RemovedMembers members={removed} viewerId={viewer.user.id} />
+    </AccountPage>,
+  )
+})
 
 function TwoFactorDemand({ address, isDemanded }: { address: string; isDemanded: boolean }) {
   return (
     <Card title="Two-factor codes" aside={isDemanded ? <Badge tone="good">Required</Badge> : <Badge>Optional</Badge>}>
       <p>If they are required, members without them cannot open this workspace until they set them up.</p>
       <div class="row">
-        <PostButton action={`${address}/two-factor`} fields={{ demanded: isDemanded ? '' : 'yes' }}>
-          {isDemanded ? 'Stop requiring them' : 'Require them for every member'}
-        </PostButton>
+        <PostButton
+          action={`${address}/two-factor`}
+          fields={{ demanded: isDemanded ? '' : 'yes' }}
+          text={isDemanded ? 'Stop requiring them' : 'Require them for every member'}
+        />
       </div>
     </Card>
   )
 }
 
-function Invite({ address, grantable, form: shown }: { address: string; grantable: Role[]; form: FormState }) {
+function Invite({ address, grantable }: { address: string; grantable: Role[] }) {
   return (
     <Card title="Invite somebody">
-      <form method="post" action={address} class="stack">
-        <Problem form={shown} />
-        <div class="fields">
-          <Field name="email" label="E-mail" type="email" form={shown} required />
-          <Field
-            name="role"
-            label="Role"
-            options={grantable.map((role) => [role, roleNames[role]] as const)}
-            value="member"
-            form={shown}
-          />
-        </div>
-        <Submit>Send the invitation</Submit>
-      </form>
+      <Form action={address} submit="Send the invitation">
+        <Field name="email" label="E-mail" type="email" required />
+        <Field
+          name="role"
+          label="Role"
+          options={grantable.map((role) => [role, roleNames[role]] as const)}
+          value="member"
+        />
+      </Form>
     </Card>
   )
 }
 
 const roleField = z.enum(roles, 'Choose a role.')
 const inviteForm = z.object({
-  email: z.string().check(z.trim(), z.toLowerCase(), z.email('Enter an e-mail address.')),
+  email: emailField,
   role: roleField,
 })
 
-memberPages.post(
+pages.post(
   '/workspaces/:workspaceId/members',
   requireWorkspace('member:manage'),
   requireVerified,
-  form(inviteForm, (c: WorkspaceContext) => addressIn(c.get('workspace').id)),
+  form(inviteForm, membersPage),
   async (c) => {
     const { id: workspaceId, name } = c.get('workspace')
     const { user } = c.get('viewer')
@@ -129,11 +122,11 @@ memberPages.post(
     const token = await inviteMember(db, { workspaceId, email, role, invitedBy: user.id, byOwner: isOwner(c) })
     const link = `${c.env.BASE_URL}/invitation?token=${token}`
     await mailInvitation(db, c.env, sender, { to: email, what: 'workspace', name, link, days: 7 })
-    return redirectWith(c, addressIn(workspaceId), `An invitation to ${email} is on its way.`)
+    return redirectWith(c, membersPage(c), `An invitation to ${email} is on its way.`)
   },
 )
 
-memberPages.post(
+pages.post(
   '/workspaces/:workspaceId/members/two-factor',
   requireWorkspace('owner:manage'),
   form(z.object({ demanded: optionalText })),
@@ -144,22 +137,22 @@ memberPages.post(
     const text = isDemanded
       ? 'Two-factor codes are required for every member now.'
       : 'Two-factor codes are optional now.'
-    return redirectWith(c, addressIn(workspaceId), text)
+    return redirectWith(c, membersPage(c), text)
   },
 )
 
-memberPages.post(
+pages.post(
   '/workspaces/:workspaceId/members/invitations/:invitationId/revoke',
   requireWorkspace('member:manage'),
   async (c) => {
     const { id: workspaceId } = c.get('workspace')
     const invitationId = c.req.param('invitationId')
     await revokeInvitation(c.get('db'), { workspaceId, invitationId, byOwner: isOwner(c) })
-    return redirectWith(c, addressIn(workspaceId), 'The invitation is revoked.')
+    return redirectWith(c, membersPage(c), 'The invitation is revoked.')
   },
 )
 
-memberPages.post(
+pages.post(
   '/workspaces/:workspaceId/members/:userId/role',
   requireWorkspace('member:manage'),
   form(z.object({ role: roleField })),
@@ -167,19 +160,19 @@ memberPages.post(
     const { id: workspaceId } = c.get('workspace')
     const { role } = c.req.valid('form')
     await changeMember(c.get('db'), { workspaceId, userId: c.req.param('userId'), role, byOwner: isOwner(c) })
-    return redirectWith(c, addressIn(workspaceId), 'The role is changed.')
+    return redirectWith(c, membersPage(c), 'The role is changed.')
   },
 )
 
-memberPages.post('/workspaces/:workspaceId/leave', requireWorkspace(), async (c) => {
+pages.post('/workspaces/:workspaceId/leave', requireWorkspace(), async (c) => {
   const { id: workspaceId, name } = c.get('workspace')
   const { id: userId } = c.get('viewer').user
   await changeMember(c.get('db'), { workspaceId, userId, role: null, byOwner: isOwner(c) })
   return redirectWith(c, '/account', `You left ${name}.`)
 })
 
-memberPages.post('/workspaces/:workspaceId/members/:userId/remove', requireWorkspace('member:manage'), async (c) => {
+pages.post('/workspaces/:workspaceId/members/:userId/remove', requireWorkspace('member:manage'), async (c) => {
   const { id: workspaceId } = c.get('workspace')
   await changeMember(c.get('db'), { workspaceId, userId: c.req.param('userId'), role: null, byOwner: isOwner(c) })
-  return redirectWith(c, addressIn(workspaceId), 'The member is removed.')
+  return redirectWith(c, membersPage(c), 'The member is removed.')
 })

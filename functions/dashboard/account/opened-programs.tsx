@@ -3,14 +3,14 @@ import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { type listOpenedPrograms, type Member, openProgram } from '../../../lib/programs/members.ts'
 import { Card } from '../components/blocks.tsx'
-import { Field, PostButton } from '../components/fields.tsx'
+import { Field, Form, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { emptyForm, form } from '../components/form.ts'
+import { form } from '../components/form.ts'
 import { createPages, requireWorkspace } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 
 /** Programs of a workspace that are opened to single members. */
-export const openedProgramPages = createPages()
+export const pages = createPages()
 
 const programRoles = ['member', 'admin', 'billing'] as const
 
@@ -38,47 +38,28 @@ export function OpenedPrograms({ address, opened, programs, members }: OpenedPro
             { label: 'Program', cell: ({ program_name: program }) => program },
             { label: 'Role', cell: ({ role }) => role },
             {
-              label: '',
-              right: true,
               cell: (opening) => (
                 <PostButton
                   action={address}
                   fields={{ user: opening.user_id, program: String(opening.program_id), program_role: '' }}
                   class="compact"
                   label={`Close ${opening.program_name} to ${opening.user_name}`}
-                >
-                  Close
-                </PostButton>
+                  text="Close"
+                />
               ),
             },
           ]}
         />
       )}
-      <form method="post" action={address} class="stack">
-        <div class="fields">
-          <Field
-            name="user"
-            label="Member"
-            options={members.map((member) => [member.user_id, member.name] as const)}
-            form={emptyForm}
-          />
-          <Field
-            name="program"
-            label="Program"
-            options={programs.map((program) => [String(program.id), program.name] as const)}
-            form={emptyForm}
-          />
-          <Field
-            name="program_role"
-            label="Role there"
-            options={programRoles.map((role) => [role, role] as const)}
-            form={emptyForm}
-          />
-        </div>
-        <div class="row">
-          <button type="submit">Open the program</button>
-        </div>
-      </form>
+      <Form action={address} submit="Open the program">
+        <Field name="user" label="Member" options={members.map((member) => [member.user_id, member.name] as const)} />
+        <Field
+          name="program"
+          label="Program"
+          options={programs.map((program) => [String(program.id), program.name] as const)}
+        />
+        <Field name="program_role" label="Role there" options={programRoles.map((role) => [role, role] as const)} />
+      </Form>
     </Card>
   )
 }
@@ -91,7 +72,7 @@ const openingForm = z.object({
   program_role: z.union([z.literal(''), z.enum(programRoles)], incomplete),
 })
 
-openedProgramPages.post(
+pages.post(
   '/workspaces/:workspaceId/members/programs',
   requireWorkspace('member:manage'),
   form(openingForm),

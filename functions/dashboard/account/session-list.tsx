@@ -1,15 +1,15 @@
 import { endSessions, listSessions } from '../../../lib/access/account.ts'
 import { visitorDevice } from '../../../lib/tracking/visitor.ts'
-import { Badge, Card, Heading } from '../components/blocks.tsx'
+import { Badge, Card } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { Day, Time } from '../components/format.tsx'
-import { renderAccount } from '../components/layout.tsx'
+import { AccountPage } from '../components/layout.tsx'
 import { createPages, requireViewer } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 
 /** The devices that a person is signed in with. */
-export const sessionPages = createPages()
+export const pages = createPages()
 
 const address = '/account/sessions'
 
@@ -18,73 +18,66 @@ async function deviceOf(userAgent: string | null): Promise<string> {
   return [browser ?? 'A program', system].filter(Boolean).join(' on ')
 }
 
-sessionPages.get(address, requireViewer, async (c) => {
+pages.get(address, requireViewer, async (c) => {
   const viewer = c.get('viewer')
   const listed = await listSessions(c.get('db'), viewer.user.id)
   const sessions = await Promise.all(
     listed.map(async (session) => ({ ...session, device: await deviceOf(session.user_agent) })),
   )
-  return renderAccount(c, viewer, {
-    title: 'Your sessions',
-    children: (
-      <>
-        <Heading
-          title="Your sessions"
-          lead="Your signed-in devices. Sign out devices that you do not recognize, then change your password."
-        >
-          <PostButton
-            action={`${address}/end`}
-            class="danger"
-            confirm="Sign out everywhere? You have to sign in again here too."
-          >
-            Sign out everywhere
-          </PostButton>
-        </Heading>
-        <Card>
-          <Table
-            caption="Your sessions"
-            rows={sessions}
-            columns={[
-              {
-                label: 'Device',
-                cell: ({ id, device }) => (
-                  <>
-                    {device} {id === viewer.sessionId && <Badge tone="good">This one</Badge>}
-                  </>
-                ),
-              },
-              { label: 'Signed in (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
-              { label: 'Ends (UTC)', cell: ({ expires_at: at }) => <Day at={at} /> },
-              {
-                label: '',
-                right: true,
-                cell: ({ id, device }) => (
-                  <PostButton
-                    action={`${address}/${encodeURIComponent(id)}/end`}
-                    class="compact"
-                    label={`Sign out ${device}`}
-                  >
-                    Sign out
-                  </PostButton>
-                ),
-              },
-            ]}
-          />
-        </Card>
-        <p>
-          <a href="/account">Back to your account</a>
-        </p>
-      </>
-    ),
-  })
+  return c.render(
+    <AccountPage
+      title="Your sessions"
+      lead="Your signed-in devices. Sign out devices that you do not recognize, then change your password."
+      actions={
+        <PostButton
+          action={`${address}/end`}
+          class="danger"
+          confirm="Sign out everywhere? You have to sign in again here too."
+          text="Sign out everywhere"
+        />
+      }
+    >
+      <Card>
+        <Table
+          caption="Your sessions"
+          rows={sessions}
+          columns={[
+            {
+              label: 'Device',
+              cell: ({ id, device }) => (
+                <>
+                  {device} {id === viewer.sessionId && <Badge tone="good">This one</Badge>}
+                </>
+              ),
+            },
+            { label: 'Signed in (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
+            { label: 'Ends (UTC)', cell: ({ expires_at: at }) => <Day at={at} /> },
+            {
+              cell: ({ id, device }) => (
+                <PostButton
+                  action={`${address}/${encodeURIComponent(id)}/end`}
+                  class="compact"
+                  label={`Sign out ${device}`}
+                  text="Sign out"
+                />
+              ),
+            },
+          ]}
+        />
+      </Card>
+      <p>
+        <a href="/account">Back to your account</a>
+      </p>
+    </AccountPage>,
+  )
 })
 
-sessionPages.post(`${address}/end`, requireViewer, async (c) => {
+pages.post(`${address}/end`, requireViewer, async (c) => {
   await endSessions(c.get('db'), c.get('viewer').user.id, null)
   return redirectWith(c, '/sign-in', 'You are signed out everywhere.')
 })
 
-sessionPages.post(`${address}/:sessionId/end`, requireViewer, async (c) => {
+pages.post(`${address}/:sessionId/end`, requireViewer, async (c) => {
   await endSessions(c.get('db'), c.get('viewer').user.id, c.req.param('sessionId'))
   return redirectWith(c, address, 'The device is signed out.')
 })

@@ -4,15 +4,14 @@ import { findInvitation } from '../../../lib/programs/invitations.ts'
 import { findPartnerInvitation } from '../../../lib/programs/partner-invitations.ts'
 import { nameField } from '../../../lib/names.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
-import { Card } from '../components/blocks.tsx'
-import { Field } from '../components/fields.tsx'
+import { Field, Form } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, refuseForm, shownForm } from '../components/form.ts'
-import { renderPlain } from '../components/layout.tsx'
+import { form, refuseForm } from '../components/form.ts'
+import { PlainPage } from '../components/layout.tsx'
 import { createPages, type PageContext } from '../components/page.ts'
 import {
+  answered,
   codeOf,
-  Credentials,
   emailField,
   NewPassword,
   nextOf,
@@ -23,40 +22,29 @@ import {
 } from './credentials.tsx'
 
 /** Creating an account. */
-export const signUpPages = createPages()
+export const pages = createPages()
 
-signUpPages.get('/sign-up', async (c) => (c.get('viewer') ? c.redirect(nextOf(c), 303) : renderSignUp(c, shownForm(c))))
-
-function renderSignUp(c: PageContext, shown: FormState) {
+pages.get('/sign-up', async (c) => {
   const next = nextOf(c)
-  return renderPlain(c, {
-    title: 'Create an account',
-    children: (
-      <>
-        <Card>
-          <h1>Create an account</h1>
-          <Credentials action={withNext('/sign-up', next)} submit="Create account" form={shown}>
-            <Field name="name" label="Your name" autocomplete="name" form={shown} required />
-            <Field
-              name="email"
-              label="E-mail"
-              type="email"
-              autocomplete="username"
-              form={shown}
-              value={c.req.query('email')}
-              required
-            />
-            <NewPassword name="password" label="Password" form={shown} />
-          </Credentials>
-          <Providers c={c} next={next} />
-        </Card>
+  if (c.get('viewer')) return c.redirect(next, 303)
+  return c.render(
+    <PlainPage
+      title="Create an account"
+      below={
         <p class="small">
           Have an account? <a href={withNext('/sign-in', next)}>Sign in</a>
         </p>
-      </>
-    ),
-  })
-}
+      }
+    >
+      <Form action={withNext('/sign-up', next)} submit="Create account" layout="wide">
+        <Field name="name" label="Your name" autocomplete="name" required />
+        <Field name="email" label="E-mail" type="email" autocomplete="username" value={c.req.query('email')} required />
+        <NewPassword name="password" label="Password" />
+      </Form>
+      <Providers c={c} next={next} />
+    </PlainPage>,
+  )
+})
 
 /** The address of the invitation that led here. Accepting it confirms the address, because its link was mailed there. */
 async function invitedAddress(c: PageContext): Promise<string | undefined> {
@@ -70,19 +58,14 @@ async function invitedAddress(c: PageContext): Promise<string | undefined> {
 
 const signUpPage = (c: PageContext) => withNext('/sign-up', nextOf(c))
 
-const signUpForm = z.object({
-  name: nameField('Enter your name.'),
-  email: emailField,
-  password: passwordField,
-})
+const signUpForm = z.object({ name: nameField('Enter your name.'), email: emailField, password: passwordField })
 
-signUpPages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
+pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   const { name, email, password } = c.req.valid('form')
   const isInvited = (await invitedAddress(c)) === email.toLowerCase()
   const response = await openAuth(c, { confirmsAddress: !isInvited }).api.signUpEmail({
+    ...answered(c),
     body: { name, email, password },
-    headers: c.req.raw.headers,
-    asResponse: true,
   })
   const isUnmailed = (await codeOf(response)) === signUpUnmailed.code
   const problem = isUnmailed ? undefined : await passOn(c, response)

@@ -1,9 +1,9 @@
 import { createPages, leadToTwoFactor, requireViewer } from '../components/page.ts'
 
 /** The start page: redirects to the first page that fits the person. */
-export const startPages = createPages()
+export const pages = createPages()
 
-startPages.get('/', requireViewer, (c) => {
+pages.get('/', requireViewer, (c) => {
   const { programs, partner, invitations, locked } = c.get('viewer')
   const first = programs[0]
   if (first) return c.redirect(`/programs/${first.id}`, 303)

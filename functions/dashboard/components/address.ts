@@ -42,7 +42,7 @@ export function positiveInteger(text: string | undefined): number | undefined {
 }
 
 /** Returns the id in the path parameter `name`. Refuses anything else with `not_found` and the message `missing`. */
-export function idInPath(c: Context, name: string, missing: string): number {
+export function idInPath(c: { req: Context['req'] }, name: string, missing: string): number {
   const id = positiveInteger(c.req.param(name))
   if (id === undefined) throw new ApiError('not_found', missing)
   return id

@@ -46,6 +46,25 @@ export function Metric({
   )
 }
 
+/** Facts with their names. Facts that are null are omitted. */
+export function Facts({ facts }: { facts: Record<string, string | null> }) {
+  return (
+    <dl class="stack">
+      {Object.entries(facts).map(
+        ([name, value]) =>
+          value !== null && (
+            <div>
+              <dt class="muted small">{name}</dt>
+              <dd>
+                <bdi>{value}</bdi>
+              </dd>
+            </div>
+          ),
+      )}
+    </dl>
+  )
+}
+
 /** A message for an empty list, with the next step. */
 export function Empty({ title, children }: PropsWithChildren<{ title: string }>) {
   return (
@@ -60,6 +79,24 @@ export type Tone = 'good' | 'warn' | 'bad' | 'accent' | 'plain'
 
 export function Badge({ tone = 'plain', children }: PropsWithChildren<{ tone?: Tone }>) {
   return <span class={`badge ${tone}`}>{children}</span>
+}
+
+interface LinkButtonProps {
+  href: string
+  text: string
+  class?: string
+  /** A full label for screen readers, if the text alone is unclear. */
+  label?: string
+  rel?: string
+}
+
+/** A link that looks like a button. */
+export function LinkButton({ href, text, class: look, label, rel }: LinkButtonProps) {
+  return (
+    <a class={look ? `button ${look}` : 'button'} href={href} aria-label={label} rel={rel}>
+      {text}
+    </a>
+  )
 }
 
 /** Text with a copy button. It stays on one line unless `wrap` is set. */

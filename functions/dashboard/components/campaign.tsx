@@ -1,5 +1,6 @@
 import { type Campaign, campaignNames } from '../../../lib/tracking/campaign.ts'
 import { formatMoney } from '../../../lib/money.ts'
+import type { BreakdownName } from '../../../lib/tracking/overview.ts'
 import {
   type PartnerBreakdown,
   partnerBreakdowns,
@@ -25,6 +26,26 @@ export function CampaignText({ campaign }: { campaign: Campaign | null }) {
           </>
         ))}
     </div>
+  )
+}
+
+interface FilterChipProps {
+  /** The address without this filter. */
+  href: string
+  name: BreakdownName
+  value: string | null
+  label?: string | null | undefined
+}
+
+/** An active filter, with a link that removes it. */
+export function FilterChip({ href, name, value, label }: FilterChipProps) {
+  return (
+    <a class="chip" href={href}>
+      <span>
+        <span class="hidden">Remove the filter </span>
+        {breakdownTexts[name].one}: <bdi>{nameOfValue(name, value, label)}</bdi>
+      </span>
+    </a>
   )
 }
 

@@ -1,5 +1,6 @@
 import type { Child } from 'hono/jsx'
 import { maxRangeDays } from '../../../lib/api/date-range.ts'
+import { Field, Hidden } from './fields.tsx'
 
 interface DateRangeProps {
   action: string
@@ -16,17 +17,9 @@ export function DateRange({ action, from, to, refused, aside, keep = {} }: DateR
   return (
     <div class="stack tight">
       <form method="get" action={action} class="row end inline">
-        {Object.entries(keep).map(([name, value]) => (
-          <input type="hidden" name={name} value={value} />
-        ))}
-        <div class="field">
-          <label for="dateFrom">From</label>
-          <input id="dateFrom" name="dateFrom" type="date" value={from} required />
-        </div>
-        <div class="field">
-          <label for="dateTo">To</label>
-          <input id="dateTo" name="dateTo" type="date" value={to} required />
-        </div>
+        <Hidden fields={keep} />
+        <Field name="dateFrom" label="From" type="date" value={from} required />
+        <Field name="dateTo" label="To" type="date" value={to} required />
         <button type="submit">Show</button>
         {aside && <div class="far">{aside}</div>}
       </form>

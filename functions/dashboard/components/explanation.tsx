@@ -2,10 +2,10 @@ import { stepName } from '../../../lib/money/explanation.ts'
 import type { Explanation } from '../../../lib/money/explanation-fields.ts'
 import type { Happening } from '../../../lib/money/sale-history.ts'
 import { formatMoney } from '../../../lib/money.ts'
-import { Badge, Card, Empty, Heading, Metric, type Tone } from './blocks.tsx'
+import { Badge, Card, Heading, Metric, type Tone } from './blocks.tsx'
 import { CampaignText } from './campaign.tsx'
 import { counted, Time } from './format.tsx'
-import { Table } from './table.tsx'
+import { TableCard } from './table.tsx'
 
 /** Returns the address of the page that explains a sale. An address accepts any way to name the sale. */
 export const saleAddress = (programId: number, transactionId: string, test = false) =>
@@ -52,30 +52,23 @@ export function ExplanationPage({ explanation, related = [] }: ExplanationPagePr
         )}
       </Card>
       <Figures explanation={explanation} />
-      <Card title="How the customer was identified">
-        {steps.length === 0 ? (
-          <Empty title="No record">
-            <p>No event of this payment reached the step that identifies the customer.</p>
-          </Empty>
-        ) : (
-          <Table
-            caption="Steps, in this order"
-            rows={steps}
-            columns={[
-              { label: 'Step', cell: ({ step }) => <strong>{stepName(step)}</strong> },
-              {
-                label: 'Outcome',
-                cell: ({ found }) => (
-                  <Badge tone={isFound(found) ? 'good' : 'plain'}>{found.replaceAll('_', ' ')}</Badge>
-                ),
-              },
-              { label: 'Meaning', cell: ({ text }) => text },
-            ]}
-          />
-        )}
+      <TableCard
+        title="How the customer was identified"
+        caption="Steps, in this order"
+        rows={steps}
+        columns={[
+          { label: 'Step', cell: ({ step }) => <strong>{stepName(step)}</strong> },
+          {
+            label: 'Outcome',
+            cell: ({ found }) => <Badge tone={isFound(found) ? 'good' : 'plain'}>{found.replaceAll('_', ' ')}</Badge>,
+          },
+          { label: 'Meaning', cell: ({ text }) => text },
+        ]}
+        none="No record. No event of this payment reached the step that identifies the customer."
+      >
         {click && <ClickText explanation={explanation} />}
         {click && <CampaignText campaign={click.campaign} />}
-      </Card>
+      </TableCard>
       <History explanation={explanation} />
     </>
   )
@@ -184,41 +177,41 @@ function History({ explanation: { history, sale, commission } }: { explanation: 
   if (!sale || history.length === 0) return null
   const signed = (cents: number) => `${cents > 0 ? '+' : ''}${formatMoney(cents, sale.currency)}`
   return (
-    <Card title="History">
-      <Table
-        caption="History of the sale and its commission, oldest first"
-        rows={history}
-        columns={[
-          { label: 'When (UTC)', cell: ({ at }) => <Time at={at} /> },
-          { label: 'Event', cell: ({ kind }) => <Badge tone={tones[kind]}>{kind}</Badge> },
-          { label: 'Details', cell: ({ text }) => text },
-          {
-            label: 'Commission',
-            right: true,
-            cell: ({ change_cents: change }) => (change === 0 ? '–' : signed(change)),
-          },
-          {
-            label: 'Balance',
-            right: true,
-            cell: ({ entry }) =>
-              entry === null ? (
-                '–'
-              ) : (
-                <div>
-                  {signed(entry.amount_cents)}
-                  <div class="muted small">
-                    entry {entry.number}, then {formatMoney(entry.balance_cents, sale.currency)}
-                  </div>
+    <TableCard
+      title="History"
+      caption="History of the sale and its commission, oldest first"
+      rows={history}
+      columns={[
+        { label: 'When (UTC)', cell: ({ at }) => <Time at={at} /> },
+        { label: 'Event', cell: ({ kind }) => <Badge tone={tones[kind]}>{kind}</Badge> },
+        { label: 'Details', cell: ({ text }) => text },
+        {
+          label: 'Commission',
+          right: true,
+          cell: ({ change_cents: change }) => (change === 0 ? '–' : signed(change)),
+        },
+        {
+          label: 'Balance',
+          right: true,
+          cell: ({ entry }) =>
+            entry === null ? (
+              '–'
+            ) : (
+              <div>
+                {signed(entry.amount_cents)}
+                <div class="muted small">
+                  entry {entry.number}, then {formatMoney(entry.balance_cents, sale.currency)}
                 </div>
-              ),
-          },
-        ]}
-      />
+              </div>
+            ),
+        },
+      ]}
+    >
       {commission && (
         <p>
           Commission now: <strong>{formatMoney(commission.left_cents, commission.currency)}</strong>.
         </p>
       )}
-    </Card>
+    </TableCard>
   )
 }

@@ -1,14 +1,14 @@
-import type { Child, PropsWithChildren } from 'hono/jsx'
-import { emptyForm, type FormState } from './form.ts'
+import type { PropsWithChildren } from 'hono/jsx'
+import { LinkButton } from './blocks.tsx'
+import { emptyForm, FormContext, useForm, useFormOf } from './form.ts'
 
 interface FieldProps {
   name: string
   /** Distinguishes fields with the same name on one page. */
   id?: string
   label: string
-  form: FormState
   type?: string
-  hint?: string
+  hint?: string | undefined
   value?: string | undefined
   required?: boolean
   autocomplete?: string
@@ -22,12 +22,15 @@ interface FieldProps {
   options?: readonly (readonly [value: string, label: string])[]
 }
 
+/** Returns the options that name these rows. */
+export const optionsOf = (rows: { id: number | string; name: string }[]) =>
+  rows.map(({ id, name }) => [String(id), name] as const)
+
 /** A labeled input with its hint, and with its error after a refusal. */
 export function Field({
   name,
   id = name,
   label,
-  form,
   hint,
   value,
   options,
@@ -36,6 +39,7 @@ export function Field({
   rows,
   ...rest
 }: FieldProps) {
+  const form = useForm()
   const error = form.errors[name]
   const isFirstError = error !== undefined && Object.keys(form.errors)[0] === name
   const described = [error && `${id}-error`, hint && `${id}-hint`].filter(Boolean).join(' ')
@@ -65,11 +69,7 @@ export function Field({
       ) : (
         <input {...shared} {...rest} type={type} value={current} />
       )}
-      {error && (
-        <p class="small bad" id={`${id}-error`}>
-          {error}
-        </p>
-      )}
+      <FieldError name={name} id={id} />
       {hint && (
         <p class="hint" id={`${id}-hint`}>
           {hint}
@@ -79,23 +79,90 @@ export function Field({
   )
 }
 
-export function Problem({ form }: { form: FormState }) {
-  if (form.problem === undefined) return null
-  return (
+/** The error of a field after a refusal. */
+export function FieldError({ name, id = name }: { name: string; id?: string }) {
+  const error = useForm().errors[name]
+  return error ? (
+    <p class="small bad" id={`${id}-error`}>
+      {error}
+    </p>
+  ) : null
+}
+
+/** The error of a whole form after a refusal. */
+export function Problem() {
+  const { problem } = useForm()
+  return problem === undefined ? null : (
     <p class="message bad" role="alert" tabindex={-1} autofocus>
-      {form.problem}
+      {problem}
     </p>
   )
 }
 
-/** The button that sends a form with several fields. */
-export function Submit({ danger, children }: PropsWithChildren<{ danger?: true }>) {
+interface FormProps {
+  action: string
+  /** The text of the button. */
+  submit: string
+  /** `inline` puts the fields and the button into one row. `wide` makes the button as wide as the form. */
+  layout?: 'inline' | 'wide'
+  primary?: true
+  danger?: true
+  /** The question to confirm first. */
+  confirm?: string
+  /** The address of a link that leaves the form. */
+  cancel?: string
+}
+
+/** A form with its fields and one button. After a refusal it shows the typed values and the errors. */
+export function Form(props: PropsWithChildren<FormProps>) {
+  const { action, submit, layout, primary = layout !== 'inline', danger, confirm, cancel, children } = props
+  const look = danger ? 'danger' : primary ? 'primary' : ''
+  const button = (
+    <button type="submit" class={layout === 'wide' ? `${look} wide-button` : look} data-confirm={confirm}>
+      {submit}
+    </button>
+  )
   return (
-    <div class="row">
-      <button type="submit" class={danger ? 'danger' : 'primary'}>
-        {children}
-      </button>
-    </div>
+    <FormContext.Provider value={useFormOf(action)}>
+      <form method="post" action={action} class={layout === 'inline' ? 'row end' : 'stack'}>
+        <Problem />
+        {layout === 'inline' ? children : <div class="fields">{children}</div>}
+        {layout ? (
+          button
+        ) : (
+          <div class="row">
+            {button}
+            {cancel && <LinkButton href={cancel} text="Cancel" />}
+          </div>
+        )}
+      </form>
+    </FormContext.Provider>
+  )
+}
+
+interface FormDetailsProps extends FormProps {
+  summary: string
+  open?: boolean
+}
+
+/** A form behind a summary. It is open after a refusal. */
+export function FormDetails({ summary, open, children, ...props }: PropsWithChildren<FormDetailsProps>) {
+  return (
+    <details class="more" open={open || useFormOf(props.action) !== emptyForm}>
+      <summary>{summary}</summary>
+      <Form {...props}>{children}</Form>
+    </details>
+  )
+}
+
+/** Hidden fields of a form. */
+export function Hidden({ fields }: { fields: Record<string, string | undefined> }) {
+  return (
+    <>
+      {Object.entries(fields).map(
+        ([name, value]) => value !== undefined && <input type="hidden" name={name} value={value} />,
+      )}
+    </>
   )
 }
 
@@ -109,6 +176,7 @@ export function NoDefault() {
 
 interface PostButtonProps {
   action: string
+  text: string
   class?: string
   /** A full label for screen readers, if the text alone is unclear. */
   label?: string
@@ -118,21 +186,13 @@ interface PostButtonProps {
   fields?: Record<string, string>
 }
 
-export function PostButton({
-  action,
-  class: look,
-  label,
-  confirm,
-  fields = {},
-  children,
-}: PropsWithChildren<PostButtonProps>) {
+/** A form that is only a button. */
+export function PostButton({ action, text, class: look, label, confirm, fields = {} }: PostButtonProps) {
   return (
     <form method="post" action={action}>
-      {Object.entries(fields).map(([name, value]) => (
-        <input type="hidden" name={name} value={value} />
-      ))}
+      <Hidden fields={fields} />
       <button type="submit" class={look} aria-label={label} data-confirm={confirm}>
-        {children}
+        {text}
       </button>
     </form>
   )
@@ -141,9 +201,6 @@ export function PostButton({
 /** Names the menu that sent the form, so only a refused menu opens again. */
 const menuField = 'menu'
 
-/** Returns the refusal of the form in the menu `id`. */
-const refusedIn = (form: FormState, id: string) => (form.values[menuField] === id ? form : emptyForm)
-
 interface MenuFormProps {
   action: string
   /** Distinguishes the menus of one page. */
@@ -151,22 +208,24 @@ interface MenuFormProps {
   /** The button's text, and its label for screen readers. */
   text: string
   label: string
-  form: FormState
-  /** Renders the fields of the form with its last refusal. */
-  children: (form: FormState) => Child
 }
 
-export function MenuForm({ action, id, text, label, form, children }: MenuFormProps) {
-  const shown = refusedIn(form, id)
+/** A button that opens a form. */
+export function MenuForm({ action, id, text, label, children }: PropsWithChildren<MenuFormProps>) {
+  const refused = useFormOf(action)
+  const form = refused.values[menuField] === id ? refused : emptyForm
   return (
-    <details class="switcher" open={shown !== emptyForm}>
+    <details class="switcher" open={form !== emptyForm}>
       <summary class="compact" aria-label={label}>
         {text}
       </summary>
-      <form method="post" action={action} class="menu stack">
-        <input type="hidden" name={menuField} value={id} />
-        {children(shown)}
-      </form>
+      <FormContext.Provider value={form}>
+        <form method="post" action={action} class="menu stack">
+          <Problem />
+          <Hidden fields={{ [menuField]: id }} />
+          {children}
+        </form>
+      </FormContext.Provider>
     </details>
   )
 }
@@ -180,21 +239,17 @@ interface ReasonMenuProps {
   /** The label of the reason. It says who reads it. */
   label: string
   submit: string
-  form: FormState
 }
 
-export function ReasonMenu({ action, id, verb, subject, label, submit, form }: ReasonMenuProps) {
+/** A button that opens a form with a reason. */
+export function ReasonMenu({ action, id, verb, subject, label, submit }: ReasonMenuProps) {
   const menu = `${verb.toLowerCase()}-${id}`
   return (
-    <MenuForm action={action} id={menu} text={verb} label={`${verb} ${subject}`} form={form}>
-      {(shown) => (
-        <>
-          <Field name="reason" id={`reason-${menu}`} label={label} maxlength={1000} form={shown} required />
-          <button type="submit" class="danger">
-            {submit}
-          </button>
-        </>
-      )}
+    <MenuForm action={action} id={menu} text={verb} label={`${verb} ${subject}`}>
+      <Field name="reason" id={`reason-${menu}`} label={label} maxlength={1000} required />
+      <button type="submit" class="danger">
+        {submit}
+      </button>
     </MenuForm>
   )
 }

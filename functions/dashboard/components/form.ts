@@ -1,32 +1,80 @@
 import type { Context, Env } from 'hono'
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
+import { createContext, useContext } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { accept, textsOf } from '../../../lib/api/input.ts'
 import { ApiError, type ErrorDetail } from '../../../lib/errors.ts'
 import { backTo, cut } from './address.ts'
 
 const texts = z.record(z.string(), z.string())
-const formState = z.object({ values: texts, errors: texts, problem: z.optional(z.string()) })
+const formState = z.object({
+  /** The address that the form was sent to. */
+  action: z.optional(z.string()),
+  values: texts,
+  errors: texts,
+  problem: z.optional(z.string()),
+})
 
 /** The state of a form: typed values, errors by field, and an error of the whole form. */
 export type FormState = z.infer<typeof formState>
 
 export const emptyForm: FormState = { values: {}, errors: {} }
 
+/** The state of the form around a component. Outside of forms, it is the refused form of the page. */
+export const FormContext = createContext(emptyForm)
+export const useForm = () => useContext(FormContext)
+
+/** Returns the state of the form with this address: the refused form of the page, or an empty one. */
+export function useFormOf(action: string): FormState {
+  const refused = useForm()
+  return refused.action === action.split('?')[0] ? refused : emptyForm
+}
+
 /**
- * Parses a form post with `schema` into `c.req.valid('form')`. Shows errors on `page`, the page of the form. Without a page, it refuses with
- * `invalid_request`, which leads back to the previous page.
+ * Parses a form post with `schema` into `c.req.valid('form')`. Shows errors on `page`, the page of the form: those of the schema and those that the
+ * handler throws about a field. `conflictField` is the field of a conflict that names none. All other errors lead back to the previous page.
  */
 export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
   schema: Schema,
-  page?: (c: Context<E>) => string,
+  page?: string | ((c: Context<E>) => string),
+  conflictField?: string,
 ) {
-  return accept('form', schema, async (c: Context<E>, refusal) => {
+  const parse = accept('form', schema, async (c: Context<E>, refusal) => {
     if (!(refusal instanceof ApiError) || !refusal.details) throw refusal
     const errors = byField(refusal.details)
-    if (page) return await refuseForm(c, page(c), { errors })
+    const address = typeof page === 'function' ? page(c) : page
+    // Nobody sees an error at a hidden field.
+    if (address !== undefined && !errors['request_id']) return await refuseForm(c, address, { errors })
     throw new ApiError('invalid_request', Object.values(errors)[0] ?? 'Check what you entered and try again.')
   })
+  const parseForPage: typeof parse = async (c, next) => {
+    const address = typeof page === 'function' ? page(c) : page
+    if (address !== undefined) keepPage(c, { address, conflictField })
+    return await parse(c, next)
+  }
+  return parseForPage
+}
+
+const keepPage = (c: Context, page: RefusedVariables['formPage']) => c.set('formPage', page)
+
+/** Thrown by a handler. The form shows these errors at its fields. */
+export class FormRefusal extends ApiError {
+  readonly errors: Record<string, string>
+
+  constructor(errors: Record<string, string>) {
+    super('invalid_request', Object.values(errors)[0] ?? '')
+    this.errors = errors
+  }
+}
+
+/** Shows an error of a handler on the page of its form. Returns undefined if the error is not about a field of the form. */
+export async function refuseAtField(c: Context, refusal: ApiError): Promise<Response | undefined> {
+  const page: RefusedVariables['formPage'] = c.get('formPage')
+  if (!page) return undefined
+  if (refusal instanceof FormRefusal) return await refuseForm(c, page.address, refusal)
+  const field = refusal.details?.[0]?.field ?? (refusal.code === 'conflict' ? page.conflictField : undefined)
+  if (field === undefined || !(field in (await c.req.parseBody()))) return undefined
+  return await refuseForm(c, page.address, { errors: { [field]: refusal.message } })
 }
 
 const formCookie = '__Secure-svc_form'
@@ -36,8 +84,10 @@ const maxCookie = 3800
 /** Escapes characters that end the path of a cookie. */
 const cookiePath = (path: string) => path.replaceAll(/[;\r\n]/g, encodeURIComponent)
 
-/** Set by a refused form, so it can be sent again. */
 export interface RefusedVariables {
+  /** The page of the form that the request sent. */
+  formPage?: { address: string; conflictField: string | undefined }
+  /** Set by a refused form, so it can be sent again. */
   isRefused?: boolean
   /** Renders a page of this site as if the browser loaded it with one more cookie. */
   showPage: (address: string, cookie: string) => Promise<Response>
@@ -47,13 +97,14 @@ export interface RefusedVariables {
  * Redirects to `page`, whose form once shows the typed values (without passwords) and the errors. If they don't fit into a cookie, it
  * answers with that page itself, so nobody has to type them again.
  */
-export async function refuseForm(c: Context, page: string, refusal: Partial<Omit<FormState, 'values'>>) {
+export async function refuseForm(c: Context, page: string, refusal: Partial<Pick<FormState, 'errors' | 'problem'>>) {
   const address = backTo(c, page)
   const [path = page] = address.split('?')
   const typed = Object.entries(textsOf(await c.req.parseBody())).filter(
     ([name]) => !/password|token|^(current|new)$/.test(name),
   )
-  const state = JSON.stringify({ errors: {}, ...refusal, values: Object.fromEntries(typed) })
+  const action = new URL(c.req.url).pathname
+  const state = JSON.stringify({ action, errors: {}, ...refusal, values: Object.fromEntries(typed) })
   c.set('isRefused', true)
   if (encodeURIComponent(state).length > maxCookie) {
     const showPage: RefusedVariables['showPage'] = c.get('showPage')
@@ -69,10 +120,10 @@ export async function refuseForm(c: Context, page: string, refusal: Partial<Omit
   return c.redirect(address, 303)
 }
 
-/** Returns the refusal of this page's form, once. Returns `emptyForm` if there was none. */
-export function shownForm(c: Context): FormState {
+/** Returns the refused form of this page, once. Returns `emptyForm` if there was none. */
+export function refusedForm(c: Context): FormState {
   const value = getCookie(c, formCookie)
-  if (value === undefined) return emptyForm
+  if (value === undefined || c.req.method !== 'GET') return emptyForm
   deleteCookie(c, formCookie, { path: cookiePath(c.req.path), secure: true })
   try {
     const { success, data } = formState.safeParse(JSON.parse(value))
@@ -85,21 +136,16 @@ export function shownForm(c: Context): FormState {
 /** An optional text of a form. A missing one is empty. */
 export const optionalText = z.prefault(z.string(), '')
 
-/** A required reason. `missing` is the error message. */
-export function reasonField(missing: string) {
-  return z.string(missing).check(shortText(1000), z.minLength(1, missing))
-}
+const needsReason = 'Enter a reason. The partner sees it.'
+
+/** The form of a decision whose reason the partner sees. */
+export const reasonForm = z.object({
+  reason: z.string(needsReason).check(shortText(1000), z.minLength(1, needsReason)),
+})
 
 /** Trims text and cuts it to `length` characters. */
 export function shortText(length: number) {
   return z.overwrite<string>((text) => cut(text.trim(), length))
-}
-
-/** Shows a conflict as the error of the field it names, or of `field`. Passes other errors on. */
-export async function refuseConflict(c: Context, page: string, field: string, error: unknown): Promise<Response> {
-  if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
-  const named = error.details?.[0]?.field ?? field
-  return await refuseForm(c, page, { errors: { [named]: error.message } })
 }
 
 /** Keeps the first message of each field, in the order of the fields. */

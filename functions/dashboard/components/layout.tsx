@@ -1,12 +1,13 @@
 import type { Context } from 'hono'
 import { html } from 'hono/html'
-import type { Child } from 'hono/jsx'
+import { type Child, createContext, type PropsWithChildren, useContext } from 'hono/jsx'
 import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
-import type { errorCodes } from '../../../lib/errors.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import { assets } from './assets.ts'
 import { PostButton } from './fields.tsx'
+import { Card, Heading } from './blocks.tsx'
 import { FlashMessage, takeFlash } from './flash.tsx'
+import { FormContext, refusedForm } from './form.ts'
 import {
   DataSwitch,
   isTestPage,
@@ -22,7 +23,7 @@ import type { ProgramContext } from './page.ts'
 
 const productName = 'Partner Tracking'
 
-function Document({ title, refreshSeconds, children }: Pick<Framed, 'title' | 'refreshSeconds' | 'children'>) {
+function Document({ title, refreshSeconds, children }: PropsWithChildren<Pick<PageProps, 'title' | 'refreshSeconds'>>) {
   return (
     <html lang="en">
       <head>
@@ -65,48 +66,72 @@ function Brand() {
   )
 }
 
-type ErrorStatus = (typeof errorCodes)[keyof typeof errorCodes]['status']
+const RequestContext = createContext<Context | undefined>(undefined)
 
-interface Framed {
-  title: string
-  /** The path of the current navigation entry. */
-  current: string
-  children: Child
-  status?: 200 | ErrorStatus
-  /** How often browsers without scripts reload the page, if it updates itself. */
-  refreshSeconds?: number
+/** Returns the request that the page answers. */
+export function useRequest(): Context {
+  const c = useContext(RequestContext)
+  if (!c) throw new Error('a page is rendered without a request')
+  return c
 }
 
-async function renderDocument(
-  c: Context,
-  { title, status = 200, refreshSeconds }: Omit<Framed, 'current'>,
-  body: Child,
-) {
-  const page = await html`<!doctype html>${(
-      <Document title={title} {...(refreshSeconds && { refreshSeconds })}>
-        {body}
-      </Document>
+/** Renders a page. A page is one of the `…Page` components. */
+export async function renderPage(c: Context, page: Child): Promise<Response> {
+  const document = await html`<!doctype html>${(
+      <RequestContext.Provider value={c}>
+        <FormContext.Provider value={refusedForm(c)}>{page}</FormContext.Provider>
+      </RequestContext.Provider>
     )}`
-  return c.html(withFormTokens(page.toString()), status)
+  return c.html(withFormTokens(document.toString()))
 }
 
-/** Renders a page without navigation: sign-in, invitations, errors. */
-export function renderPlain(c: Context, page: Omit<Framed, 'current'>) {
-  return renderDocument(
-    c,
-    page,
-    <div class="centre">
-      <header>
-        <Brand />
-      </header>
-      <main class="stack" id="main">
-        <FlashMessage flash={takeFlash(c)} />
-        {page.children}
-      </main>
-      <footer class="small">
-        <a href="/docs">Documentation</a> · <a href="/api/v1/reference">API reference</a>
-      </footer>
-    </div>,
+interface PageProps {
+  title: string
+  /** The heading, if it is not the title. Null means that the page has its own. */
+  heading?: string | null
+  /** The text below the heading. */
+  lead?: Child
+  /** Links and buttons beside the heading. */
+  actions?: Child
+  /** How often browsers without scripts reload the page, if it updates itself. */
+  refreshSeconds?: number | undefined
+}
+
+/** `current` is the path of the page's navigation entry. */
+interface FramedPageProps extends PageProps {
+  current: string
+}
+
+/** A card without navigation: sign-in, invitations, errors. `below` stands under the card. */
+export function PlainPage({
+  title,
+  heading = title,
+  below,
+  children,
+}: PropsWithChildren<PageProps & { below?: Child }>) {
+  return (
+    <Document title={title}>
+      <div class="centre">
+        <header>
+          <Brand />
+        </header>
+        <main class="stack" id="main">
+          <FlashMessage flash={takeFlash(useRequest())} />
+          {heading === null ? (
+            children
+          ) : (
+            <Card>
+              <h1>{heading}</h1>
+              {children}
+            </Card>
+          )}
+          {below}
+        </main>
+        <footer class="small">
+          <a href="/docs">Documentation</a> · <a href="/api/v1/reference">API reference</a>
+        </footer>
+      </div>
+    </Document>
   )
 }
 
@@ -124,16 +149,14 @@ function Unverified({ email, canSend }: { email: string; canSend: boolean }) {
         )}{' '}
         Until then, you can't invite anybody.
       </p>
-      {canSend && (
-        <PostButton action="/account/verification" class="compact">
-          Send again
-        </PostButton>
-      )}
+      {canSend && <PostButton action="/account/verification" class="compact" text="Send again" />}
     </section>
   )
 }
 
-interface Around {
+interface FrameProps extends FramedPageProps {
+  viewer: Viewer
+  /** The text of the menu of programs and accounts. */
   label: string
   items: NavItem[]
   aside?: Child
@@ -141,11 +164,12 @@ interface Around {
   notice?: Child
 }
 
-function renderFrame(c: Context, viewer: Viewer, { label, items, aside, notice }: Around, page: Framed) {
-  return renderDocument(
-    c,
-    page,
-    <>
+function Frame(props: PropsWithChildren<FrameProps>) {
+  const { title, heading = title, lead, actions, current, refreshSeconds, children } = props
+  const { viewer, label, items, aside, notice } = props
+  const c = useRequest()
+  return (
+    <Document title={title} refreshSeconds={refreshSeconds}>
       <a class="skip" href="#main">
         Skip to content
       </a>
@@ -156,36 +180,48 @@ function renderFrame(c: Context, viewer: Viewer, { label, items, aside, notice }
             <Switcher viewer={viewer} label={label} />
             {aside}
           </div>
-          <Navigation items={items} current={page.current} />
+          <Navigation items={items} current={current} />
         </aside>
         <main class="stack loose" id="main">
           {notice}
           {!viewer.user.emailVerified && <Unverified email={viewer.user.email} canSend={canMail(c.env)} />}
           <FlashMessage flash={takeFlash(c)} />
-          {page.children}
+          {heading !== null && (
+            <Heading title={heading} lead={lead}>
+              {actions}
+            </Heading>
+          )}
+          {children}
         </main>
       </div>
-    </>,
+    </Document>
   )
 }
 
-/** Renders a page of a program. `current` is the path below the program. Pages of test data say so, also in the title. */
-export function renderProgram(c: ProgramContext, page: Framed) {
-  return renderProgramOf(c, c.get('viewer'), c.get('program'), page)
+interface ProgramPageProps extends FramedPageProps {
+  /** The program, if the path does not name it. */
+  of?: { viewer: Viewer; program: ViewerProgram }
 }
 
-/** Renders a page of a program that the path does not name. */
-export function renderProgramOf(c: Context, viewer: Viewer, program: ViewerProgram, page: Framed) {
-  const base = `/programs/${program.id}`
-  const isTest = isTestPage(page.current)
-  const around = {
-    label: program.name,
-    items: isTest ? testNav(program) : programNav(program),
-    aside: <DataSwitch program={program} current={page.current} />,
-    notice: isTest && <TestNotice />,
-  }
-  const title = isTest ? `Test data: ${page.title}` : page.title
-  return renderFrame(c, viewer, around, { ...page, title, current: base + page.current })
+/** A page of a program. `current` is a path below the program. Pages of test data say so, also in the title. */
+export function ProgramPage({ of, ...page }: PropsWithChildren<ProgramPageProps>) {
+  const c: ProgramContext = useRequest()
+  const { viewer, program } = of ?? { viewer: c.get('viewer'), program: c.get('program') }
+  const { title, heading = title, current } = page
+  const isTest = isTestPage(current)
+  return (
+    <Frame
+      {...page}
+      viewer={viewer}
+      label={program.name}
+      items={isTest ? testNav(program) : programNav(program)}
+      aside={<DataSwitch program={program} current={current} />}
+      notice={isTest && <TestNotice />}
+      title={isTest ? `Test data: ${title}` : title}
+      heading={heading}
+      current={`/programs/${program.id}${current}`}
+    />
+  )
 }
 
 function TestNotice() {
@@ -212,19 +248,32 @@ function ClosedPrograms({ programs }: { programs: NonNullable<Viewer['partner']>
   )
 }
 
-/** Renders a page of the partner's account. */
-export function renderPartner(c: Context, viewer: Viewer, page: Framed) {
-  const around = {
-    label: `Partner: ${viewer.partner?.name ?? viewer.user.name}`,
-    items: partnerNav(viewer),
-    notice: <ClosedPrograms programs={viewer.partner?.closed ?? []} />,
-  }
-  return renderFrame(c, viewer, around, { ...page, current: `/partner${page.current}` })
+const useViewer = (): Viewer => useRequest().get('viewer')
+
+/** A page of the partner's account. `current` is a path below it. */
+export function PartnerPage(page: PropsWithChildren<FramedPageProps>) {
+  const viewer = useViewer()
+  return (
+    <Frame
+      {...page}
+      viewer={viewer}
+      label={`Partner: ${viewer.partner?.name ?? viewer.user.name}`}
+      items={partnerNav(viewer)}
+      notice={<ClosedPrograms programs={viewer.partner?.closed ?? []} />}
+      current={`/partner${page.current}`}
+    />
+  )
 }
 
-/** Renders a page of the person's own account. */
-export function renderAccount(c: Context, viewer: Viewer, page: Omit<Framed, 'current'>) {
+/** A page of the person's own account. */
+export function AccountPage(page: PropsWithChildren<PageProps>) {
+  const viewer = useViewer()
   const programs = viewer.programs.map(({ id, name }) => ({ href: `/programs/${id}`, label: name }))
   const items = [...programs, { href: '/docs', label: 'Documentation' }]
-  return renderFrame(c, viewer, { label: viewer.user.name, items }, { ...page, current: '' })
+  return <Frame {...page} viewer={viewer} label={viewer.user.name} items={items} current="" />
+}
+
+/** A page below the partner's account. A person without one sees it below their own account. */
+export function PartnerOrAccountPage(page: PropsWithChildren<FramedPageProps>) {
+  return useViewer().partner ? <PartnerPage {...page} /> : <AccountPage {...page} />
 }

@@ -1,12 +1,23 @@
 import type { Context } from 'hono'
 import type { Child, PropsWithChildren } from 'hono/jsx'
-import { noteExport } from '../../../lib/access/audit-log.ts'
+import { noteExport, noteWorkspaceExport } from '../../../lib/access/audit-log.ts'
+import type { Action } from '../../../lib/access/roles.ts'
 import type { Part } from '../../../lib/keyset.ts'
 import { addressOf, cut, positiveInteger } from './address.ts'
-import { Card, Empty, Heading, Segments, type Tone } from './blocks.tsx'
-import { Field } from './fields.tsx'
-import { emptyForm } from './form.ts'
-import type { ProgramContext } from './page.ts'
+import { Badge, Card, Empty, LinkButton, Segments, type Tone } from './blocks.tsx'
+import { Field, Hidden } from './fields.tsx'
+import { emptyForm, FormContext } from './form.ts'
+import { AccountPage, PartnerPage, ProgramPage } from './layout.tsx'
+import {
+  type createPages,
+  type createProgramPages,
+  type PartnerContext,
+  type ProgramContext,
+  requirePartner,
+  requireProgram,
+  requireWorkspace,
+  type WorkspaceContext,
+} from './page.ts'
 import { type Column, Table } from './table.tsx'
 
 const pageSize = 50
@@ -24,45 +35,38 @@ export interface Page<Row> {
   older?: string | undefined
 }
 
-interface PageRequest<Row, Cursor> {
-  address: string
-  /** The filters, which every page keeps in its query. */
-  filters?: Query
-  /** The position in the list: below the last row of the previous page, or above the first row of the next one. */
-  place: Place<Cursor>
-  cursorOf: (row: Row) => Cursor
-}
-type Place<Cursor> = Omit<Part<Cursor>, 'limit'>
-
-/** Reads the position in a list sorted by id. */
-export function placeIn(c: Context): Place<number> {
-  return { before: positiveInteger(c.req.query('before')), after: positiveInteger(c.req.query('after')) }
+/** The position of a row in its list: how a row has it, and how the address has it. */
+export interface Cursors<Row, Cursor> {
+  of: (row: Row) => Cursor
+  parse: (text: string | undefined) => Cursor | undefined
+  /** Writes it into the address, if it is not a text or a number. */
+  text?: (cursor: Cursor) => string
 }
 
-/** Reads a page of a list sorted by id. */
-export async function readPageById<Row extends { id: number }>(
-  c: Context,
-  address: string,
-  read: (part: Part) => Promise<Row[]>,
-  filters: Query = {},
-): Promise<Page<Row>> {
-  return await readPage({ address, filters, place: placeIn(c), cursorOf: idOf }, read)
-}
+/** The positions in a list sorted by id. */
+export const byId = { of: ({ id }: { id: number }) => id, parse: positiveInteger }
 
-/** Reads a page of a list: from the top, below a row, or above a row (nearest first). Reads the first page if the requested one is empty. */
+/**
+ * Reads the page of a list that the address names: from the top, below a row, or above a row (nearest first). Reads the first page if the named
+ * one is empty. Every page keeps `query`.
+ */
 export async function readPage<Row, Cursor>(
-  { address, filters = {}, place, cursorOf }: PageRequest<Row, Cursor>,
+  c: Context,
+  { of, parse, text = String }: Cursors<Row, Cursor>,
   read: (part: Part<Cursor>) => Promise<Row[]>,
+  query: Query = {},
 ): Promise<Page<Row>> {
-  const isUpwards = place.after !== undefined
-  const isTop = !isUpwards && place.before === undefined
-  const rows = await read({ limit: pageSize + 1, ...place })
-  if (rows.length === 0 && !isTop) return await readPage({ address, filters, place: {}, cursorOf }, read)
+  const [before, after] = [parse(c.req.query('before')), parse(c.req.query('after'))]
+  const limit = pageSize + 1
+  const named = await read({ limit, before, after })
+  const isTop = named.length === 0 || (before === undefined && after === undefined)
+  const isUpwards = after !== undefined && !isTop
+  const rows = isTop && (before ?? after) !== undefined ? await read({ limit }) : named
   const goesOn = rows.length > pageSize
   const nearest = rows.slice(0, pageSize)
   const shown = isUpwards ? nearest.toReversed() : nearest
   const [first, last] = [shown[0], shown.at(-1)]
-  const at = (end: 'before' | 'after', row: Row) => addressOf(address, { ...filters, [end]: String(cursorOf(row)) })
+  const at = (end: 'before' | 'after', row: Row) => addressOf(c.req.path, { ...query, [end]: text(of(row)) })
   return {
     rows: shown,
     newer: first && (isUpwards ? goesOn : !isTop) ? at('after', first) : undefined,
@@ -102,60 +106,110 @@ export function List<Row>({ title, page, caption, columns, empty, position }: Li
   )
 }
 
-interface ListPageProps<Row> extends ListProps<Row>, Omit<FindProps, 'query'> {
+/** A list with a page and a CSV file: which rows, and how both show them. */
+export interface ListOf<Row, Cursor = number, More = undefined> {
   title: string
-  lead: Child
-  query?: Query
+  heading?: string
+  /** The path of its navigation entry. */
+  current: string
   /** The plural of a row's name: `payouts`. */
   rows: string
+  /** The filters, as the address has them. */
+  query?: Query
   /** The states that filter the rows. */
   states?: States<string>
-  /** The address of the CSV file, if the file ignores the filters. */
-  csv?: string
-  filter?: Child
-  actions?: Child
+  cursor: Cursors<Row, Cursor>
+  read: (part: Part<Cursor>) => Promise<Row[]>
+  /** Reads more for the page at the same time. */
+  more?: () => Promise<More>
+  show: (rows: Row[], more: More | undefined) => Shown<Row>
+  /** The name of the file without its ending. Called after the first read. */
+  file: () => string
+  /** Writes rows with a header line. */
+  csv: (rows: Row[]) => string
 }
 
-/** A page with one list. `children` come above the rows. */
-export function ListPage<Row>({
-  title,
-  lead,
-  address,
-  query = {},
-  rows,
-  states,
-  csv = addressOf(`${address}.csv`, query),
-  filter,
-  what,
-  sorts,
-  choices,
-  actions,
-  children,
-  empty,
-  ...list
-}: PropsWithChildren<ListPageProps<Row>>) {
+interface Shown<Row> extends Omit<ListProps<Row>, 'page'>, Omit<FindProps, 'address' | 'query'> {
+  lead: Child
+  /** A choice between views of the page. */
+  views?: Child
+  actions?: Child
+  /** Shown above the rows. */
+  above?: Child
+}
+
+/** Renders the page of a list. */
+async function renderList<Row, Cursor, More>(
+  c: Context,
+  list: ListOf<Row, Cursor, More>,
+  Page: typeof ProgramPage | typeof PartnerPage | typeof AccountPage,
+) {
+  const { title, heading, current, query = {}, states } = list
+  const [page, more] = await Promise.all([readPage(c, list.cursor, list.read, query), list.more?.()])
+  const { lead, views, actions, above, what, sorts, choices, empty, ...shown } = list.show(page.rows, more)
+  const address = c.req.path
   const isFiltered = Object.entries(query).some(([name, value]) => value && name !== 'sort')
-  return (
+  const besideHeading = (
     <>
-      <Heading title={title} lead={lead}>
-        {filter}
-        {states && <StateFilter address={address} query={query} states={states} />}
-        {list.page.rows.length > 0 && <ExportLink href={csv} />}
-        {actions}
-      </Heading>
-      {children}
-      {(what ?? choices) && <Find address={address} query={query} what={what} sorts={sorts} choices={choices} />}
-      <List empty={isFiltered ? noneFits(address, rows) : empty} {...list} />
+      {views}
+      {states && <StateFilter address={address} query={query} states={states} />}
+      {page.rows.length > 0 && <ExportLink href={addressOf(`${address}.csv`, query)} />}
+      {actions}
     </>
   )
+  return c.render(
+    <Page title={title} heading={heading ?? title} current={current} lead={lead} actions={besideHeading}>
+      {above}
+      {(what ?? choices) && <Find address={address} query={query} what={what} sorts={sorts} choices={choices} />}
+      <List page={page} empty={isFiltered ? noneFits(address, list.rows) : empty} {...shown} />
+    </Page>,
+  )
+}
+
+/** Adds a list to the pages of a program. An export gets an audit log entry first. */
+export function programList<Row, Cursor = number, More = undefined>(
+  pages: ReturnType<typeof createProgramPages>,
+  path: string,
+  action: Action,
+  listIn: (c: ProgramContext) => ListOf<Row, Cursor, More>,
+): void {
+  pages.get(path, requireProgram(action), (c) => renderList(c, listIn(c), ProgramPage))
+  pages.get(`${path}.csv`, requireProgram(action), async (c) => {
+    const list = listIn(c)
+    const response = await listResponse(c, list)
+    await noteExport(c.get('db'), c.get('viewer').user.id, c.get('program').id, list.file())
+    return response
+  })
+}
+
+/** Adds a list to the pages of a partner. */
+export function partnerList<Row, Cursor = number>(
+  pages: ReturnType<typeof createPages>,
+  path: string,
+  listIn: (c: PartnerContext) => ListOf<Row, Cursor>,
+): void {
+  pages.get(path, requirePartner, (c) => renderList(c, listIn(c), PartnerPage))
+  pages.get(`${path}.csv`, requirePartner, (c) => listResponse(c, listIn(c)))
+}
+
+/** Adds a list to the pages of a workspace. An export gets an audit log entry first. */
+export function workspaceList<Row, Cursor = number, More = undefined>(
+  pages: ReturnType<typeof createPages>,
+  path: string,
+  action: Action,
+  listIn: (c: WorkspaceContext) => ListOf<Row, Cursor, More>,
+): void {
+  pages.get(path, requireWorkspace(action), (c) => renderList(c, listIn(c), AccountPage))
+  pages.get(`${path}.csv`, requireWorkspace(action), async (c) => {
+    const list = listIn(c)
+    const response = await listResponse(c, list)
+    await noteWorkspaceExport(c.get('db'), c.get('viewer').user.id, c.get('workspace').id, list.file())
+    return response
+  })
 }
 
 export function ExportLink({ href }: { href: string }) {
-  return (
-    <a class="button" href={href}>
-      Export CSV
-    </a>
-  )
+  return <LinkButton href={href} text="Export CSV" />
 }
 
 export const searchIn = (c: Context) => cut((c.req.query('q') ?? '').trim(), 100) || undefined
@@ -232,29 +286,29 @@ export function Find({ address, query, what, sorts, sortLabel = 'Order', choices
   const own = new Set(['q', 'sort', ...choices.map(({ name }) => name)])
   const kept = Object.entries(query).filter(([name, value]) => value && !own.has(name))
   return (
-    <form method="get" action={address} role="search" class="row end inline find">
-      {kept.map(([name, value]) => (
-        <input type="hidden" name={name} value={value} />
-      ))}
-      {what && <Field name="q" type="search" label="Search" placeholder={what} value={query['q']} form={emptyForm} />}
-      {choices.map((choice) => (
-        <Field {...choice} value={query[choice.name]} form={emptyForm} />
-      ))}
-      {sorts && (
-        <Field name="sort" label={sortLabel} options={Object.entries(sorts)} value={query['sort']} form={emptyForm} />
-      )}
-      <button type="submit">Show</button>
-      {Object.values(query).some(Boolean) && (
-        <a class="button" href={address}>
-          Clear
-        </a>
-      )}
-    </form>
+    <FormContext.Provider value={emptyForm}>
+      <form method="get" action={address} role="search" class="row end inline find">
+        <Hidden fields={Object.fromEntries(kept)} />
+        {what && <Field name="q" type="search" label="Search" placeholder={what} value={query['q']} />}
+        {choices.map((choice) => (
+          <Field {...choice} value={query[choice.name]} />
+        ))}
+        {sorts && <Field name="sort" label={sortLabel} options={Object.entries(sorts)} value={query['sort']} />}
+        <button type="submit">Show</button>
+        {Object.values(query).some(Boolean) && <LinkButton href={address} text="Clear" />}
+      </form>
+    </FormContext.Provider>
   )
 }
 
 /** The states of a list's rows, as people read them. */
 export type States<Status extends string> = Record<Status, { name: string; tone: Tone }>
+
+/** The state of a row. */
+export function StateBadge<Status extends string>({ states, status }: { states: States<Status>; status: Status }) {
+  const { name, tone } = states[status]
+  return <Badge tone={tone}>{name}</Badge>
+}
 
 /** Reads the state from the query. Returns undefined for all states. */
 export function stateIn<Status extends string>(c: Context, states: States<Status>): Status | undefined {
@@ -286,33 +340,17 @@ export function noneFits(address: string, what: string): ListProps<never>['empty
   return { title: 'No results', text: <a href={address}>Show all {what}</a> }
 }
 
-interface CsvList<Row, Cursor> {
-  /** The name of the file without its ending. Called after the first read. */
-  nameOf: () => string
-  read: (part: Part<Cursor>) => Promise<Row[]>
-  cursorOf: (row: Row) => Cursor
-  /** Writes rows with a header line. */
-  write: (rows: Row[]) => string
-}
-
-/** Streams all rows of a program's list as a CSV file. Writes an audit log entry first. */
-export async function exportList<Row, Cursor>(c: ProgramContext, list: CsvList<Row, Cursor>): Promise<Response> {
-  const response = await listResponse(c, list)
-  await noteExport(c.get('db'), c.get('viewer').user.id, c.get('program').id, list.nameOf())
-  return response
-}
-
 /** Streams all rows of a list as a CSV file, page by page. If a query fails, the download fails too. */
 export async function listResponse<Row, Cursor>(
   c: Context,
-  { nameOf, read, cursorOf, write }: CsvList<Row, Cursor>,
+  { file, read, cursor, csv }: Pick<ListOf<Row, Cursor>, 'file' | 'read' | 'cursor' | 'csv'>,
 ): Promise<Response> {
   const text = new TextEncoder()
   let rows = await read({ limit: csvPageSize })
   let isFirst = true
   const stream = new ReadableStream<Uint8Array>({
     async pull(controller) {
-      const lines = write(rows)
+      const lines = csv(rows)
       const chunk = isFirst ? lines : lines.slice(lines.indexOf('\n') + 1)
       if (chunk) controller.enqueue(text.encode(chunk))
       isFirst = false
@@ -321,14 +359,11 @@ export async function listResponse<Row, Cursor>(
         controller.close()
         return
       }
-      rows = await read({ limit: csvPageSize, before: cursorOf(last) })
+      rows = await read({ limit: csvPageSize, before: cursor.of(last) })
     },
   })
-  return c.body(stream, 200, csvHeaders(nameOf()))
+  return c.body(stream, 200, csvHeaders(file()))
 }
-
-/** The id of a row, as the cursor of its list. */
-export const idOf = ({ id }: { id: number }) => id
 
 /** Answers with a CSV file of a program. Writes an audit log entry first. */
 export async function exportCsv(c: ProgramContext, name: string, text: string): Promise<Response> {
@@ -352,16 +387,8 @@ export function Pager({
     <div class="row apart">
       <p class="muted small">{children}</p>
       <div class="row">
-        {newer && (
-          <a class="button compact" href={newer} rel="prev">
-            Newer
-          </a>
-        )}
-        {older && (
-          <a class="button compact" href={older} rel="next">
-            Older
-          </a>
-        )}
+        {newer && <LinkButton class="compact" href={newer} rel="prev" text="Newer" />}
+        {older && <LinkButton class="compact" href={older} rel="next" text="Older" />}
       </div>
     </div>
   )

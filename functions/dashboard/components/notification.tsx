@@ -19,7 +19,7 @@ export const notificationColumns = {
 
 /** A button that marks all notifications as read, if any are unread. */
 export function MarkRead({ address, unread }: { address: string; unread: number }) {
-  return unread > 0 && <PostButton action={`${address}/read`}>Mark all as read</PostButton>
+  return unread > 0 && <PostButton action={`${address}/read`} text="Mark all as read" />
 }
 
 export function notificationsCsv(notifications: ListedNotification[]): string {

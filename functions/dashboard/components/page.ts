@@ -49,6 +49,11 @@ export function createPages() {
   return new Hono<PageEnv>()
 }
 
+/** Creates a group of pages below the address of a program. */
+export function createProgramPages() {
+  return createPages().basePath('/programs/:programId')
+}
+
 /** Loads the signed-in person into `viewer`, with the page's first query. */
 export const loadViewer = createMiddleware<PageEnv>(async (c, next) => {
   c.set('viewer', await findViewer(c.get('db'), c.env, c.req.raw.headers))

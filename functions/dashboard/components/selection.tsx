@@ -1,35 +1,35 @@
 import type { PropsWithChildren } from 'hono/jsx'
 import * as z from 'zod/mini'
-import { NoDefault, Problem } from './fields.tsx'
-import { emptyForm, type FormState, optionalText } from './form.ts'
+import { Hidden, NoDefault, Problem } from './fields.tsx'
+import { FormContext, optionalText, useForm, useFormOf } from './form.ts'
 
 /** A form above a list. It acts on the selected rows, or on all rows that the page shows, even if newer rows arrived since. */
 const formId = 'selection'
 
 /** The checkbox that selects a row. */
-export function SelectRow({ id, label, form = emptyForm }: { id: number; label: string; form?: FormState }) {
+export function SelectRow({ id, label }: { id: number; label: string }) {
   const name = `row-${id}`
   return (
-    <input type="checkbox" name={name} form={formId} checked={name in form.values} aria-label={`Select ${label}`} />
+    <input
+      type="checkbox"
+      name={name}
+      form={formId}
+      checked={name in useForm().values}
+      aria-label={`Select ${label}`}
+    />
   )
 }
 
-interface SelectionFormProps {
-  action: string
-  ids: number[]
-  form: FormState
-}
-
-export function SelectionForm({ action, ids, form, children }: PropsWithChildren<SelectionFormProps>) {
+export function SelectionForm({ action, ids, children }: PropsWithChildren<{ action: string; ids: number[] }>) {
   return (
-    <>
-      <Problem form={form} />
+    <FormContext.Provider value={useFormOf(action)}>
+      <Problem />
       <form method="post" action={action} id={formId} class="row end">
         <NoDefault />
-        <input type="hidden" name="shown" value={ids.join(' ')} />
+        <Hidden fields={{ shown: ids.join(' ') }} />
         {children}
       </form>
-    </>
+    </FormContext.Provider>
   )
 }
 

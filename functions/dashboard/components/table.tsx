@@ -1,7 +1,9 @@
-import type { Child } from 'hono/jsx'
+import type { Child, PropsWithChildren } from 'hono/jsx'
+import { Card } from './blocks.tsx'
 
 export interface Column<Row> {
-  label: string
+  /** A column without a label holds the actions on a row. */
+  label?: string
   cell: (row: Row) => Child
   right?: boolean
 }
@@ -22,9 +24,9 @@ export function Table<Row>({
       <caption class="hidden">{caption}</caption>
       <thead>
         <tr>
-          {shown.map(({ label, right }) => (
+          {shown.map(({ label, right = !label }) => (
             <th scope="col" class={right ? 'right' : undefined}>
-              {label === '' ? <span class="hidden">Actions</span> : label}
+              {label ?? <span class="hidden">Actions</span>}
             </th>
           ))}
         </tr>
@@ -32,8 +34,8 @@ export function Table<Row>({
       <tbody>
         {rows.map((row) => (
           <tr>
-            {shown.map(({ label, cell, right }) => (
-              <td data-label={label} class={right ? 'right' : undefined}>
+            {shown.map(({ label, cell, right = !label }) => (
+              <td data-label={label ?? ''} class={right ? 'right' : undefined}>
                 {cell(row)}
               </td>
             ))}
@@ -41,5 +43,26 @@ export function Table<Row>({
         ))}
       </tbody>
     </table>
+  )
+}
+
+interface TableCardProps<Row> {
+  title: string
+  aside?: Child
+  caption: string
+  rows: Row[]
+  columns: (Column<Row> | false)[]
+  /** The text if there are no rows. */
+  none?: Child
+}
+
+/** A card with a short table. */
+export function TableCard<Row>(props: PropsWithChildren<TableCardProps<Row>>) {
+  const { title, aside, none = 'None yet.', children, ...table } = props
+  return (
+    <Card title={title} aside={aside}>
+      {table.rows.length === 0 ? <p class="muted">{none}</p> : <Table {...table} />}
+      {children}
+    </Card>
   )
 }

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { transferDay } from '../../../lib/money/payouts.ts'
-import { Field, MenuForm } from './fields.tsx'
-import { type FormState, shortText } from './form.ts'
+import { Field, Hidden, MenuForm } from './fields.tsx'
+import { shortText } from './form.ts'
 
 const stale = 'Reload the page, then mark it as paid.'
 const needsReference = 'Enter the reference of the transfer at your bank, PayPal or Wise.'
@@ -17,19 +17,12 @@ export const transferFields = {
 }
 
 /** Inputs for a transfer. `id` distinguishes the inputs of one page. */
-export function TransferFields({ id, form }: { id: string; form: FormState }) {
+export function TransferFields({ id }: { id: string }) {
   const today = new Date().toISOString().slice(0, 10)
   return (
     <>
-      <Field
-        name="reference"
-        id={`reference-${id}`}
-        label="Reference of the transfer"
-        maxlength={200}
-        form={form}
-        required
-      />
-      <Field name="paid_on" id={`paid-on-${id}`} label="Paid on" type="date" value={today} form={form} required />
+      <Field name="reference" id={`reference-${id}`} label="Reference of the transfer" maxlength={200} required />
+      <Field name="paid_on" id={`paid-on-${id}`} label="Paid on" type="date" value={today} required />
     </>
   )
 }
@@ -43,25 +36,17 @@ interface PayMenuProps {
   amountCents: number
   fields?: Record<string, string>
   text?: string
-  form: FormState
 }
 
 /** A button that opens a form for the transfer and then records the payment. */
-export function PayMenu({ action, id, subject, amountCents, fields = {}, text = 'Mark as paid', form }: PayMenuProps) {
+export function PayMenu({ action, id, subject, amountCents, fields = {}, text = 'Mark as paid' }: PayMenuProps) {
   return (
-    <MenuForm action={action} id={`pay-${id}`} text={text} label={`${text}: ${subject}`} form={form}>
-      {(shown) => (
-        <>
-          <input type="hidden" name="amount_cents" value={String(amountCents)} />
-          {Object.entries(fields).map(([name, value]) => (
-            <input type="hidden" name={name} value={value} />
-          ))}
-          <TransferFields id={id} form={shown} />
-          <button type="submit" class="primary">
-            Record the payment
-          </button>
-        </>
-      )}
+    <MenuForm action={action} id={`pay-${id}`} text={text} label={`${text}: ${subject}`}>
+      <Hidden fields={{ amount_cents: String(amountCents), ...fields }} />
+      <TransferFields id={id} />
+      <button type="submit" class="primary">
+        Record the payment
+      </button>
     </MenuForm>
   )
 }

@@ -1,15 +1,14 @@
 import { turnstileField, turnstileOrigin } from '../../../lib/access/turnstile.ts'
 import { answerLengths, type JoinPage } from '../../../lib/programs/join-page.ts'
 import { Card } from '../components/blocks.tsx'
-import { Field, Problem } from '../components/fields.tsx'
-import { emptyForm, type FormState } from '../components/form.ts'
+import { Field, FieldError, Form, Hidden } from '../components/fields.tsx'
+import { useForm } from '../components/form.ts'
 import { PlainText } from './plain-text.tsx'
 
 interface JoinCardProps {
   page: JoinPage
   /** The form's address. Missing in the preview. */
   action?: string
-  form?: FormState
   /** The signed-in person with a verified address, if there is one. */
   applicant?: { name: string; email: string } | undefined
   /** The Turnstile key, if the deployment has one. */
@@ -17,22 +16,12 @@ interface JoinCardProps {
 }
 
 /** The public join card of a program: its text, its questions and its terms. */
-export function JoinCard({ page, action, form = emptyForm, applicant, siteKey }: JoinCardProps) {
+export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
   const { program_name: name, logo_url: logo, intro, questions, terms, version } = page
-  const isPreview = action === undefined
   const fields = (
     <>
-      <Problem form={form} />
-      <input type="hidden" name="version" value={String(version)} />
-      <Field
-        name="name"
-        label="Your name"
-        autocomplete="name"
-        maxlength={80}
-        value={applicant?.name}
-        form={form}
-        required
-      />
+      <Hidden fields={{ version: String(version) }} />
+      <Field name="name" label="Your name" autocomplete="name" maxlength={80} value={applicant?.name} required />
       {applicant ? (
         <p class="muted">
           You apply with your account, {applicant.email}.
@@ -47,7 +36,6 @@ export function JoinCard({ page, action, form = emptyForm, applicant, siteKey }:
           autocomplete="email"
           maxlength={320}
           hint="We mail you a link to confirm it."
-          form={form}
           required
         />
       )}
@@ -56,12 +44,11 @@ export function JoinCard({ page, action, form = emptyForm, applicant, siteKey }:
           name={`answer_${index}`}
           label={required ? label : `${label} (optional)`}
           maxlength={answerLengths[type]}
-          form={form}
           {...(type === 'long' && { rows: 5 })}
           {...(required && { required })}
         />
       ))}
-      {terms !== null && <Terms terms={terms} form={form} />}
+      {terms !== null && <Terms terms={terms} />}
       {siteKey !== undefined && (
         <>
           <div class="cf-turnstile" data-sitekey={siteKey} data-response-field-name={turnstileField}></div>
@@ -71,9 +58,6 @@ export function JoinCard({ page, action, form = emptyForm, applicant, siteKey }:
           <script src={`${turnstileOrigin}/turnstile/v0/api.js`} async defer></script>
         </>
       )}
-      <button type={isPreview ? 'button' : 'submit'} class="primary wide-button" disabled={isPreview}>
-        Apply
-      </button>
     </>
   )
   return (
@@ -83,19 +67,25 @@ export function JoinCard({ page, action, form = emptyForm, applicant, siteKey }:
       )}
       <h1 dir="auto">Become a partner of {name}</h1>
       {intro !== null && <PlainText text={intro} />}
-      {isPreview ? (
-        <div class="stack">{fields}</div>
-      ) : (
-        <form method="post" action={action} class="stack">
+      {action === undefined ? (
+        <div class="stack">
           {fields}
-        </form>
+          <button type="button" class="primary wide-button" disabled>
+            Apply
+          </button>
+        </div>
+      ) : (
+        <Form action={action} submit="Apply" layout="wide">
+          {fields}
+        </Form>
       )}
     </Card>
   )
 }
 
-function Terms({ terms, form }: { terms: string; form: FormState }) {
-  const error = form.errors['terms']
+function Terms({ terms }: { terms: string }) {
+  const { errors } = useForm()
+  const error = errors['terms']
   return (
     <div class="field">
       <details class="more" open={terms.length < 600}>
@@ -109,17 +99,13 @@ function Terms({ terms, form }: { terms: string; form: FormState }) {
           name="terms"
           value="accepted"
           required
-          autofocus={Object.keys(form.errors)[0] === 'terms'}
+          autofocus={Object.keys(errors)[0] === 'terms'}
           aria-invalid={error ? 'true' : undefined}
           aria-describedby={error ? 'terms-error' : undefined}
         />
         <span>I accept the terms.</span>
       </label>
-      {error && (
-        <p class="small bad" id="terms-error">
-          {error}
-        </p>
-      )}
+      <FieldError name="terms" />
     </div>
   )
 }

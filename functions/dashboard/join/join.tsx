@@ -1,4 +1,3 @@
-import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { countAttempts } from '../../../lib/access/attempts.ts'
 import { countedNetwork } from '../../../lib/access/counted-address.ts'
@@ -20,17 +19,17 @@ import {
 } from '../../../lib/programs/applications.ts'
 import { checkAnswers, findJoinPage } from '../../../lib/programs/join-page.ts'
 import { tokenInQuery } from '../components/address.ts'
-import { Card } from '../components/blocks.tsx'
+import { Card, Facts } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, optionalText, refuseForm, shownForm } from '../components/form.ts'
-import { renderPlain } from '../components/layout.tsx'
+import { form, FormRefusal, optionalText, refuseForm } from '../components/form.ts'
+import { PlainPage } from '../components/layout.tsx'
 import { createPages, type PageContext } from '../components/page.ts'
 import { JoinCard } from './join-card.tsx'
 import { Answers, PlainText } from './plain-text.tsx'
 
 /** The public page for applications to a program, and the page of the confirmation link. */
-export const joinPages = createPages()
+export const pages = createPages()
 
 /** Applications in a quarter of an hour from one address. */
 const applicationsPerAddress = 20
@@ -51,39 +50,28 @@ async function pageOf(c: PageContext) {
   return page
 }
 
-joinPages.get('/join/:slug', async (c) => {
+pages.get('/join/:slug', async (c) => {
   const page = await pageOf(c)
   if (page.slug !== c.req.param('slug')) return c.redirect(`/join/${page.slug}`, 302)
   const siteKey = c.env.TURNSTILE_SITE_KEY || undefined
   c.set('loads', { ...(page.logo_url !== null && { image: page.logo_url }), isChallenged: siteKey !== undefined })
-  return renderPlain(c, {
-    title: `Become a partner of ${page.program_name}`,
-    children: (
-      <JoinCard
-        page={page}
-        action={`/join/${page.slug}`}
-        form={shownForm(c)}
-        applicant={applicantOf(c)}
-        siteKey={siteKey}
-      />
-    ),
-  })
+  return c.render(
+    <PlainPage title={`Become a partner of ${page.program_name}`} heading={null}>
+      <JoinCard page={page} action={`/join/${page.slug}`} applicant={applicantOf(c)} siteKey={siteKey} />
+    </PlainPage>,
+  )
 })
 
-joinPages.get('/join/:slug/sent', async (c) => {
+pages.get('/join/:slug/sent', async (c) => {
   const { program_name: name } = await pageOf(c)
-  return renderPlain(c, {
-    title: 'Check your mail',
-    children: (
-      <Card>
-        <h1>Check your mail</h1>
-        <p>
-          We sent you a mail about your application to <bdi>{name}</bdi>. It counts once you open the link in it.
-        </p>
-        <p class="muted small">If it does not arrive within a few minutes, check your spam folder, then apply again.</p>
-      </Card>
-    ),
-  })
+  return c.render(
+    <PlainPage title="Check your mail">
+      <p>
+        We sent you a mail about your application to <bdi>{name}</bdi>. It counts once you open the link in it.
+      </p>
+      <p class="muted small">If it does not arrive within a few minutes, check your spam folder, then apply again.</p>
+    </PlainPage>,
+  )
 })
 
 const joinForm = z.looseObject({
@@ -95,7 +83,7 @@ const joinForm = z.looseObject({
 const address = z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email())
 const pagePath = (c: { req: PageContext['req'] }) => `/join/${encodeURIComponent(c.req.param('slug') ?? '')}`
 
-joinPages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
+pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
   const page = await pageOf(c)
   const back = pagePath(c)
   if (!canMail(c.env)) throw new ApiError('unavailable', mailIsMissing)
@@ -118,7 +106,7 @@ joinPages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
     ...(page.terms !== null && terms !== 'accepted' && { terms: 'Accept the terms to apply.' }),
   }
   if (Number(version) !== page.version) return await refuseForm(c, back, { problem: changed })
-  if (Object.keys(errors).length > 0) return await refuseForm(c, back, { errors })
+  if (Object.keys(errors).length > 0) throw new FormRefusal(errors)
   if (!(await passesChallenge(c.env, textOf(turnstileField), c.req.header('cf-connecting-ip') ?? null)))
     return await refuseForm(c, back, { problem: 'The robot check failed. Try again.' })
 
@@ -167,12 +155,11 @@ function ownOutcome({ outcome, againAt }: Applied, programName: string): string 
   return `Your application to ${programName} is waiting for review. We mail you once it is approved.`
 }
 
-joinPages.get('/application', async (c) => {
+pages.get('/application', async (c) => {
   const token = tokenInQuery(c)
   const application = await findApplication(c.get('db'), token)
-  return renderPlain(c, {
-    title: 'Your application',
-    children: (
+  return c.render(
+    <PlainPage title="Your application" heading={null}>
       <Card>
         {application ? (
           <OneApplication application={application} token={token} />
@@ -186,8 +173,8 @@ joinPages.get('/application', async (c) => {
           </>
         )}
       </Card>
-    ),
-  })
+    </PlainPage>,
+  )
 })
 
 function OneApplication({ application, token }: { application: ConfirmableApplication; token: string }) {
@@ -199,10 +186,7 @@ function OneApplication({ application, token }: { application: ConfirmableApplic
         Your application to <bdi>{program}</bdi>
       </h1>
       <State status={status} program={program} />
-      <dl class="stack">
-        <Sent label="Name">{name}</Sent>
-        <Sent label="E-mail">{email}</Sent>
-      </dl>
+      <Facts facts={{ Name: name, 'E-mail': email }} />
       <Answers answers={answers} />
       {terms !== null && (
         <details class="more">
@@ -211,31 +195,17 @@ function OneApplication({ application, token }: { application: ConfirmableApplic
         </details>
       )}
       {status === 'unverified' && (
-        <PostButton action={`/application${here}`} class="primary wide-button">
-          Yes, I apply
-        </PostButton>
+        <PostButton action={`/application${here}`} class="primary wide-button" text="Yes, I apply" />
       )}
       {(status === 'unverified' || status === 'waiting') && (
         <PostButton
           action={`/application/withdraw${here}`}
           class="danger"
           confirm="Withdraw the application? We delete all of it."
-        >
-          {status === 'unverified' ? 'This was not me: delete it' : 'Withdraw and delete it'}
-        </PostButton>
+          text={status === 'unverified' ? 'This was not me: delete it' : 'Withdraw and delete it'}
+        />
       )}
     </>
-  )
-}
-
-function Sent({ label, children }: { label: string; children: Child }) {
-  return (
-    <div>
-      <dt class="muted small">{label}</dt>
-      <dd>
-        <bdi>{children}</bdi>
-      </dd>
-    </div>
   )
 }
 
@@ -249,7 +219,7 @@ function State({ status, program }: { status: string; program: string }) {
   return <p>{texts[status]}</p>
 }
 
-joinPages.post('/application', async (c) => {
+pages.post('/application', async (c) => {
   const token = tokenInQuery(c)
   const application = await findApplication(c.get('db'), token)
   if (!application)
@@ -263,7 +233,7 @@ joinPages.post('/application', async (c) => {
   return redirectWith(c, `/application?token=${encodeURIComponent(token)}`, 'Thank you: your application is sent.')
 })
 
-joinPages.post('/application/withdraw', async (c) => {
+pages.post('/application/withdraw', async (c) => {
   await withdrawApplication(c.get('db'), tokenInQuery(c))
   return redirectWith(c, '/application', 'Your application is deleted.')
 })

@@ -8,22 +8,21 @@ import {
   type PartnerFilters,
   readPartnerCampaigns,
 } from '../../../lib/tracking/partner-campaigns.ts'
-import { Card, Empty, Heading, Metric, Segments } from '../components/blocks.tsx'
-import { breakdownTexts, nameOfValue } from '../components/breakdown-names.ts'
-import { CampaignTables, partnerFiltersIn } from '../components/campaign.tsx'
+import { Card, Empty, Metric, Segments } from '../components/blocks.tsx'
+import { CampaignTables, FilterChip, partnerFiltersIn } from '../components/campaign.tsx'
 import { CountingHelp } from '../components/counting.tsx'
-import { Field } from '../components/fields.tsx'
-import { emptyForm } from '../components/form.ts'
+import { optionsOf } from '../components/fields.tsx'
 import { formatNumber, formatTime } from '../components/format.tsx'
-import { renderPartner } from '../components/layout.tsx'
+import { PartnerPage } from '../components/layout.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
+import { Find } from '../components/list.tsx'
 
 /** Figures of a partner's links by link and by the names in it, which distinguish a partner's own pages and mails. */
-export const partnerCampaignPages = createPages()
+export const pages = createPages()
 
 const address = '/partner/campaigns'
 
-partnerCampaignPages.get(address, requirePartner, async (c) => {
+pages.get(address, requirePartner, async (c) => {
   const programs = await listProgramNames(c.get('db'), c.get('viewer').user.id)
   const query = c.req.query()
   const program = programs.find(({ id }) => String(id) === query['program']) ?? programs[0]
@@ -39,40 +38,34 @@ partnerCampaignPages.get(address, requirePartner, async (c) => {
       filters,
     }))
   const kept: Kept = { program: program && String(program.id), days: String(days), ...filters }
-  return renderPartner(c, c.get('viewer'), {
-    title: 'Campaigns',
-    current: '/campaigns',
-    children: (
-      <>
-        <Heading title="Campaigns" lead="The results of your links by link and campaign. Days are UTC.">
-          <Segments
-            label="Period"
-            items={campaignDays.map((one) => ({
-              href: addressWith(kept, { days: String(one) }),
-              text: `${one} days`,
-              current: one === days,
-            }))}
-          />
-        </Heading>
-        {programs.length > 1 && (
-          <form method="get" action={address} class="row end inline">
-            <input type="hidden" name="days" value={String(days)} />
-            <Field
-              name="program"
-              label="Program"
-              options={programs.map(({ id, name }) => [String(id), name] as const)}
-              value={String(program?.id ?? '')}
-              form={emptyForm}
-            />
-            <button type="submit">Show</button>
-          </form>
-        )}
-        {program && campaigns && (
-          <Figures campaigns={campaigns} filters={filters} kept={kept} currency={program.currency} />
-        )}
-      </>
-    ),
-  })
+  return c.render(
+    <PartnerPage
+      title="Campaigns"
+      current="/campaigns"
+      lead="The results of your links by link and campaign. Days are UTC."
+      actions={
+        <Segments
+          label="Period"
+          items={campaignDays.map((one) => ({
+            href: addressWith(kept, { days: String(one) }),
+            text: `${one} days`,
+            current: one === days,
+          }))}
+        />
+      }
+    >
+      {programs.length > 1 && (
+        <Find
+          address={address}
+          query={{ days: String(days), program: String(program?.id) }}
+          choices={[{ name: 'program', label: 'Program', options: optionsOf(programs) }]}
+        />
+      )}
+      {program && campaigns && (
+        <Figures campaigns={campaigns} filters={filters} kept={kept} currency={program.currency} />
+      )}
+    </PartnerPage>,
+  )
 })
 
 type Kept = Record<string, string | null | undefined>
@@ -148,15 +141,11 @@ function Filters({ campaigns, filters, kept }: Omit<FiguresProps, 'currency'>) {
   const names = partnerBreakdowns.filter((name) => filters[name] !== undefined)
   if (names.length === 0) return null
   const labelOf = (name: PartnerBreakdown) => (name === 'link' ? campaigns.linkLabel : undefined)
+  const without = (name: PartnerBreakdown) => addressWith(kept, { [name]: undefined })
   return (
     <nav class="row" aria-label="Filters">
       {names.map((name) => (
-        <a class="chip" href={addressWith(kept, { [name]: undefined })}>
-          <span>
-            <span class="hidden">Remove the filter </span>
-            {breakdownTexts[name].one}: <bdi>{nameOfValue(name, filters[name] ?? null, labelOf(name))}</bdi>
-          </span>
-        </a>
+        <FilterChip href={without(name)} name={name} value={filters[name] ?? null} label={labelOf(name)} />
       ))}
     </nav>
   )

@@ -6,40 +6,34 @@ import { addLink, isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { termsOfPartner } from '../../../lib/programs/commission-rules.ts'
 import { endPartnership, type ProgramOfPartner, setPartnerName } from '../../../lib/programs/partnerships.ts'
 import { nameField } from '../../../lib/names.ts'
-import { Card, Copy, Heading } from '../components/blocks.tsx'
-import { Field, PostButton, Problem, Submit } from '../components/fields.tsx'
+import { Card, Copy } from '../components/blocks.tsx'
+import { Field, Form, optionsOf, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, refuseConflict, refuseForm, shownForm } from '../components/form.ts'
+import { form, FormRefusal } from '../components/form.ts'
 import { counted } from '../components/format.tsx'
-import { renderPartner } from '../components/layout.tsx'
+import { PartnerPage } from '../components/layout.tsx'
 import { Pager } from '../components/list.tsx'
-import { createPages, type PartnerContext, requirePartner } from '../components/page.ts'
+import { createPages, requirePartner } from '../components/page.ts'
 import { programNamed, readPrograms } from './money.ts'
 
 /** A partner's links in each program. */
-export const linkPages = createPages()
+export const pages = createPages()
 
-linkPages.get('/partner/links', requirePartner, (c) => renderLinks(c, shownForm(c)))
-
-async function renderLinks(c: PartnerContext, shown: FormState) {
-  const { rows: programs, ...pages } = await readPrograms(c, '/partner/links')
+pages.get('/partner/links', requirePartner, async (c) => {
+  const page = await readPrograms(c)
+  const programs = page.rows
   const open = programs.filter(({ is_active: active }) => active)
-  return renderPartner(c, c.get('viewer'), {
-    title: 'Links',
-    current: '/links',
-    children: (
-      <>
-        <Heading title="Links" lead="Every visitor who comes through one of these counts as yours." />
-        {programs.map((program) => (
-          <LinksOf program={program} />
-        ))}
-        <Pager {...pages} />
-        {open.length > 0 && <NewLink programs={open} form={shown} />}
-        <OwnName name={c.get('partner').name ?? ''} form={shown} />
-      </>
-    ),
-  })
-}
+  return c.render(
+    <PartnerPage title="Links" current="/links" lead="Every visitor who comes through one of these counts as yours.">
+      {programs.map((program) => (
+        <LinksOf program={program} />
+      ))}
+      <Pager {...page} />
+      {open.length > 0 && <NewLink programs={open} />}
+      <OwnName name={c.get('partner').name ?? ''} />
+    </PartnerPage>,
+  )
+})
 
 function LinksOf({ program }: { program: ProgramOfPartner }) {
   return (
@@ -80,63 +74,48 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
           class="compact danger"
           label={`Leave ${program.name}`}
           confirm={`Leave ${program.name}? Your links and codes there stop working. You keep your earnings.`}
-        >
-          Leave
-        </PostButton>
+          text="Leave"
+        />
       )}
     </Card>
   )
 }
 
 /** The person's own name, which replaces the name that each program typed. */
-function OwnName({ name, form: shown }: { name: string; form: FormState }) {
+function OwnName({ name }: { name: string }) {
   return (
     <Card title="Your name">
-      <form method="post" action="/partner/name" class="row end">
+      <Form action="/partner/name" submit="Save" layout="inline">
         <Field
           name="name"
           label="How programs see you"
           value={name}
           hint={name === '' ? 'Not set yet: each program sees the name that it entered for you.' : undefined}
-          form={shown}
           required
         />
-        <button type="submit">Save</button>
-      </form>
+      </Form>
     </Card>
   )
 }
 
-function NewLink({ programs, form: shown }: { programs: ProgramOfPartner[]; form: FormState }) {
+function NewLink({ programs }: { programs: ProgramOfPartner[] }) {
   return (
     <Card title="Create a link">
-      <form method="post" action="/partner/links" class="stack">
-        <Problem form={shown} />
-        <div class="fields">
-          <Field
-            name="program"
-            label="Program"
-            options={programs.map(({ id, name }) => [String(id), name] as const)}
-            form={shown}
-          />
-          <Field
-            name="page"
-            label="Landing page"
-            type="url"
-            inputmode="url"
-            placeholder={`https://${shownHost(programs[0]?.domain ?? '')}/…`}
-            hint="A page of the program's site. Empty: its start page."
-            form={shown}
-          />
-          <Field name="code" label="Code" hint="Letters, digits and . _ @ - only." form={shown} required />
-        </div>
-        <Submit>Create link</Submit>
-      </form>
+      <Form action="/partner/links" submit="Create link">
+        <Field name="program" label="Program" options={optionsOf(programs)} />
+        <Field
+          name="page"
+          label="Landing page"
+          type="url"
+          inputmode="url"
+          placeholder={`https://${shownHost(programs[0]?.domain ?? '')}/…`}
+          hint="A page of the program's site. Empty: its start page."
+        />
+        <Field name="code" label="Code" hint="Letters, digits and . _ @ - only." required />
+      </Form>
     </Card>
   )
 }
-
-const linksPage = () => '/partner/links'
 
 const linkForm = z.object({
   program: z.string(),
@@ -146,29 +125,24 @@ const linkForm = z.object({
     .check(z.trim(), z.regex(/^[A-Za-z0-9._@-]{1,64}$/, 'Use letters, digits and . _ @ - only, 64 at most.')),
 })
 
-linkPages.post('/partner/links', requirePartner, form(linkForm, linksPage), async (c) => {
+pages.post('/partner/links', requirePartner, form(linkForm, '/partner/links', 'code'), async (c) => {
   const { program: chosen, page, code } = c.req.valid('form')
   const program = await programNamed(c, chosen)
   if (!program?.is_active) throw new ApiError('forbidden', 'Choose one of your programs.')
-  if (page !== '' && !isPageOf(page, program.domain)) {
-    return await refuseForm(c, '/partner/links', { errors: { page: `Enter a page of ${shownHost(program.domain)}.` } })
-  }
-  try {
-    await addLink(c.get('db'), { programId: program.id, partnerId: program.partner_id, code, pageUrl: page || null })
-  } catch (error) {
-    return await refuseConflict(c, '/partner/links', 'code', error)
-  }
+  if (page !== '' && !isPageOf(page, program.domain))
+    throw new FormRefusal({ page: `Enter a page of ${shownHost(program.domain)}.` })
+  await addLink(c.get('db'), { programId: program.id, partnerId: program.partner_id, code, pageUrl: page || null })
   return redirectWith(c, '/partner/links', 'The link is ready.')
 })
 
 const profileForm = z.object({ name: nameField('Enter your name.') })
 
-linkPages.post('/partner/name', requirePartner, form(profileForm, linksPage), async (c) => {
+pages.post('/partner/name', requirePartner, form(profileForm, '/partner/links'), async (c) => {
   await setPartnerName(c.get('db'), c.get('viewer').user.id, c.req.valid('form').name)
   return redirectWith(c, '/partner/links', 'Your name is saved.')
 })
 
-linkPages.post('/partner/programs/:programId/leave', requirePartner, async (c) => {
+pages.post('/partner/programs/:programId/leave', requirePartner, async (c) => {
   const program = await programNamed(c, c.req.param('programId'))
   if (!program) throw new ApiError('not_found', 'You are not a partner of such a program.')
   await endPartnership(c.get('db'), { programId: program.id, userId: c.get('viewer').user.id })

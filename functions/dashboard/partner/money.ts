@@ -1,7 +1,7 @@
 import type { PartnerBalance } from '../../../lib/money/balances.ts'
 import { listProgramsOfPartner, type ProgramOfPartner } from '../../../lib/programs/partnerships.ts'
 import { positiveInteger } from '../components/address.ts'
-import { type Page, placeIn, readPage } from '../components/list.tsx'
+import { type Page, readPage } from '../components/list.tsx'
 import type { PartnerContext } from '../components/page.ts'
 
 /** A program of a partner with their money there, its own currency first. */
@@ -10,21 +10,15 @@ export interface ProgramMoney {
   balances: PartnerBalance[]
 }
 
-/** Reads a page of the person's programs for a list at `address`. */
-export async function readPrograms(c: PartnerContext, address: string): Promise<Page<ProgramOfPartner>> {
-  return await readPage(
-    {
-      address,
-      place: placeIn(c),
-      cursorOf: ({ partner_id: id }: ProgramOfPartner) => id,
-    },
-    (options) => listProgramsOfPartner(c.get('db'), c.get('viewer').user.id, options),
-  )
+/** Reads a page of the person's programs. */
+export async function readPrograms(c: PartnerContext): Promise<Page<ProgramOfPartner>> {
+  const cursor = { of: ({ partner_id: id }: ProgramOfPartner) => id, parse: positiveInteger }
+  return await readPage(c, cursor, (part) => listProgramsOfPartner(c.get('db'), c.get('viewer').user.id, part))
 }
 
 /** Reads a page of the person's programs with their money. */
-export async function readMoney(c: PartnerContext, address: string): Promise<Page<ProgramMoney>> {
-  const page = await readPrograms(c, address)
+export async function readMoney(c: PartnerContext): Promise<Page<ProgramMoney>> {
+  const page = await readPrograms(c)
   return { ...page, rows: page.rows.map(moneyIn) }
 }
 

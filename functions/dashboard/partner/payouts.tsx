@@ -5,67 +5,58 @@ import { askPayout, cancelPayout, listPayouts, type Payout } from '../../../lib/
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { sendMail } from '../../../lib/mail.ts'
 import { setPayoutAddress } from '../../../lib/programs/partnerships.ts'
-import { OwnPassword, refusePassword } from '../account/credentials.tsx'
+import { checkPassword, OwnPassword } from '../account/credentials.tsx'
 import { idInPath } from '../components/address.ts'
-import { Card, Heading } from '../components/blocks.tsx'
-import { Field, PostButton, Problem, Submit } from '../components/fields.tsx'
+import { Card } from '../components/blocks.tsx'
+import { Field, Form, Hidden, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, optionalText, refuseConflict, refuseForm, shownForm } from '../components/form.ts'
-import { renderPartner } from '../components/layout.tsx'
-import { ExportLink, idOf, List, listResponse, Pager } from '../components/list.tsx'
+import { form, FormRefusal, optionalText } from '../components/form.ts'
+import { PartnerPage } from '../components/layout.tsx'
+import { byId, ExportLink, List, listResponse, Pager } from '../components/list.tsx'
 import { isolated } from '../components/format.tsx'
-import { createPages, type PartnerContext, requirePartner } from '../components/page.ts'
+import { createPages, requirePartner } from '../components/page.ts'
 import type { Column } from '../components/table.tsx'
 import { amountProblem, smallestUnits } from '../components/typed-number.ts'
 import { payoutColumns, payoutsCsv } from '../components/payout.tsx'
 import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
 
 /** Requesting payouts, the payout address, and the list of payouts. */
-export const partnerPayoutPages = createPages()
+export const pages = createPages()
 
 const address = '/partner/payouts'
 const newest = 50
 
-partnerPayoutPages.get(address, requirePartner, (c) => renderPayouts(c, shownForm(c)))
-
-async function renderPayouts(c: PartnerContext, shown: FormState) {
-  const [{ rows: money, ...pages }, payouts] = await Promise.all([
-    readMoney(c, address),
+pages.get(address, requirePartner, async (c) => {
+  const [programs, payouts] = await Promise.all([
+    readMoney(c),
     listPayouts(c.get('db'), { userId: c.get('viewer').user.id }, { limit: newest }),
   ])
   const { asked, state, amount } = payoutColumns
-  return renderPartner(c, c.get('viewer'), {
-    title: 'Payouts',
-    current: '/payouts',
-    children: (
-      <>
-        <Heading
-          title="Payouts"
-          lead="Request a payout of your available balance. The advertiser transfers it and marks it as paid."
-        >
-          {payouts.length > 0 && <ExportLink href={`${address}.csv`} />}
-        </Heading>
-        <AskForPayout money={money} form={shown} />
-        <Pager {...pages} />
-        <PayoutAddress payoutEmail={c.get('partner').payoutEmail ?? c.get('viewer').user.email} form={shown} />
-        <List
-          title="Your payouts"
-          page={{ rows: payouts }}
-          caption="Your payouts, newest first"
-          columns={[asked, { label: 'Program', cell: ({ program_name: name }) => name }, state, amount, cancel]}
-          empty={{
-            title: 'No payouts yet',
-            text: 'Payouts that you request are listed here with their state.',
-          }}
-        />
-      </>
-    ),
-  })
-}
+  return c.render(
+    <PartnerPage
+      title="Payouts"
+      current="/payouts"
+      lead="Request a payout of your available balance. The advertiser transfers it and marks it as paid."
+      actions={payouts.length > 0 && <ExportLink href={`${address}.csv`} />}
+    >
+      <AskForPayout money={programs.rows} />
+      <Pager {...programs} />
+      <PayoutAddress payoutEmail={c.get('partner').payoutEmail ?? c.get('viewer').user.email} />
+      <List
+        title="Your payouts"
+        page={{ rows: payouts }}
+        caption="Your payouts, newest first"
+        columns={[asked, { label: 'Program', cell: ({ program_name: name }) => name }, state, amount, cancel]}
+        empty={{
+          title: 'No payouts yet',
+          text: 'Payouts that you request are listed here with their state.',
+        }}
+      />
+    </PartnerPage>,
+  )
+})
 
 const cancel: Column<Payout> = {
-  label: '',
-  right: true,
   cell: ({ id, status, payout_run_id: run, program_id: programId, amount_cents: cents, currency }) =>
     status === 'requested' &&
     run === null && (
@@ -74,13 +65,12 @@ const cancel: Column<Payout> = {
         class="compact"
         label={`Cancel the payout of ${formatMoney(cents, currency)}`}
         confirm="Cancel this payout? The amount stays in your balance."
-      >
-        Cancel
-      </PostButton>
+        text="Cancel"
+      />
     ),
 }
 
-function AskForPayout({ money, form: shown }: { money: ProgramMoney[]; form: FormState }) {
+function AskForPayout({ money }: { money: ProgramMoney[] }) {
   const available = money.flatMap(({ program, balances }) =>
     balances.filter((balance) => balance.available_cents > 0).map((balance) => ({ program, ...balance })),
   )
@@ -92,73 +82,54 @@ function AskForPayout({ money, form: shown }: { money: ProgramMoney[]; form: For
           <a href="/partner">earnings</a>.
         </p>
       ) : (
-        <form method="post" action={address} class="stack">
-          <input type="hidden" name="request_id" value={crypto.randomUUID()} />
-          <Problem form={shown} />
-          <div class="fields">
-            <Field
-              name="balance"
-              label="From"
-              options={available.map(
-                ({ program, currency, available_cents: cents }) =>
-                  [
-                    `${program.id} ${currency}`,
-                    `${isolated(program.name)}: ${formatMoney(cents, currency)} available`,
-                  ] as const,
-              )}
-              form={shown}
-            />
-            <Field
-              name="amount"
-              label="Amount"
-              inputmode="decimal"
-              hint="Empty: the whole available amount."
-              form={shown}
-            />
-          </div>
-          <Submit>Request payout</Submit>
-        </form>
+        <Form action={address} submit="Request payout">
+          <Hidden fields={{ request_id: crypto.randomUUID() }} />
+          <Field
+            name="balance"
+            label="From"
+            options={available.map(({ program, currency, available_cents: cents }) => [
+              `${program.id} ${currency}`,
+              `${isolated(program.name)}: ${formatMoney(cents, currency)} available`,
+            ])}
+          />
+          <Field name="amount" label="Amount" inputmode="decimal" hint="Empty: the whole available amount." />
+        </Form>
       )}
     </Card>
   )
 }
 
-function PayoutAddress({ payoutEmail, form: shown }: { payoutEmail: string | null; form: FormState }) {
+function PayoutAddress({ payoutEmail }: { payoutEmail: string }) {
   return (
     <Card title="Payout address">
-      <form method="post" action="/partner/payout" class="stack">
-        <div class="fields">
-          <Field
-            name="payout_email"
-            label="Payout address"
-            type="email"
-            value={payoutEmail ?? ''}
-            hint="The previous address is notified of a change. If you were paid or requested a payout before, no payout run pays you for 24 hours after a change."
-            form={shown}
-            required
-          />
-          <OwnPassword name="payout_password" form={shown} />
-        </div>
-        <Submit>Save the payout address</Submit>
-      </form>
+      <Form action="/partner/payout" submit="Save the payout address">
+        <Field
+          name="payout_email"
+          label="Payout address"
+          type="email"
+          value={payoutEmail}
+          hint="The previous address is notified of a change. If you were paid or requested a payout before, no payout run pays you for 24 hours after a change."
+          required
+        />
+        <OwnPassword name="payout_password" />
+      </Form>
     </Card>
   )
 }
 
-partnerPayoutPages.get(`${address}.csv`, requirePartner, async (c) => {
-  const { id: userId } = c.get('viewer').user
-  return await listResponse(c, {
-    nameOf: () => 'payouts',
-    read: (part) => listPayouts(c.get('db'), { userId }, part),
-    cursorOf: idOf,
-    write: (payouts) => payoutsCsv(payouts, ['program']),
-  })
-})
+pages.get(`${address}.csv`, requirePartner, (c) =>
+  listResponse(c, {
+    file: () => 'payouts',
+    read: (part) => listPayouts(c.get('db'), { userId: c.get('viewer').user.id }, part),
+    cursor: byId,
+    csv: (payouts) => payoutsCsv(payouts, ['program']),
+  }),
+)
 
 const stale = 'Load the page again, then request the payout.'
 const askForm = z.object({ balance: z.string(stale), amount: z.string(stale), request_id: z.uuid(stale) })
 
-partnerPayoutPages.post(address, requirePartner, form(askForm), async (c) => {
+pages.post(address, requirePartner, form(askForm, address, 'amount'), async (c) => {
   const { balance: chosen, amount, request_id: requestId } = c.req.valid('form')
   const [programText, currency = ''] = chosen.split(' ')
   const own = await programNamed(c, programText)
@@ -166,16 +137,10 @@ partnerPayoutPages.post(address, requirePartner, form(askForm), async (c) => {
   if (!held) throw new ApiError('forbidden', 'Choose one of your balances.')
   const availableCents = Math.max(held.available_cents, 0)
   const amountCents = amount.trim() === '' ? availableCents : smallestUnits(amount, currency)
-  if (!(amountCents > 0)) {
-    return await refuseForm(c, address, { errors: { amount: askProblem(amount, currency, availableCents) } })
-  }
+  if (!(amountCents > 0)) throw new FormRefusal({ amount: askProblem(amount, currency, availableCents) })
   const { id: programId, partner_id: partnerId } = own
   const outbox: RelayMessage[] = []
-  try {
-    await askPayout(c.get('db'), { programId, partnerId, currency, amountCents, requestId }, outbox)
-  } catch (error) {
-    return await refuseConflict(c, address, 'amount', error)
-  }
+  await askPayout(c.get('db'), { programId, partnerId, currency, amountCents, requestId }, outbox)
   await sendSoon(c.env, outbox)
   return redirectWith(c, address, `You requested a payout of ${formatMoney(amountCents, currency)}.`)
 })
@@ -188,7 +153,7 @@ function askProblem(amount: string, currency: string, availableCents: number): s
 
 const missing = 'You have no such payout.'
 
-partnerPayoutPages.post(`${address}/:programId/:payoutId/cancel`, requirePartner, async (c) => {
+pages.post(`${address}/:programId/:payoutId/cancel`, requirePartner, async (c) => {
   const own = await programNamed(c, c.req.param('programId'))
   if (!own) throw new ApiError('not_found', missing)
   await cancelPayout(c.get('db'), own.id, own.partner_id, idInPath(c, 'payoutId', missing))
@@ -200,29 +165,23 @@ const payoutForm = z.object({
   payout_password: optionalText,
 })
 
-partnerPayoutPages.post(
-  '/partner/payout',
-  requirePartner,
-  form(payoutForm, () => address),
-  async (c) => {
-    const { payout_email: payoutEmail, payout_password: password } = c.req.valid('form')
-    const { id, email } = c.get('viewer').user
-    if (payoutEmail === c.get('partner').payoutEmail)
-      return redirectWith(c, address, 'This is already your payout address.')
-    const refused = await refusePassword(c, address, 'payout_password', password)
-    if (refused) return refused
-    const { before, waitsUntil } = await setPayoutAddress(c.get('db'), id, payoutEmail)
-    const text = [
-      `Your payouts go to ${payoutEmail} from now on, and no longer to ${before.join(', ') || 'no address'}.`,
-      ...(waitsUntil
-        ? [`No payout run pays you until ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
-        : []),
-      'If this was not you, choose a new password now, then set the address again:',
-      `${c.env.BASE_URL}/forgot-password`,
-    ].join('\n\n')
-    for (const to of new Set([...before, email])) {
-      c.executionCtx.waitUntil(sendMail(c.get('db'), c.env, { to, subject: 'Your payout address was changed', text }))
-    }
-    return redirectWith(c, address, 'Your payout address is saved.')
-  },
-)
+pages.post('/partner/payout', requirePartner, form(payoutForm, address), async (c) => {
+  const { payout_email: payoutEmail, payout_password: password } = c.req.valid('form')
+  const { id, email } = c.get('viewer').user
+  if (payoutEmail === c.get('partner').payoutEmail)
+    return redirectWith(c, address, 'This is already your payout address.')
+  await checkPassword(c, 'payout_password', password)
+  const { before, waitsUntil } = await setPayoutAddress(c.get('db'), id, payoutEmail)
+  const text = [
+    `Your payouts go to ${payoutEmail} from now on, and no longer to ${before.join(', ') || 'no address'}.`,
+    ...(waitsUntil
+      ? [`No payout run pays you until ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
+      : []),
+    'If this was not you, choose a new password now, then set the address again:',
+    `${c.env.BASE_URL}/forgot-password`,
+  ].join('\n\n')
+  for (const to of new Set([...before, email])) {
+    c.executionCtx.waitUntil(sendMail(c.get('db'), c.env, { to, subject: 'Your payout address was changed', text }))
+  }
+  return redirectWith(c, address, 'Your payout address is saved.')
+})

@@ -1,16 +1,16 @@
 import { explainSale } from '../../../lib/money/explanation.ts'
 import { idInPath } from '../components/address.ts'
 import { ExplanationPage } from '../components/explanation.tsx'
-import { renderPartner } from '../components/layout.tsx'
+import { PartnerPage } from '../components/layout.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 
 export const partnerSaleAddress = ({ programId, transactionId }: { programId: number; transactionId: string }) =>
   `/partner/sales/${programId}/${encodeURIComponent(transactionId)}`
 
 /** The explanation of a sale for its partner: the program's own explanation without customer data. */
-export const partnerSalePages = createPages()
+export const pages = createPages()
 
-partnerSalePages.get('/partner/sales/:programId/:transactionId', requirePartner, async (c) => {
+pages.get('/partner/sales/:programId/:transactionId', requirePartner, async (c) => {
   const explanation = await explainSale(c.get('db'), {
     programId: idInPath(c, 'programId', 'You are not a partner of such a program.'),
     transaction_id: c.req.param('transactionId'),
@@ -18,9 +18,9 @@ partnerSalePages.get('/partner/sales/:programId/:transactionId', requirePartner,
     withCustomer: false,
     partnerUserId: c.get('viewer').user.id,
   })
-  return renderPartner(c, c.get('viewer'), {
-    title: `Sale ${explanation.transaction_id}`,
-    current: '/commissions',
-    children: <ExplanationPage explanation={explanation} />,
-  })
+  return c.render(
+    <PartnerPage title={`Sale ${explanation.transaction_id}`} current="/commissions" heading={null}>
+      <ExplanationPage explanation={explanation} />
+    </PartnerPage>,
+  )
 })

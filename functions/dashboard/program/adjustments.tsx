@@ -2,91 +2,70 @@ import * as z from 'zod/mini'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { listAdjustments, createAdjustment } from '../../../lib/money/adjustments.ts'
+import { createAdjustment, listAdjustments } from '../../../lib/money/adjustments.ts'
 import { formatMoney, isCurrency, maxAmountCents } from '../../../lib/money.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { idInPath } from '../components/address.ts'
 import { adjustmentColumns, adjustmentRow, whatColumn } from '../components/adjustment.tsx'
 import { saleAddress } from '../components/explanation.tsx'
-import { Field, Submit } from '../components/fields.tsx'
+import { Field, Form, Hidden } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, optionalText, refuseForm, shortText } from '../components/form.ts'
-import { renderProgram } from '../components/layout.tsx'
-import { askedOf, asQuery, exportList, idOf, ListPage, readPageById } from '../components/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { form, optionalText, refuseForm, shortText } from '../components/form.ts'
+import { askedOf, asQuery, byId, programList } from '../components/list.tsx'
+import { createProgramPages, requireProgram } from '../components/page.ts'
 import { amountProblem, smallestUnits } from '../components/typed-number.ts'
-import { partnerAddress, partnerColumn, partnerPageOf } from './partner-columns.tsx'
+import { partnerAddress, partnerColumn, partnerIn, partnerPageOf } from './partner-columns.tsx'
 
 /** Lists a program's manual commissions and deductions, and creates one for a partner. */
-export const adjustmentPages = createPages()
+export const pages = createProgramPages()
 
 export const adjustmentsAddress = (programId: number) => `/programs/${programId}/adjustments`
 
-const askedIn = (c: ProgramContext) => {
-  const { sort: _, ...asked } = askedOf(c, {})
-  return asked
-}
+const csvColumns = [
+  'id',
+  'made',
+  'partner_id',
+  'partner',
+  'currency',
+  'amount',
+  'note',
+  'transaction_id',
+  'external_id',
+  'paid',
+] as const
 
-adjustmentPages.get('/programs/:programId/adjustments', requireProgram('commission:list'), async (c) => {
-  const program = c.get('program')
-  const address = adjustmentsAddress(program.id)
-  const asked = askedIn(c)
-  const query = asQuery({ ...asked, sort: undefined })
-  const page = await readPageById(
-    c,
-    address,
-    (part) => listAdjustments(c.get('db'), { programId: program.id }, { ...part, ...asked }),
-    query,
-  )
-  const { made, amount } = adjustmentColumns
-  return renderProgram(c, {
-    title: 'Manual commissions',
-    current: '/commissions',
-    children: (
-      <ListPage
-        title="Manual commissions and deductions"
-        lead="Amounts that you added to balances or deducted by hand. Add one on the partner's page."
-        address={address}
-        query={query}
-        rows="manual commissions"
-        what="Partner, note or transaction id"
-        page={page}
-        caption="Manual commissions and deductions, newest first"
-        columns={[made, partnerColumn(program.id), whatColumn((_, sale) => saleAddress(program.id, sale)), amount]}
-        empty={{
-          title: 'No manual commissions yet',
-          text: (
-            <>
-              Choose one of your <a href={`/programs/${program.id}/partners`}>partners</a> to add a bonus or a
-              deduction.
-            </>
-          ),
-        }}
-      />
-    ),
-  })
-})
-
-adjustmentPages.get('/programs/:programId/adjustments.csv', requireProgram('commission:list'), async (c) => {
+programList(pages, '/adjustments', 'commission:list', (c) => {
   const { id: programId } = c.get('program')
-  const columns = [
-    'id',
-    'made',
-    'partner_id',
-    'partner',
-    'currency',
-    'amount',
-    'note',
-    'transaction_id',
-    'external_id',
-    'paid',
-  ] as const
-  return await exportList(c, {
-    nameOf: () => `manual-commissions-${programId}`,
-    read: (part) => listAdjustments(c.get('db'), { programId }, { ...part, ...askedIn(c) }),
-    cursorOf: idOf,
-    write: (adjustments) => toCsv(columns, adjustments.map(adjustmentRow)),
-  })
+  const { search, partner_id } = askedOf(c, {})
+  return {
+    title: 'Manual commissions',
+    heading: 'Manual commissions and deductions',
+    current: '/commissions',
+    rows: 'manual commissions',
+    query: asQuery({ search, partner_id, sort: undefined }),
+    cursor: byId,
+    read: (part) => listAdjustments(c.get('db'), { programId }, { ...part, search, partner_id }),
+    show: () => ({
+      lead: "Amounts that you added to balances or deducted by hand. Add one on the partner's page.",
+      what: 'Partner, note or transaction id',
+      caption: 'Manual commissions and deductions, newest first',
+      columns: [
+        adjustmentColumns.made,
+        partnerColumn(programId),
+        whatColumn((_, sale) => saleAddress(programId, sale)),
+        adjustmentColumns.amount,
+      ],
+      empty: {
+        title: 'No manual commissions yet',
+        text: (
+          <>
+            Choose one of your <a href={`/programs/${programId}/partners`}>partners</a> to add a bonus or a deduction.
+          </>
+        ),
+      },
+    }),
+    file: () => `manual-commissions-${programId}`,
+    csv: (adjustments) => toCsv(csvColumns, adjustments.map(adjustmentRow)),
+  }
 })
 
 const kinds = [
@@ -95,48 +74,23 @@ const kinds = [
 ] as const
 
 /** Adds to a partner's balance or deducts from it. */
-export function AdjustForm({
-  program,
-  partnerId,
-  form: shown,
-}: {
-  program: ViewerProgram
-  partnerId: number
-  form: FormState
-}) {
+export function AdjustForm({ program, partnerId }: { program: ViewerProgram; partnerId: number }) {
   return (
-    <form method="post" action={`${partnerAddress(program.id, partnerId)}/adjust`} class="stack">
-      <input type="hidden" name="request_id" value={crypto.randomUUID()} />
-      <div class="fields">
-        <Field name="kind" label="What" options={kinds} form={shown} />
-        <Field name="amount" label="Amount" inputmode="decimal" form={shown} required />
-        <Field
-          name="currency"
-          label="Currency"
-          value={program.currency.toUpperCase()}
-          maxlength={3}
-          form={shown}
-          required
-        />
-        <Field name="adjust_note" label="Note, shown to the partner" maxlength={1000} form={shown} required />
-        <Field
-          name="transaction_id"
-          label="Transaction id"
-          hint="The related sale, if there is one."
-          maxlength={255}
-          form={shown}
-        />
-      </div>
+    <Form action={`${partnerAddress(program.id, partnerId)}/adjust`} submit="Change the balance">
+      <Hidden fields={{ request_id: crypto.randomUUID() }} />
+      <Field name="kind" label="What" options={kinds} />
+      <Field name="amount" label="Amount" inputmode="decimal" required />
+      <Field name="currency" label="Currency" value={program.currency.toUpperCase()} maxlength={3} required />
+      <Field name="adjust_note" label="Note, shown to the partner" maxlength={1000} required />
+      <Field name="transaction_id" label="Transaction id" hint="The related sale, if there is one." maxlength={255} />
       <p class="muted small">
         It changes the balance at once and can't be edited. To correct it, add another one. A deduction can leave the
         balance below zero.
       </p>
-      <Submit>Change the balance</Submit>
-    </form>
+    </Form>
   )
 }
 
-const missing = 'This program has no such partner.'
 const needsNote = 'Enter a note. The partner sees it.'
 const adjustForm = z.object({
   request_id: z.uuid('Reload the page, then send the form again.'),
@@ -151,12 +105,11 @@ const adjustForm = z.object({
 
 const withMinus = 'Enter the amount without a minus, and choose a deduction to take it from the balance.'
 
-adjustmentPages.post(
-  '/programs/:programId/partners/:partnerId/adjust',
+pages.post(
+  '/partners/:partnerId/adjust',
   requireProgram('commission:decide'),
   form(adjustForm, partnerPageOf),
   async (c) => {
-    const partnerId = idInPath(c, 'partnerId', missing)
     const { kind, amount, currency, adjust_note: note, transaction_id, request_id } = c.req.valid('form')
     const cents = smallestUnits(amount, currency)
     if (!(cents > 0 && cents <= maxAmountCents)) {
@@ -168,7 +121,13 @@ adjustmentPages.post(
     }
     const outbox: RelayMessage[] = []
     const amountCents = kind === 'deduction' ? -cents : cents
-    const adjustment = { partnerId, amountCents, currency, note, transactionId: transaction_id || undefined }
+    const adjustment = {
+      partnerId: partnerIn(c),
+      amountCents,
+      currency,
+      note,
+      transactionId: transaction_id || undefined,
+    }
     try {
       await createAdjustment(c.get('db'), c.get('program').id, adjustment, request_id, outbox)
     } catch (error) {
@@ -176,13 +135,7 @@ adjustmentPages.post(
       return await refuseForm(c, partnerPageOf(c), { errors: { transaction_id: 'This program has no such sale.' } })
     }
     await sendSoon(c.env, outbox)
-    const money = formatMoney(cents, currency)
-    return redirectWith(
-      c,
-      partnerPageOf(c),
-      kind === 'deduction'
-        ? `${money} is deducted from the balance. The partner is notified.`
-        : `${money} is in the balance. The partner is notified.`,
-    )
+    const done = kind === 'deduction' ? 'is deducted from the balance' : 'is in the balance'
+    return redirectWith(c, partnerPageOf(c), `${formatMoney(cents, currency)} ${done}. The partner is notified.`)
   },
 )

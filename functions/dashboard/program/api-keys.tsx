@@ -1,8 +1,7 @@
 import { type KeyScope, keyScopes } from '../../../lib/access/api-keys.ts'
 import type { StoredApiKey } from '../../../lib/access/program-keys.ts'
 import { Badge, Card, Copy } from '../components/blocks.tsx'
-import { Field, PostButton } from '../components/fields.tsx'
-import type { FormState } from '../components/form.ts'
+import { Field, Form, PostButton } from '../components/fields.tsx'
 import { Day, Time } from '../components/format.tsx'
 import { Table } from '../components/table.tsx'
 import { SetUp } from './set-up-command.tsx'
@@ -15,11 +14,10 @@ interface ApiKeysProps {
   /** The new key. It is shown only once. */
   made: string | undefined
   proxyKey: string
-  form: FormState
 }
 
 /** A program's API keys and its proxy key. */
-export function ApiKeys({ baseUrl, page, keys, made, proxyKey, form: shown }: ApiKeysProps) {
+export function ApiKeys({ baseUrl, page, keys, made, proxyKey }: ApiKeysProps) {
   const address = `${page}/keys`
   return (
     <Card title="API keys">
@@ -39,16 +37,15 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey, form: shown }: Ap
             { label: 'Created', cell: ({ created_at: at, creator }) => <Made at={at} by={creator} /> },
             { label: 'Expires', cell: ({ expires_at: at }) => (at ? <Day at={at} /> : 'never') },
             { label: 'Last used (UTC)', cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : 'not yet') },
-            { label: '', right: true, cell: (key) => <Retire address={address} apiKey={key} /> },
+            { cell: (key) => <Retire address={address} apiKey={key} /> },
           ]}
         />
       )}
-      <form method="post" action={address} class="row end">
-        <Field name="key_name" label="Name of the new key" value="server" form={shown} />
-        <Field name="key_scope" label="Permissions" options={scopeOptions} form={shown} />
-        <Field name="key_days" label="Expires" options={expiryOptions} form={shown} />
-        <button type="submit">Create key</button>
-      </form>
+      <Form action={address} submit="Create key" layout="inline">
+        <Field name="key_name" label="Name of the new key" value="server" />
+        <Field name="key_scope" label="Permissions" options={scopeOptions} />
+        <Field name="key_days" label="Expires" options={expiryOptions} />
+      </Form>
       <p class="muted">
         The tracker under <a href="/docs/own-domain">your own domain</a> needs a separate key,{' '}
         <code>SVC_PROXY_KEY</code>: with it, each visitor is counted separately. The key can do nothing else, and{' '}
@@ -101,8 +98,7 @@ function Retire({ address, apiKey }: { address: string; apiKey: StoredApiKey }) 
       class="compact danger"
       label={`Revoke key ${apiKey.name}`}
       confirm="Revoke this key? Calls that use it fail at once and permanently."
-    >
-      Revoke
-    </PostButton>
+      text="Revoke"
+    />
   )
 }

@@ -1,10 +1,5 @@
 import { campaignNames } from '../../../lib/tracking/campaign.ts'
-import {
-  type BreakdownName,
-  type BreakdownRow,
-  type ChartMetric,
-  type Overview,
-} from '../../../lib/tracking/overview.ts'
+import type { BreakdownName, BreakdownRow, ChartMetric, Overview } from '../../../lib/tracking/overview.ts'
 import { ratio } from '../../../lib/tracking/performance-answer.ts'
 import { Card } from '../components/blocks.tsx'
 import { breakdownTexts, nameOfValue } from '../components/breakdown-names.ts'

@@ -2,89 +2,61 @@ import * as z from 'zod/mini'
 import { csvOf } from '../../../lib/csv.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { may } from '../../../lib/access/roles.ts'
-import { type CodeWithFigures, codeText, listCodeFigures } from '../../../lib/programs/codes.ts'
+import { codeText, type CodeWithFigures, listCodeFigures } from '../../../lib/programs/codes.ts'
 import { makePartnerCode, type Promotion, revokePartnerCode } from '../../../lib/programs/promotion-codes.ts'
 import { idInPath } from '../components/address.ts'
 import { Card } from '../components/blocks.tsx'
 import { codeColumns } from '../components/code.tsx'
 import { CountingHelp } from '../components/counting.tsx'
-import { Field, PostButton, Problem, Submit } from '../components/fields.tsx'
+import { Field, FormDetails, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, optionalText, refuseConflict, refuseForm } from '../components/form.ts'
-import { renderProgram } from '../components/layout.tsx'
-import { askedOf, asQuery, exportList, idOf, ListPage, readPageById } from '../components/list.tsx'
-import { createPages, requireProgram } from '../components/page.ts'
+import { form, FormRefusal, optionalText } from '../components/form.ts'
+import { askedOf, byId, programList } from '../components/list.tsx'
+import { createProgramPages, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
-import { partnerAddress, partnerPageOf } from './partner-columns.tsx'
+import { partnerAddress, partnerColumn, partnerIn, partnerPageOf } from './partner-columns.tsx'
 
 /** Lists the codes of a program's partners, and adds and revokes them. */
-export const codePages = createPages()
+export const pages = createProgramPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/codes`
 
-codePages.get('/programs/:programId/codes', requireProgram('partner:list'), async (c) => {
+programList(pages, '/codes', 'partner:list', (c) => {
   const program = c.get('program')
+  const { search, partner_id: partnerId } = askedOf(c, {})
   const address = addressIn(program.id)
-  const asked = askedOf(c, {})
-  const { search, partner_id: partnerId } = asked
-  const page = await readPageById(
-    c,
-    address,
-    (part) => listCodeFigures(c.get('db'), program.id, { ...part, search, partnerId }),
-    asQuery(asked),
-  )
-  const manages = may(program.roles, 'partner:manage')
-  return renderProgram(c, {
+  return {
     title: 'Codes',
     current: '/codes',
-    children: (
-      <ListPage
-        title="Codes"
-        lead="A sale with one of these codes belongs to the code's partner, with or without a click. Add codes on a partner's page."
-        address={address}
-        query={asQuery(asked)}
-        rows="codes"
-        csv={`${address}.csv`}
-        what="Code"
-        page={page}
-        caption="Codes, newest first"
-        columns={[
-          ...codeColumns(program),
-          {
-            label: 'Partner',
-            cell: ({ partner_id: id, partner_name: name }) => <a href={partnerAddress(program.id, id)}>{name}</a>,
-          },
-          manages && { label: '', right: true, cell: (code) => <Revoke code={code} address={address} /> },
-        ]}
-        empty={{
-          title: 'No codes yet',
-          text: 'Open a partner and add a code, only here or in Stripe too.',
-        }}
-      />
-    ),
-  })
-})
-
-codePages.get('/programs/:programId/codes.csv', requireProgram('partner:list'), async (c) => {
-  const { id: programId, currency } = c.get('program')
-  const write = (codes: CodeWithFigures[]) =>
-    csvOf(codes, {
-      id: ({ id }) => id,
-      code: ({ code }) => code,
-      partner_id: (code) => code.partner_id,
-      partner: (code) => code.partner_name,
-      promotion_code_id: (code) => code.promotion_code_id,
-      created: (code) => code.created_at,
-      revoked: (code) => code.revoked_at,
-      sales: ({ sales }) => sales,
-      commission: (code) => majorUnits(code.commission_cents, currency),
-    })
-  return await exportList(c, {
-    nameOf: () => `codes-${programId}`,
-    read: (part) => listCodeFigures(c.get('db'), programId, part),
-    cursorOf: idOf,
-    write,
-  })
+    rows: 'codes',
+    query: { q: search, partner: partnerId?.toString() },
+    cursor: byId,
+    read: (part) => listCodeFigures(c.get('db'), program.id, { ...part, search, partnerId }),
+    show: () => ({
+      lead: "A sale with one of these codes belongs to the code's partner, with or without a click. Add codes on a partner's page.",
+      what: 'Code',
+      caption: 'Codes, newest first',
+      columns: [
+        ...codeColumns(program),
+        partnerColumn(program.id),
+        may(program.roles, 'partner:manage') && { cell: (code) => <Revoke code={code} address={address} /> },
+      ],
+      empty: { title: 'No codes yet', text: 'Open a partner and add a code, only here or in Stripe too.' },
+    }),
+    file: () => `codes-${program.id}`,
+    csv: (codes) =>
+      csvOf(codes, {
+        id: ({ id }) => id,
+        code: ({ code }) => code,
+        partner_id: (code) => code.partner_id,
+        partner: (code) => code.partner_name,
+        promotion_code_id: (code) => code.promotion_code_id,
+        created: (code) => code.created_at,
+        revoked: (code) => code.revoked_at,
+        sales: ({ sales }) => sales,
+        commission: (code) => majorUnits(code.commission_cents, program.currency),
+      }),
+  }
 })
 
 function Revoke({ code, address }: { code: CodeWithFigures; address: string }) {
@@ -95,22 +67,21 @@ function Revoke({ code, address }: { code: CodeWithFigures; address: string }) {
       class="compact danger"
       label={`Revoke code ${code.code}`}
       confirm={`Revoke ${code.code}? Sales that name it from now on are not its partner's${code.promotion_code_id === null ? '' : ', and Stripe no longer takes it'}.`}
-    >
-      Revoke
-    </PostButton>
+      text="Revoke"
+    />
   )
 }
 
 interface PartnerCodesProps {
   program: { id: number; currency: string; roles: Parameters<typeof may>[0] }
   partner: { id: number; codes: CodeWithFigures[] }
-  form: FormState
 }
 
 /** The codes of one partner, with the form that adds one. */
-export function PartnerCodes({ program, partner, form: shown }: PartnerCodesProps) {
+export function PartnerCodes({ program, partner }: PartnerCodesProps) {
   const manages = may(program.roles, 'partner:manage')
   const address = addressIn(program.id)
+  const columns = codeColumns(program)
   if (partner.codes.length === 0 && !manages) return null
   return (
     <Card title="Codes">
@@ -123,18 +94,7 @@ export function PartnerCodes({ program, partner, form: shown }: PartnerCodesProp
           <Table
             caption="Codes of this partner"
             rows={partner.codes}
-            columns={[
-              ...codeColumns(program),
-              ...(manages
-                ? [
-                    {
-                      label: '',
-                      right: true,
-                      cell: (code: CodeWithFigures) => <Revoke code={code} address={address} />,
-                    },
-                  ]
-                : []),
-            ]}
+            columns={manages ? [...columns, { cell: (code) => <Revoke code={code} address={address} /> }] : columns}
           />
           <CountingHelp
             names={['Sales', 'Commission']}
@@ -142,7 +102,7 @@ export function PartnerCodes({ program, partner, form: shown }: PartnerCodesProp
           />
         </>
       )}
-      {manages && <AddCode address={`${partnerAddress(program.id, partner.id)}/codes`} form={shown} />}
+      {manages && <AddCode address={`${partnerAddress(program.id, partner.id)}/codes`} />}
     </Card>
   )
 }
@@ -153,49 +113,32 @@ const ways = [
   ['promotion', 'In Stripe, with an existing promotion code'],
 ] as const
 
-function AddCode({ address, form: shown }: { address: string; form: FormState }) {
-  const isShown = ['new_code', 'way', 'percent_off', 'promotion_code_id'].some((name) => shown.errors[name])
+function AddCode({ address }: { address: string }) {
   return (
-    <details class="more" open={isShown}>
-      <summary>Add a code</summary>
-      <form method="post" action={address} class="stack">
-        <Problem form={shown} />
-        <div class="fields">
-          <Field
-            name="new_code"
-            label="Code"
-            hint="At most 64 characters, without spaces. Case doesn't matter. Leave it empty for an existing promotion code."
-            form={shown}
-          />
-          <Field name="way" label="Buyers enter it" options={ways} form={shown} />
-          <Field
-            name="percent_off"
-            label="Percent off"
-            inputmode="decimal"
-            hint="For a new Stripe coupon."
-            form={shown}
-          />
-          <Field
-            name="duration"
-            label="Discounted payments"
-            options={[
-              ['once', 'First payment of a subscription'],
-              ['forever', 'All payments'],
-            ]}
-            hint="For a new Stripe coupon."
-            form={shown}
-          />
-          <Field
-            name="promotion_code_id"
-            label="Promotion code id"
-            placeholder="promo_…"
-            hint="An existing promotion code in Stripe."
-            form={shown}
-          />
-        </div>
-        <Submit>Add code</Submit>
-      </form>
-    </details>
+    <FormDetails summary="Add a code" action={address} submit="Add code">
+      <Field
+        name="new_code"
+        label="Code"
+        hint="At most 64 characters, without spaces. Case doesn't matter. Leave it empty for an existing promotion code."
+      />
+      <Field name="way" label="Buyers enter it" options={ways} />
+      <Field name="percent_off" label="Percent off" inputmode="decimal" hint="For a new Stripe coupon." />
+      <Field
+        name="duration"
+        label="Discounted payments"
+        options={[
+          ['once', 'First payment of a subscription'],
+          ['forever', 'All payments'],
+        ]}
+        hint="For a new Stripe coupon."
+      />
+      <Field
+        name="promotion_code_id"
+        label="Promotion code id"
+        placeholder="promo_…"
+        hint="An existing promotion code in Stripe."
+      />
+    </FormDetails>
   )
 }
 
@@ -207,58 +150,44 @@ const codeForm = z.object({
   promotion_code_id: optionalText,
 })
 
-/** Returns the Stripe promotion code of the form, or its errors by field. */
-function promotionOf(typed: z.output<typeof codeForm>): { promotion?: Promotion } | { errors: Record<string, string> } {
+/** Returns the Stripe promotion code of the form, if there is one. Refuses the form. */
+function promotionOf(typed: z.output<typeof codeForm>): Promotion | undefined {
   if (typed.way === 'promotion') {
     const id = typed.promotion_code_id.trim()
     if (!/^promo_\w{1,250}$/.test(id))
-      return { errors: { promotion_code_id: 'Enter the id of a promotion code, promo_….' } }
-    if (typed.new_code !== '') return { errors: { new_code: 'Leave this empty. The promotion code has its own code.' } }
-    return { promotion: { promotion_code_id: id } }
+      throw new FormRefusal({ promotion_code_id: 'Enter the id of a promotion code, promo_….' })
+    if (typed.new_code !== '')
+      throw new FormRefusal({ new_code: 'Leave this empty. The promotion code has its own code.' })
+    return { promotion_code_id: id }
   }
-  if (typed.new_code === '') return { errors: { new_code: 'Enter a code.' } }
-  if (typed.way === 'own') return {}
+  if (typed.new_code === '') throw new FormRefusal({ new_code: 'Enter a code.' })
+  if (typed.way === 'own') return undefined
   if (!/^[A-Za-z0-9-]+$/.test(typed.new_code))
-    return { errors: { new_code: 'Stripe accepts only letters, digits and -.' } }
+    throw new FormRefusal({ new_code: 'Stripe accepts only letters, digits and -.' })
   const percent = Number(typed.percent_off.replace(',', '.').replace('%', ''))
   if (!(percent > 0 && percent <= 100))
-    return { errors: { percent_off: 'Enter a percentage above 0 and at most 100.' } }
-  return { promotion: { percent_off: percent, duration: typed.duration } }
+    throw new FormRefusal({ percent_off: 'Enter a percentage above 0 and at most 100.' })
+  return { percent_off: percent, duration: typed.duration }
 }
 
-codePages.post(
-  '/programs/:programId/partners/:partnerId/codes',
+pages.post(
+  '/partners/:partnerId/codes',
   requireProgram('partner:manage'),
-  form(codeForm, partnerPageOf),
+  form(codeForm, partnerPageOf, 'new_code'),
   async (c) => {
     const typed = c.req.valid('form')
-    const asked = promotionOf(typed)
-    if ('errors' in asked) return await refuseForm(c, partnerPageOf(c), asked)
-    try {
-      const code = await makePartnerCode(c.get('db'), c.env, c.get('program').id, {
-        partner_id: idInPath(c, 'partnerId', 'This program has no such partner.'),
-        code: typed.new_code || undefined,
-        stripe: asked.promotion,
-      })
-      return redirectWith(c, partnerPageOf(c), `The code ${code.code} is theirs now.`)
-    } catch (error) {
-      return await refuseConflict(
-        c,
-        partnerPageOf(c),
-        typed.way === 'promotion' ? 'promotion_code_id' : 'new_code',
-        error,
-      )
-    }
+    const { code } = await makePartnerCode(c.get('db'), c.env, c.get('program').id, {
+      partner_id: partnerIn(c),
+      code: typed.new_code || undefined,
+      stripe: promotionOf(typed),
+    })
+    return redirectWith(c, partnerPageOf(c), `The code ${code} is theirs now.`)
   },
 )
 
-codePages.post('/programs/:programId/codes/:codeId/revoke', requireProgram('partner:manage'), async (c) => {
+pages.post('/codes/:codeId/revoke', requireProgram('partner:manage'), async (c) => {
   const { id: programId } = c.get('program')
-  const code = await revokePartnerCode(
-    c.get('db'),
-    c.env,
-    programId,
-    idInPath(c, 'codeId', 'There is no such code in this program.'),
-  )
-  return redirectWith(c, addressIn(programId), `The code ${code.code} is revoked.`)
+  const codeId = idInPath(c, 'codeId', 'There is no such code in this program.')
+  const { code } = await revokePartnerCode(c.get('db'), c.env, programId, codeId)
+  return redirectWith(c, addressIn(programId), `The code ${code} is revoked.`)
 })

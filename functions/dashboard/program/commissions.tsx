@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
-import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { type commissionSorts, listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
 import {
   approveCommission,
@@ -11,45 +10,32 @@ import {
 import { prepareApproval } from '../../../lib/money/reviews.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { backTo, idInPath } from '../components/address.ts'
-import { Badge } from '../components/blocks.tsx'
+import { Badge, LinkButton } from '../components/blocks.tsx'
 import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../components/commission.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { Field, PostButton, ReasonMenu } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import {
-  emptyForm,
-  form,
-  type FormState,
-  optionalText,
-  reasonField,
-  refuseForm,
-  shortText,
-  shownForm,
-} from '../components/form.ts'
-import { renderProgram } from '../components/layout.tsx'
+import { form, optionalText, reasonForm, refuseForm, shortText, useFormOf } from '../components/form.ts'
 import {
   asDays,
   askedOf,
   asQuery,
+  byId,
   type Choice as ListChoice,
   dayChoices,
   daysIn,
-  exportList,
-  idOf,
-  ListPage,
-  type Page,
-  readPageById,
+  programList,
   stateIn,
 } from '../components/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import { adjustmentsAddress } from './adjustments.tsx'
-import { customerAddress } from './customer.tsx'
 import { partnerColumn } from './partner-columns.tsx'
 import { reviewsAddress } from './reviews.tsx'
+import { TimelineLink } from './customer.tsx'
 
 /** Lists commissions, and approves or rejects them before their hold ends. */
-export const commissionPages = createPages()
+export const pages = createProgramPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/commissions`
 
@@ -73,149 +59,84 @@ const choices: ListChoice[] = [
   ...dayChoices,
 ]
 
-function askedIn(c: ProgramContext) {
-  const asked = c.req.query('review')
-  const review: 'waiting' | 'decided' | undefined = asked === 'waiting' || asked === 'decided' ? asked : undefined
+programList(pages, '/commissions', 'commission:list', (c) => {
+  const { id: programId, roles } = c.get('program')
+  const asked = { ...askedOf(c, sorts), ...daysIn(c), status: stateIn(c, commissionStates), review: reviewIn(c) }
+  const address = addressIn(programId)
+  const decides = may(roles, 'commission:decide')
+  const seesCustomers = may(roles, 'tracking:list')
+  const cause = causeColumn(({ transactionId }) => saleAddress(programId, transactionId))
+  const { made, state, amount } = commissionColumns
   return {
-    ...askedOf(c, sorts),
-    ...daysIn(c),
-    status: stateIn(c, commissionStates),
-    review,
-  }
-}
-type Asked = ReturnType<typeof askedIn>
-const filtersOf = (asked: Asked) => ({
-  ...asQuery(asked),
-  ...asDays(asked),
-  review: asked.review,
-  status: asked.status,
-})
-
-commissionPages.get('/programs/:programId/commissions', requireProgram('commission:list'), async (c) => {
-  const program = c.get('program')
-  const asked = askedIn(c)
-  const page = await readPageById(
-    c,
-    addressIn(program.id),
-    (part) => listCommissions(c.get('db'), { programId: program.id }, { ...part, ...asked }),
-    filtersOf(asked),
-  )
-  return renderProgram(c, {
     title: 'Commissions',
     current: '/commissions',
-    children: <Commissions program={program} asked={asked} page={page} form={shownForm(c)} />,
-  })
+    rows: 'commissions',
+    query: { ...asQuery(asked), ...asDays(asked), review: asked.review, status: asked.status },
+    states: commissionStates,
+    cursor: byId,
+    read: (part) => listCommissions(c.get('db'), { programId }, { ...part, ...asked }),
+    show: (rows) => {
+      const open = decides ? rows.filter(isOpen) : []
+      return {
+        lead: 'Commissions are credited to partners when the hold period ends or when you approve them.',
+        what: 'Partner or transaction id',
+        sorts,
+        choices,
+        actions: (
+          <>
+            <LinkButton href={reviewsAddress(programId)} text="Reviews" />
+            <LinkButton href={adjustmentsAddress(programId)} text="Manual commissions" />
+          </>
+        ),
+        above: open.length > 0 && <DecideSome address={address} commissions={open} />,
+        caption: 'Commissions, newest first',
+        columns: [
+          open.length > 0 && {
+            label: 'Select',
+            cell: (row) =>
+              isOpen(row) && <SelectRow id={row.id} label={`commission ${row.id} of ${row.partner_name}`} />,
+          },
+          made,
+          partnerColumn(programId),
+          {
+            label: 'Earned for',
+            cell: (row) => (
+              <div>
+                {cause.cell(row)}
+                {seesCustomers && <TimelineLink programId={programId} of={row} commissionId={row.id} />}
+              </div>
+            ),
+          },
+          { ...state, cell: (row) => <StateToReview commission={row} /> },
+          amount,
+          decides && { cell: (row) => <Decisions commission={row} address={address} /> },
+        ],
+        empty: {
+          title: 'No commissions yet',
+          text: 'The first sale that a partner refers creates one. Send sales from your server, or connect Stripe in the settings.',
+        },
+      }
+    },
+    file: () => `commissions-${programId}`,
+    csv: (commissions) => commissionsCsv(commissions),
+  }
 })
 
-interface CommissionsProps {
-  program: ViewerProgram
-  asked: Asked
-  page: Page<ListedCommission>
-  form: FormState
-}
-
-function Commissions({ program, asked, page, form: shown }: CommissionsProps) {
-  const address = addressIn(program.id)
-  const decides = may(program.roles, 'commission:decide')
-  const open = decides ? page.rows.filter(isOpen) : []
-  const { made, state, amount } = commissionColumns
-  const cause = causeColumn(({ transactionId }) => saleAddress(program.id, transactionId))
-  const seesCustomers = may(program.roles, 'tracking:list')
-  return (
-    <ListPage
-      title="Commissions"
-      lead="Commissions are credited to partners when the hold period ends or when you approve them."
-      address={address}
-      query={filtersOf(asked)}
-      rows="commissions"
-      states={commissionStates}
-      what="Partner or transaction id"
-      sorts={sorts}
-      choices={choices}
-      actions={
-        <>
-          <a class="button" href={reviewsAddress(program.id)}>
-            Reviews
-          </a>
-          <a class="button" href={adjustmentsAddress(program.id)}>
-            Manual commissions
-          </a>
-        </>
-      }
-      page={page}
-      caption="Commissions, newest first"
-      columns={[
-        open.length > 0 && {
-          label: 'Select',
-          cell: (commission) =>
-            isOpen(commission) && (
-              <SelectRow
-                id={commission.id}
-                label={`commission ${commission.id} of ${commission.partner_name}`}
-                form={shown}
-              />
-            ),
-        },
-        made,
-        partnerColumn(program.id),
-        {
-          label: 'Earned for',
-          cell: (commission) => (
-            <div>
-              {cause.cell(commission)}
-              {seesCustomers && (
-                <div class="small">
-                  <a
-                    href={customerAddress(program.id, commission.customer_id)}
-                    aria-label={`Timeline of the customer of commission ${commission.id}`}
-                  >
-                    Timeline
-                  </a>
-                </div>
-              )}
-            </div>
-          ),
-        },
-        { ...state, cell: (commission) => <StateToReview commission={commission} /> },
-        amount,
-        decides && {
-          label: '',
-          right: true,
-          cell: (commission) => <Decisions commission={commission} address={address} form={shown} />,
-        },
-      ]}
-      empty={{
-        title: 'No commissions yet',
-        text: 'The first sale that a partner refers creates one. Send sales from your server, or connect Stripe in the settings.',
-      }}
-    >
-      {open.length > 0 && <DecideSome address={address} commissions={open} form={shown} />}
-    </ListPage>
-  )
+function reviewIn(c: ProgramContext): 'waiting' | 'decided' | undefined {
+  const asked = c.req.query('review')
+  return asked === 'waiting' || asked === 'decided' ? asked : undefined
 }
 
 /** True if the commission can still be approved or rejected. */
 const isOpen = ({ status, credited_at: creditedAt, held_at: heldAt }: ListedCommission) =>
   creditedAt === null && heldAt === null && status !== 'reversed'
 
-interface OneProps {
-  commission: ListedCommission
-  form: FormState
-}
-
 /** Approves or rejects the selected commissions, or approves all on the page, even if newer ones arrived since. */
-function DecideSome({
-  address,
-  commissions,
-  form: shown,
-}: {
-  address: string
-  commissions: ListedCommission[]
-  form: FormState
-}) {
-  const isRefused = shown.values['which'] === 'rejected'
+function DecideSome({ address, commissions }: { address: string; commissions: ListedCommission[] }) {
+  const action = `${address}/decide`
+  const isRefused = useFormOf(action).values['which'] === 'rejected'
   return (
-    <SelectionForm action={`${address}/decide`} ids={commissions.map(({ id }) => id)} form={shown}>
+    <SelectionForm action={action} ids={commissions.map(({ id }) => id)}>
       <SelectionButtons
         verb="Approve"
         count={commissions.length}
@@ -224,14 +145,7 @@ function DecideSome({
       <details class="switcher" open={isRefused}>
         <summary>Reject selected</summary>
         <div class="menu stack">
-          <Field
-            name="reason"
-            id="reject-reason"
-            label="Reason, shown to the partners"
-            maxlength={1000}
-            form={isRefused ? shown : emptyForm}
-            required
-          />
+          <Field name="reason" id="reject-reason" label="Reason, shown to the partners" maxlength={1000} required />
           <button type="submit" name="which" value="rejected" class="danger">
             Reject selected commissions
           </button>
@@ -260,15 +174,18 @@ function StateToReview({ commission }: { commission: ListedCommission }) {
   )
 }
 
-function Decisions({ commission, address, form: shown }: OneProps & { address: string }) {
+function Decisions({ commission, address }: { commission: ListedCommission; address: string }) {
   if (commission.status === 'reversed') return null
   const subject = `commission ${commission.id} of ${commission.partner_name}`
   return (
     <div class="row right">
       {isOpen(commission) && (
-        <PostButton action={`${address}/${commission.id}/approve`} class="compact" label={`Approve ${subject}`}>
-          Approve
-        </PostButton>
+        <PostButton
+          action={`${address}/${commission.id}/approve`}
+          class="compact"
+          label={`Approve ${subject}`}
+          text="Approve"
+        />
       )}
       <ReasonMenu
         action={`${address}/${commission.id}/reject`}
@@ -277,21 +194,10 @@ function Decisions({ commission, address, form: shown }: OneProps & { address: s
         subject={subject}
         label="Reason, shown to the partner"
         submit="Reject commission"
-        form={shown}
       />
     </div>
   )
 }
-
-commissionPages.get('/programs/:programId/commissions.csv', requireProgram('commission:list'), async (c) => {
-  const { id: programId } = c.get('program')
-  return await exportList(c, {
-    nameOf: () => `commissions-${programId}`,
-    read: (part) => listCommissions(c.get('db'), { programId }, { ...part, ...askedIn(c) }),
-    cursorOf: idOf,
-    write: (commissions) => commissionsCsv(commissions),
-  })
-})
 
 const missing = 'This program has no such commission.'
 
@@ -301,71 +207,53 @@ const decideForm = z.looseObject({
   reason: z.pipe(optionalText, z.string().check(shortText(1000))),
 })
 
-commissionPages.post(
-  '/programs/:programId/commissions/decide',
-  requireProgram('commission:decide'),
-  form(decideForm),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const { reason, ...selection } = c.req.valid('form')
-    const { which } = selection
-    const ids = idsOf(selection)
-    const hasNoReason = which === 'rejected' && reason === ''
-    if (ids.length === 0 || hasNoReason) {
-      return await refuseForm(c, addressIn(programId), {
-        ...(ids.length === 0 && { problem: 'Select at least one commission first.' }),
-        errors: hasNoReason ? { reason: 'Enter a reason. The partners see it.' } : {},
-      })
-    }
-    const outbox: RelayMessage[] = []
-    if (which !== 'rejected') await prepareApproval(c.get('db'), c.env.EMAIL_HASH_KEY, programId, ids)
-    const [changed, text] =
-      which === 'rejected'
-        ? [
-            await rejectCommissions(c.get('db'), programId, ids, reason, outbox),
-            'rejected. The partners are notified with the reason.',
-          ]
-        : [
-            await approveCommissions(c.get('db'), programId, ids, outbox),
-            "approved: they are in the partners' balances.",
-          ]
-    await sendSoon(c.env, outbox)
-    const left = ids.length - changed
-    return redirectWith(
-      c,
-      backTo(c, addressIn(programId)),
-      left === 0
-        ? `${changed} ${text}`
-        : `${changed} ${text} ${left} had been approved, rejected or reversed already${which === 'rejected' ? '' : ', or held for review'}.`,
-    )
-  },
-)
+pages.post('/commissions/decide', requireProgram('commission:decide'), form(decideForm), async (c) => {
+  const { id: programId } = c.get('program')
+  const { reason, ...selection } = c.req.valid('form')
+  const { which } = selection
+  const ids = idsOf(selection)
+  const hasNoReason = which === 'rejected' && reason === ''
+  if (ids.length === 0 || hasNoReason) {
+    return await refuseForm(c, addressIn(programId), {
+      ...(ids.length === 0 && { problem: 'Select at least one commission first.' }),
+      errors: hasNoReason ? { reason: 'Enter a reason. The partners see it.' } : {},
+    })
+  }
+  const outbox: RelayMessage[] = []
+  if (which !== 'rejected') await prepareApproval(c.get('db'), c.env.EMAIL_HASH_KEY, programId, ids)
+  const [changed, text] =
+    which === 'rejected'
+      ? [
+          await rejectCommissions(c.get('db'), programId, ids, reason, outbox),
+          'rejected. The partners are notified with the reason.',
+        ]
+      : [await approveCommissions(c.get('db'), programId, ids, outbox), "approved: they are in the partners' balances."]
+  await sendSoon(c.env, outbox)
+  const left = ids.length - changed
+  const others = `${left} had been approved, rejected or reversed already${which === 'rejected' ? '' : ', or held for review'}.`
+  return redirectWith(c, backTo(c, addressIn(programId)), `${changed} ${text}${left === 0 ? '' : ` ${others}`}`)
+})
 
-commissionPages.post(
-  '/programs/:programId/commissions/:commissionId/approve',
+pages.post('/commissions/:commissionId/approve', requireProgram('commission:decide'), async (c) => {
+  const { id: programId } = c.get('program')
+  const commissionId = idInPath(c, 'commissionId', missing)
+  await prepareApproval(c.get('db'), c.env.EMAIL_HASH_KEY, programId, [commissionId])
+  const { outbox } = await approveCommission(c.get('db'), programId, commissionId)
+  await sendSoon(c.env, outbox)
+  return redirectWith(c, backTo(c, addressIn(programId)), "Approved: it is in the partner's balance.")
+})
+
+const commissionsPage = (c: ProgramContext) => addressIn(c.get('program').id)
+
+pages.post(
+  '/commissions/:commissionId/reject',
   requireProgram('commission:decide'),
+  form(reasonForm, commissionsPage),
   async (c) => {
     const { id: programId } = c.get('program')
     const commissionId = idInPath(c, 'commissionId', missing)
-    await prepareApproval(c.get('db'), c.env.EMAIL_HASH_KEY, programId, [commissionId])
-    const { outbox } = await approveCommission(c.get('db'), programId, commissionId)
+    const { outbox } = await rejectCommission(c.get('db'), programId, commissionId, c.req.valid('form').reason)
     await sendSoon(c.env, outbox)
-    return redirectWith(c, backTo(c, addressIn(programId)), "Approved: it is in the partner's balance.")
-  },
-)
-
-const rejectForm = z.object({ reason: reasonField('Enter a reason. The partner sees it.') })
-
-commissionPages.post(
-  '/programs/:programId/commissions/:commissionId/reject',
-  requireProgram('commission:decide'),
-  form(rejectForm, (c: ProgramContext) => addressIn(c.get('program').id)),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const { reason } = c.req.valid('form')
-    const commissionId = idInPath(c, 'commissionId', missing)
-    const { outbox } = await rejectCommission(c.get('db'), programId, commissionId, reason)
-    await sendSoon(c.env, outbox)
-    return redirectWith(c, backTo(c, addressIn(programId)), 'Rejected. The partner is notified with the reason.')
+    return redirectWith(c, backTo(c, commissionsPage(c)), 'Rejected. The partner is notified with the reason.')
   },
 )

@@ -1,60 +1,47 @@
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
-import { changeOf, type Moment, readTimeline, type Timeline, timelineRows } from '../../../lib/money/timeline.ts'
-import { Badge, Card, Copy, Heading, type Tone } from '../components/blocks.tsx'
+import { changeOf, type Moment, readTimeline, timelineRows } from '../../../lib/money/timeline.ts'
+import { Badge, Card, Copy, type Tone } from '../components/blocks.tsx'
 import { CampaignText } from '../components/campaign.tsx'
 import { saleAddress, tones } from '../components/explanation.tsx'
 import { Time } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { createPages, requireProgram } from '../components/page.ts'
+import { ProgramPage } from '../components/layout.tsx'
+import { createProgramPages, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
 /** The timeline of a customer, from the first click to the last payout. Partners don't see it. */
-export const customerPages = createPages()
+export const pages = createProgramPages()
 
 /** Returns the address of a customer's timeline, by id or click id. */
 export const customerAddress = (programId: number, customer: number | string) =>
   `/programs/${programId}/customers/${customer}`
 
-customerPages.get('/programs/:programId/customers/:customerId', requireProgram('tracking:list'), async (c) => {
+pages.get('/customers/:customerId', requireProgram('tracking:list'), async (c) => {
   const program = c.get('program')
-  const timeline = await readTimeline(c.get('db'), program.id, c.req.param('customerId'))
-  return renderProgram(c, {
-    title: 'Customer',
-    current: '/events',
-    children: <CustomerPage program={program} timeline={timeline} />,
-  })
-})
-
-function CustomerPage({
-  program,
-  timeline: { customer, moments, isCut },
-}: {
-  program: ViewerProgram
-  timeline: Timeline
-}) {
-  return (
-    <>
-      <Heading
-        title={customer.customer_key ?? 'Customer without a key'}
-        lead={
-          <>
-            Referred by{' '}
-            {customer.partner_name === null ? (
-              'nobody'
-            ) : (
-              <a href={partnerAddress(program.id, customer.partner_id)}>{customer.partner_name}</a>
-            )}
-            {customer.link_code && (
-              <>
-                , link <code>{customer.link_code}</code>
-              </>
-            )}
-            . Times are UTC.
-          </>
-        }
-      />
+  const { customer, moments, isCut } = await readTimeline(c.get('db'), program.id, c.req.param('customerId'))
+  return c.render(
+    <ProgramPage
+      title="Customer"
+      current="/events"
+      heading={customer.customer_key ?? 'Customer without a key'}
+      lead={
+        <>
+          Referred by{' '}
+          {customer.partner_name === null ? (
+            'nobody'
+          ) : (
+            <a href={partnerAddress(program.id, customer.partner_id)}>{customer.partner_name}</a>
+          )}
+          {customer.link_code && (
+            <>
+              , link <code>{customer.link_code}</code>
+            </>
+          )}
+          . Times are UTC.
+        </>
+      }
+    >
       <Copy text={customer.click_id} label="click id" />
       <Card title="Timeline">
         <Table
@@ -70,7 +57,25 @@ function CustomerPage({
         {moments.length === 0 && <p class="muted">Nothing is stored about this customer anymore.</p>}
         {isCut && <p class="muted small">The newest {timelineRows} clicks, leads and sales. Older ones exist.</p>}
       </Card>
-    </>
+    </ProgramPage>,
+  )
+})
+
+interface TimelineLinkProps {
+  programId: number
+  of: { customer_id: number }
+  commissionId: number
+}
+
+/** A link to the timeline of a commission's customer. */
+export function TimelineLink({ programId, of, commissionId }: TimelineLinkProps) {
+  const label = `Timeline of the customer of commission ${commissionId}`
+  return (
+    <div class="small">
+      <a href={customerAddress(programId, of.customer_id)} aria-label={label}>
+        Timeline
+      </a>
+    </div>
   )
 }
 

@@ -1,37 +1,18 @@
-import type { Part } from '../../../lib/keyset.ts'
 import type { Child } from 'hono/jsx'
 import { toCsv } from '../../../lib/csv.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { campaignIn, campaignNames } from '../../../lib/tracking/campaign.ts'
-import {
-  asCursor,
-  type EventChoice,
-  type ListedEvent,
-  listedEvents,
-  positionIn,
-} from '../../../lib/tracking/event-list.ts'
+import type { EventPosition } from '../../../lib/tracking/events.ts'
+import { asCursor, type ListedEvent, listedEvents, positionIn } from '../../../lib/tracking/event-list.ts'
 import { addressOf, cut } from '../components/address.ts'
-import { Heading, Segments } from '../components/blocks.tsx'
+import { Segments } from '../components/blocks.tsx'
 import { formatDate } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import {
-  asDays,
-  askedOf,
-  type Choice,
-  dayChoices,
-  daysIn,
-  exportList,
-  ExportLink,
-  Find,
-  List,
-  noneFits,
-  readPage,
-} from '../components/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { asDays, type Choice, dayChoices, daysIn, type ListOf, programList, searchIn } from '../components/list.tsx'
+import { createProgramPages, type ProgramContext } from '../components/page.ts'
 import { eventColumns } from './event-columns.tsx'
 
 /** Lists events: live events and test events, each at an address of its own. */
-export const eventPages = createPages()
+export const pages = createProgramPages()
 
 const modes = {
   live: {
@@ -65,88 +46,6 @@ const choices: Record<Mode, Choice[]> = {
   test: dayChoices,
 }
 
-interface Asked {
-  mode: Mode
-  address: string
-  choice: EventChoice
-  /** The filters, as the address has them. */
-  query: Record<string, string | undefined>
-}
-
-function askedIn(c: ProgramContext, mode: Mode): Asked {
-  const { id: programId } = c.get('program')
-  const { search } = askedOf(c, {})
-  const days = daysIn(c)
-  const eventType = kinds.find(([kind]) => kind !== '' && kind === c.req.query('eventType'))?.[0] || undefined
-  const textOf = (name: string) => (mode === 'live' && cut((c.req.query(name) ?? '').trim(), 100)) || undefined
-  const [partner, code, country] = [textOf('partner'), textOf('code'), textOf('country')?.toUpperCase()]
-  return {
-    mode,
-    address: `/programs/${programId}${modes[mode].part}`,
-    choice: { programId, isTest: mode === 'test', eventType, search, partner, code, country, ...days },
-    query: { eventType, q: search, partner, code, country, ...asDays(days) },
-  }
-}
-
-eventPages.get('/programs/:programId/events', requireProgram('tracking:list'), (c) => renderEvents(c, 'live'))
-eventPages.get('/programs/:programId/test/events', requireProgram('tracking:list'), (c) => renderEvents(c, 'test'))
-
-async function renderEvents(c: ProgramContext, mode: Mode) {
-  const asked = askedIn(c, mode)
-  let since: Date | undefined
-  const page = await readPage(
-    {
-      address: asked.address,
-      filters: asked.query,
-      place: { before: c.req.query('before'), after: c.req.query('after') },
-      cursorOf: (event: ListedEvent) => asCursor(event),
-    },
-    async ({ limit, before, after }) => {
-      const part = { limit, before: positionIn(before), after: positionIn(after) }
-      const { events, clicksSince } = await listedEvents(c.get('db'), asked.choice, part)
-      since = clicksSince
-      return events
-    },
-  )
-  const program = c.get('program')
-  const isFiltered = Object.values(asked.query).some(Boolean)
-  return renderProgram(c, {
-    title: 'Events',
-    current: modes[mode].part,
-    children: (
-      <>
-        <Filters asked={asked} isEmpty={page.rows.length === 0} />
-        <List
-          page={page}
-          caption="Events, newest first"
-          columns={eventColumns(program, mode === 'test')}
-          empty={isFiltered ? noneFits(asked.address, 'events') : noneYet[mode](program.id)}
-          position={since && `Clicks are kept from ${formatDate(since)} on.`}
-        />
-      </>
-    ),
-  })
-}
-
-function Filters({ asked: { mode, address, query }, isEmpty }: { asked: Asked; isEmpty: boolean }) {
-  return (
-    <>
-      <Heading title="Events" lead={modes[mode].lead}>
-        <Segments
-          label="Type"
-          items={kinds.map(([kind, text]) => ({
-            href: addressOf(address, { ...query, eventType: kind }),
-            text,
-            current: (query['eventType'] ?? '') === kind,
-          }))}
-        />
-        {!isEmpty && <ExportLink href={addressOf(`${address}.csv`, query)} />}
-      </Heading>
-      <Find address={address} query={query} what={modes[mode].what} choices={choices[mode]} />
-    </>
-  )
-}
-
 const noneYet: Record<Mode, (programId: number) => { title: string; text: Child }> = {
   live: (programId) => ({
     title: 'No events yet',
@@ -166,9 +65,6 @@ const noneYet: Record<Mode, (programId: number) => { title: string; text: Child 
     ),
   }),
 }
-
-eventPages.get('/programs/:programId/events.csv', requireProgram('tracking:list'), (c) => exportEvents(c, 'live'))
-eventPages.get('/programs/:programId/test/events.csv', requireProgram('tracking:list'), (c) => exportEvents(c, 'test'))
 
 const csvColumns = [
   'id',
@@ -195,21 +91,58 @@ const csvColumns = [
   'is_recurring',
 ] as const
 
-async function exportEvents(c: ProgramContext, mode: Mode) {
-  const { choice } = askedIn(c, mode)
-  let since = ''
-  return await exportList(c, {
-    nameOf: () => `${mode === 'live' ? 'events' : 'test-events'}-${c.get('program').id}${since}`,
-    read: async (part: Part<string>) => {
-      const place = { limit: part.limit, before: positionIn(part.before) }
-      const { events, clicksSince } = await listedEvents(c.get('db'), choice, place)
-      if (clicksSince) since = `-clicks-since-${clicksSince.toISOString().slice(0, 10)}`
+function eventsIn(c: ProgramContext, mode: Mode): ListOf<ListedEvent, EventPosition> {
+  const program = c.get('program')
+  const { part, lead, what } = modes[mode]
+  const days = daysIn(c)
+  const search = searchIn(c)
+  const eventType = kinds.find(([kind]) => kind !== '' && kind === c.req.query('eventType'))?.[0] || undefined
+  const textOf = (name: string) => (mode === 'live' && cut((c.req.query(name) ?? '').trim(), 100)) || undefined
+  const [partner, code, country] = [textOf('partner'), textOf('code'), textOf('country')?.toUpperCase()]
+  const choice = { programId: program.id, isTest: mode === 'test', eventType, search, partner, code, country, ...days }
+  const query = { eventType, q: search, partner, code, country, ...asDays(days) }
+  /** The day from which clicks are kept, if that cuts the list. */
+  let since: Date | undefined
+  return {
+    title: 'Events',
+    current: part,
+    rows: 'events',
+    query,
+    cursor: { of: (event) => event, parse: positionIn, text: asCursor },
+    read: async (asked) => {
+      const { events, clicksSince } = await listedEvents(c.get('db'), choice, asked)
+      since ??= clicksSince
       return events
     },
-    cursorOf: (event) => asCursor(event),
-    write: (events) => toCsv(csvColumns, events.map(csvRow)),
-  })
+    show: () => ({
+      lead,
+      what,
+      choices: choices[mode],
+      views: (
+        <Segments
+          label="Type"
+          items={kinds.map(([kind, text]) => ({
+            href: addressOf(c.req.path, { ...query, eventType: kind }),
+            text,
+            current: (eventType ?? '') === kind,
+          }))}
+        />
+      ),
+      caption: 'Events, newest first',
+      columns: eventColumns(program, mode === 'test'),
+      position: since && `Clicks are kept from ${formatDate(since)} on.`,
+      empty: noneYet[mode](program.id),
+    }),
+    file: () => {
+      const cutAt = since ? `-clicks-since-${since.toISOString().slice(0, 10)}` : ''
+      return `${mode === 'live' ? 'events' : 'test-events'}-${program.id}${cutAt}`
+    },
+    csv: (events) => toCsv(csvColumns, events.map(csvRow)),
+  }
 }
+
+programList(pages, '/events', 'tracking:list', (c) => eventsIn(c, 'live'))
+programList(pages, '/test/events', 'tracking:list', (c) => eventsIn(c, 'test'))
 
 function csvRow(event: ListedEvent) {
   const { currency, amount_cents: amount, refunded_cents: refunded } = event

@@ -18,20 +18,20 @@ import {
 import { listPartners, readPartner } from '../../../lib/programs/partners.ts'
 import { programStatement } from '../../../lib/programs/programs.ts'
 import { addressOf, idInPath } from '../components/address.ts'
-import { Card, Heading } from '../components/blocks.tsx'
-import { Field, PostButton, Problem, Submit } from '../components/fields.tsx'
+import { Card } from '../components/blocks.tsx'
+import { Field, Form, FormDetails, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { emptyForm, form, type FormState, refuseConflict, shownForm } from '../components/form.ts'
-import { formatNumber } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { List, readPageById } from '../components/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { Table } from '../components/table.tsx'
-import { partnerAddress, PartnerState } from './partner-columns.tsx'
-import { changesRules, createRulePages, type Rule, RuleCard, type RulesOf, RulesTable } from './rules.tsx'
+import { form } from '../components/form.ts'
+import { counted, formatNumber } from '../components/format.tsx'
+import { ProgramPage } from '../components/layout.tsx'
+import { byId, List, readPage } from '../components/list.tsx'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { TableCard } from '../components/table.tsx'
+import { partnerAddress, partnerIn, PartnerState } from './partner-columns.tsx'
+import { createRulePages, type Rule, RuleCards, type RulesOf } from './rules.tsx'
 
 /** Groups of partners and their rules, rules for everybody by product, and a partner's custom rules. */
-export const groupPages = createPages()
+export const pages = createProgramPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/groups`
 const groupsPage = (c: ProgramContext) => addressIn(c.get('program').id)
@@ -39,71 +39,64 @@ const groupIn = (c: ProgramContext) => idInPath(c, 'groupId', 'This program has 
 const groupPage = (c: ProgramContext) => `${groupsPage(c)}/${groupIn(c)}`
 const [manage, manageEverybodys] = ['partner:manage', 'program:update'] as const
 
-groupPages.get('/programs/:programId/groups', requireProgram('partner:list'), async (c) => {
+pages.get('/groups', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
   const db = c.get('db')
   const address = addressIn(program.id)
-  const shown = shownForm(c)
   const manages = may(program.roles, manage)
   const [page, [[settings], everybodys]] = await Promise.all([
-    readPageById(c, address, (part) => listGroups(db, program.id, part)),
+    readPage(c, byId, (part) => listGroups(db, program.id, part)),
     db.batch([programStatement(program.id), defaultTermsStatement(program.id)]),
   ])
-  return renderProgram(c, {
-    title: 'Groups',
-    current: '/groups',
-    children: (
-      <>
-        <Heading title="Groups" lead="Partners of a group earn by its rules instead of the program’s." />
-        {manages && (
-          <Card>
-            <details class="more" open={shown !== emptyForm || page.rows.length === 0}>
-              <summary>Create a group</summary>
-              <form method="post" action={address} class="stack">
-                <Problem form={shown} />
-                <Field name="name" label="Name" placeholder="Gold" form={shown} required />
-                <Submit>Create group</Submit>
-              </form>
-            </details>
-          </Card>
-        )}
-        <List
-          page={page}
-          caption="Groups of partners, newest first"
-          columns={[
-            {
-              label: 'Group',
-              cell: ({ id, name }) => (
-                <a href={`${address}/${id}`}>
-                  <strong>{name}</strong>
-                </a>
-              ),
-            },
-            {
-              label: 'Partners',
-              right: true,
-              cell: ({ id, partners }) => <a href={membersOf(program.id, id)}>{formatNumber(partners)}</a>,
-            },
-            { label: 'Rules', cell: ({ rules }) => <RuleList rules={rules} currency={program.currency} /> },
-          ]}
-          empty={{ title: 'No groups yet', text: "Every partner earns by the program's terms." }}
-        />
-        <Card title="Everybody" aside={<a href={`${address}/everybody`}>Rules by product</a>}>
-          {settings && (
-            <p>
-              {termsOfPartner({ ...settings, currency: program.currency }, []).join('; ')}, by the{' '}
-              <a href={`/programs/${program.id}/settings`}>settings</a>.
-            </p>
-          )}
-          {everybodys.length > 0 && <RuleList rules={everybodys} currency={program.currency} />}
+  return c.render(
+    <ProgramPage
+      title="Groups"
+      current="/groups"
+      lead="Partners of a group earn by its rules instead of the program’s."
+    >
+      {manages && (
+        <Card>
+          <FormDetails summary="Create a group" action={address} submit="Create group" open={page.rows.length === 0}>
+            <Field name="name" label="Name" placeholder="Gold" required />
+          </FormDetails>
         </Card>
-        <p class="muted">
-          The first existing rule applies. The order is: custom rule for the product, custom rule for every sale, group
-          rule for the product, group rule for every sale, rule by product, settings.
-        </p>
-      </>
-    ),
-  })
+      )}
+      <List
+        page={page}
+        caption="Groups of partners, newest first"
+        columns={[
+          {
+            label: 'Group',
+            cell: ({ id, name }) => (
+              <a href={`${address}/${id}`}>
+                <strong>{name}</strong>
+              </a>
+            ),
+          },
+          {
+            label: 'Partners',
+            right: true,
+            cell: ({ id, partners }) => <a href={membersOf(program.id, id)}>{formatNumber(partners)}</a>,
+          },
+          { label: 'Rules', cell: ({ rules }) => <RuleList rules={rules} currency={program.currency} /> },
+        ]}
+        empty={{ title: 'No groups yet', text: "Every partner earns by the program's terms." }}
+      />
+      <Card title="Everybody" aside={<a href={`${address}/everybody`}>Rules by product</a>}>
+        {settings && (
+          <p>
+            {termsOfPartner({ ...settings, currency: program.currency }, []).join('; ')}, by the{' '}
+            <a href={`/programs/${program.id}/settings`}>settings</a>.
+          </p>
+        )}
+        {everybodys.length > 0 && <RuleList rules={everybodys} currency={program.currency} />}
+      </Card>
+      <p class="muted">
+        The first existing rule applies. The order is: custom rule for the product, custom rule for every sale, group
+        rule for the product, group rule for every sale, rule by product, settings.
+      </p>
+    </ProgramPage>,
+  )
 })
 
 const membersOf = (programId: number, groupId: number) =>
@@ -123,17 +116,12 @@ function RuleList({ rules, currency }: { rules: Rule[]; currency: string }) {
 
 const nameForm = z.object({ name: nameField('Enter the name of the group.') })
 
-groupPages.post('/programs/:programId/groups', requireProgram(manage), form(nameForm, groupsPage), async (c) => {
-  const { id: programId } = c.get('program')
-  try {
-    const { id } = await makeGroup(c.get('db'), programId, { ...c.req.valid('form'), rules: [] })
-    return redirectWith(c, `${groupsPage(c)}/${id}`, 'The group is created. Add its rules, then its partners.')
-  } catch (error) {
-    return await refuseConflict(c, groupsPage(c), 'name', error)
-  }
+pages.post('/groups', requireProgram(manage), form(nameForm, groupsPage, 'name'), async (c) => {
+  const { id } = await makeGroup(c.get('db'), c.get('program').id, { ...c.req.valid('form'), rules: [] })
+  return redirectWith(c, `${groupsPage(c)}/${id}`, 'The group is created. Add its rules, then its partners.')
 })
 
-const everybodysPath = '/programs/:programId/groups/everybody'
+const everybodysPath = '/groups/everybody'
 
 const readEverybodys = async (c: ProgramContext): Promise<RulesOf> => ({
   holder: 'everybody',
@@ -142,36 +130,25 @@ const readEverybodys = async (c: ProgramContext): Promise<RulesOf> => ({
   rules: await defaultTermsNow(c.get('db'), c.get('program').id),
 })
 
-groupPages.get(everybodysPath, requireProgram('partner:list'), async (c) => {
-  const { currency } = c.get('program')
+pages.get(everybodysPath, requireProgram('partner:list'), async (c) => {
   const of = await readEverybodys(c)
-  const changes = changesRules(c, manageEverybodys)
-  return renderProgram(c, {
-    title: 'Rules by product',
-    current: '/groups',
-    children: (
-      <>
-        <Heading title="Rules by product" lead="For every partner, unless a custom rule or a group rule applies." />
-        <Card title="Rules">
-          <RulesTable
-            of={of}
-            currency={currency}
-            changes={changes}
-            none="None: all products earn what the settings say."
-          />
-        </Card>
-        {changes && <RuleCard c={c} of={of} form={shownForm(c)} />}
-      </>
-    ),
-  })
+  return c.render(
+    <ProgramPage
+      title="Rules by product"
+      current="/groups"
+      lead="For every partner, unless a custom rule or a group rule applies."
+    >
+      <RuleCards of={of} action={manageEverybodys} none="None: all products earn what the settings say." />
+    </ProgramPage>,
+  )
 })
 
-groupPages.route(
+pages.route(
   '/',
   createRulePages({ path: everybodysPath, action: manageEverybodys, current: '/groups', read: readEverybodys }),
 )
 
-const groupPath = '/programs/:programId/groups/:groupId'
+const groupPath = '/groups/:groupId'
 
 async function readGroupRules(c: ProgramContext): Promise<RulesOf & { group: PartnerGroup }> {
   const group = await readGroup(c.get('db'), c.get('program').id, groupIn(c))
@@ -181,7 +158,7 @@ async function readGroupRules(c: ProgramContext): Promise<RulesOf & { group: Par
 /** The number of partners on a group's page. */
 const newestMembers = 10
 
-groupPages.get(groupPath, requireProgram('partner:list'), async (c) => {
+pages.get(groupPath, requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
   const groupId = groupIn(c)
   const [of, members] = await Promise.all([
@@ -190,108 +167,78 @@ groupPages.get(groupPath, requireProgram('partner:list'), async (c) => {
   ])
   const { group, address } = of
   const manages = may(program.roles, manage)
-  const shown = shownForm(c)
-  return renderProgram(c, {
-    title: group.name,
-    current: '/groups',
-    children: (
-      <>
-        <Heading
-          title={group.name}
-          lead={`${formatNumber(group.partners)} ${group.partners === 1 ? 'partner' : 'partners'}`}
-        >
-          {manages && (
-            <PostButton
-              action={`${address}/remove`}
-              class="danger"
-              confirm={`Remove group ${group.name}? Its rules end, and its partners earn by the program's terms from now on.`}
-            >
-              Remove group
-            </PostButton>
-          )}
-        </Heading>
-        <Card title="Rules">
-          <RulesTable
-            of={of}
-            currency={program.currency}
-            changes={manages}
-            none="None yet. Its partners earn by the program's terms."
+  return c.render(
+    <ProgramPage
+      title={group.name}
+      current="/groups"
+      lead={counted(group.partners, 'partner', 'partners')}
+      actions={
+        manages && (
+          <PostButton
+            action={`${address}/remove`}
+            class="danger"
+            confirm={`Remove group ${group.name}? Its rules end, and its partners earn by the program's terms from now on.`}
+            text="Remove group"
           />
-        </Card>
-        {manages && <RuleCard c={c} of={of} form={'name' in shown.errors ? emptyForm : shown} />}
-        <Card title="Partners" aside={<a href={membersOf(program.id, group.id)}>All partners of the group</a>}>
-          {members.length === 0 ? (
-            <p class="muted">None yet. Select partners in the list of partners, then move them here.</p>
-          ) : (
-            <Table
-              caption="The newest partners of the group"
-              rows={members}
-              columns={[
-                {
-                  label: 'Partner',
-                  cell: (partner) => (
-                    <span>
-                      <a href={partnerAddress(program.id, partner.id)}>{partner.name}</a>{' '}
-                      <PartnerState partner={partner} />
-                    </span>
-                  ),
-                },
-                {
-                  label: 'Custom rules',
-                  cell: ({ rules }) =>
-                    rules.length === 0 ? 'none' : <RuleList rules={rules} currency={program.currency} />,
-                },
-              ]}
-            />
-          )}
-        </Card>
-        {manages && <Rename address={address} name={group.name} form={shown} />}
-      </>
-    ),
-  })
+        )
+      }
+    >
+      <RuleCards of={of} action={manage} none="None yet. Its partners earn by the program's terms." />
+      <TableCard
+        title="Partners"
+        aside={<a href={membersOf(program.id, group.id)}>All partners of the group</a>}
+        caption="The newest partners of the group"
+        rows={members}
+        columns={[
+          {
+            label: 'Partner',
+            cell: (partner) => (
+              <span>
+                <a href={partnerAddress(program.id, partner.id)}>{partner.name}</a> <PartnerState partner={partner} />
+              </span>
+            ),
+          },
+          {
+            label: 'Custom rules',
+            cell: ({ rules }) => (rules.length === 0 ? 'none' : <RuleList rules={rules} currency={program.currency} />),
+          },
+        ]}
+        none="None yet. Select partners in the list of partners, then move them here."
+      />
+      {manages && <Rename address={address} name={group.name} />}
+    </ProgramPage>,
+  )
 })
 
-function Rename({ address, name, form: shown }: { address: string; name: string; form: FormState }) {
+function Rename({ address, name }: { address: string; name: string }) {
   return (
     <Card title="Name">
-      <form method="post" action={`${address}/rename`} class="row end">
-        <Field name="name" label="Name" value={name} form={shown} required />
-        <button type="submit">Rename</button>
-      </form>
+      <Form action={`${address}/rename`} submit="Rename" layout="inline">
+        <Field name="name" label="Name" value={name} required />
+      </Form>
     </Card>
   )
 }
 
-groupPages.post(`${groupPath}/rename`, requireProgram(manage), form(nameForm, groupPage), async (c) => {
-  try {
-    await changeGroup(c.get('db'), c.get('program').id, groupIn(c), c.req.valid('form'))
-  } catch (error) {
-    return await refuseConflict(c, groupPage(c), 'name', error)
-  }
+pages.post(`${groupPath}/rename`, requireProgram(manage), form(nameForm, groupPage, 'name'), async (c) => {
+  await changeGroup(c.get('db'), c.get('program').id, groupIn(c), c.req.valid('form'))
   return redirectWith(c, groupPage(c), 'Renamed.')
 })
 
-groupPages.post(`${groupPath}/remove`, requireProgram(manage), async (c) => {
+pages.post(`${groupPath}/remove`, requireProgram(manage), async (c) => {
   const members = await removeGroup(c.get('db'), c.get('program').id, groupIn(c))
   const whose = members === 1 ? 'Its partner earns' : `Its ${formatNumber(members)} partners earn`
-  return redirectWith(
-    c,
-    groupsPage(c),
-    members === 0 ? 'The group is removed.' : `The group is removed. ${whose} by the program's terms from now on.`,
-  )
+  const effect = members === 0 ? '' : ` ${whose} by the program's terms from now on.`
+  return redirectWith(c, groupsPage(c), `The group is removed.${effect}`)
 })
 
-groupPages.route('/', createRulePages({ path: groupPath, action: manage, current: '/groups', read: readGroupRules }))
+pages.route('/', createRulePages({ path: groupPath, action: manage, current: '/groups', read: readGroupRules }))
 
-const partnerRulesPath = '/programs/:programId/partners/:partnerId/rules'
+const partnerRulesPath = '/partners/:partnerId/rules'
 
 async function readPartnerRules(c: ProgramContext): Promise<RulesOf> {
   const { id: programId } = c.get('program')
-  const partner = await readPartner(
-    c.get('db'),
-    programId,
-    idInPath(c, 'partnerId', 'This program has no such partner.'),
-  )
+  const partner = await readPartner(c.get('db'), programId, partnerIn(c))
   return {
     holder: { partnerId: partner.id },
     name: partner.name,
@@ -300,43 +247,34 @@ async function readPartnerRules(c: ProgramContext): Promise<RulesOf> {
   }
 }
 
-groupPages.get(partnerRulesPath, requireProgram('partner:list'), async (c) => {
-  const { id: programId, currency } = c.get('program')
+pages.get(partnerRulesPath, requireProgram('partner:list'), async (c) => {
   const of = await readPartnerRules(c)
-  const changes = changesRules(c, manage)
-  return renderProgram(c, {
-    title: `Rules of ${of.name}`,
-    current: '/partners',
-    children: (
-      <>
-        <Heading
-          title={`Custom rules of ${of.name}`}
-          lead={
-            <>
-              They take precedence over the group's rules.{' '}
-              <a href={of.address.replace(/\/rules$/, '')}>Back to the partner</a>
-            </>
-          }
-        />
-        <Card title="Rules">
-          <RulesTable
-            of={of}
-            currency={currency}
-            changes={changes}
-            none={
-              <>
-                None: they earn as their <a href={addressIn(programId)}>group</a> does, or by the terms of the program.
-              </>
-            }
-          />
-        </Card>
-        {changes && <RuleCard c={c} of={of} form={shownForm(c)} />}
-      </>
-    ),
-  })
+  return c.render(
+    <ProgramPage
+      title={`Rules of ${of.name}`}
+      current="/partners"
+      heading={`Custom rules of ${of.name}`}
+      lead={
+        <>
+          They take precedence over the group's rules.{' '}
+          <a href={of.address.replace(/\/rules$/, '')}>Back to the partner</a>
+        </>
+      }
+    >
+      <RuleCards
+        of={of}
+        action={manage}
+        none={
+          <>
+            None: they earn as their <a href={groupsPage(c)}>group</a> does, or by the terms of the program.
+          </>
+        }
+      />
+    </ProgramPage>,
+  )
 })
 
-groupPages.route(
+pages.route(
   '/',
   createRulePages({ path: partnerRulesPath, action: manage, current: '/partners', read: readPartnerRules }),
 )

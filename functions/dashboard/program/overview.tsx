@@ -16,21 +16,21 @@ import { readPerformance } from '../../../lib/tracking/performance.ts'
 import { averageOf, type Performance, ratio, type Trend, trendOf } from '../../../lib/tracking/performance-answer.ts'
 import { cut } from '../components/address.ts'
 import { Heading, Metric, Segments } from '../components/blocks.tsx'
-import { breakdownTexts, nameOfValue } from '../components/breakdown-names.ts'
 import { Chart } from '../components/chart.tsx'
 import { CountingHelp } from '../components/counting.tsx'
 import { DateRange } from '../components/date-range.tsx'
 import { formatAmount, formatAxis, formatDate, formatNumber, formatTime } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
+import { ProgramPage } from '../components/layout.tsx'
 import { exportCsv, ExportLink } from '../components/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { Breakdowns } from './breakdowns.tsx'
 import { checkOf } from './set-up-checks.tsx'
 import { NeedsAttention } from './needs-attention.tsx'
 import { type Asked, askedOf, breakdownsFor, overviewAddress } from './overview-query.ts'
+import { FilterChip } from '../components/campaign.tsx'
 
 /** The overview of a program. */
-export const overviewPages = createPages()
+export const pages = createProgramPages()
 
 const periods = [
   ['7d', '7 days'],
@@ -41,28 +41,24 @@ const periods = [
 
 const ofRead = ({ id, currency, createdAt }: ViewerProgram) => ({ id, currency, createdAt: new Date(createdAt) })
 
-overviewPages.get('/programs/:programId', requireProgram('performance:read'), async (c) => {
+pages.get('/', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
   const asked = await withCode(c, askedOf(c, program))
   const { isBegun, needs, ...figures } = await readOverview(c.get('db'), ofRead(program), asked.query)
   if (!isBegun) return c.redirect(checkOf(program.id), 303)
   const page: PageProps = { ...figures, program, asked, given: c.req.query() }
-  return renderProgram(c, {
-    title: program.name,
-    current: '',
-    children: (
-      <>
-        {needs && <NeedsAttention needs={needs} program={program} />}
-        <Range {...page} />
-        <Filters {...page} />
-        <Excluded {...page} />
-        <Tiles {...page} />
-        <ChartCard {...page} />
-        <BreakdownCards {...page} />
-        <CountingHelp note="Days and hours are in UTC. The range is compared with the previous period of the same length. An unfinished period is compared with the same part of the previous one, to the quarter hour." />
-      </>
-    ),
-  })
+  return c.render(
+    <ProgramPage title={program.name} current="" heading={null}>
+      {needs && <NeedsAttention needs={needs} program={program} />}
+      <Range {...page} />
+      <Filters {...page} />
+      <Excluded {...page} />
+      <Tiles {...page} />
+      <ChartCard {...page} />
+      <BreakdownCards {...page} />
+      <CountingHelp note="Days and hours are in UTC. The range is compared with the previous period of the same length. An unfinished period is compared with the same part of the previous one, to the quarter hour." />
+    </ProgramPage>,
+  )
 })
 
 /** Replaces the name of a code by its id. Refuses an unknown code with `not_found`. */
@@ -143,14 +139,8 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
     <nav class="row" aria-label="Filters">
       {names.map((name) => {
         const label = isNamedById(name) ? overview.labels[name] : undefined
-        return (
-          <a class="chip" href={overviewAddress(program.id, kept, { [name]: undefined })}>
-            <span>
-              <span class="hidden">Remove the filter </span>
-              {breakdownTexts[name].one}: <bdi>{nameOfValue(name, query.filters[name] ?? null, label)}</bdi>
-            </span>
-          </a>
-        )
+        const href = overviewAddress(program.id, kept, { [name]: undefined })
+        return <FilterChip href={href} name={name} value={query.filters[name] ?? null} label={label} />
       })}
       {names.length > 1 && (
         <a class="small" href={overviewAddress(program.id, kept, without)}>
@@ -372,7 +362,7 @@ function BreakdownCards({ program, asked, overview }: PageProps) {
   )
 }
 
-overviewPages.get('/programs/:programId/performance.csv', requireProgram('performance:read'), async (c) => {
+pages.get('/performance.csv', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
   const { query } = askedOf(c, program)
   const { data } = await readPerformance(c.get('db'), { ...ofRead(program), currency: query.currency }, query)

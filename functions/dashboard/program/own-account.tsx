@@ -5,40 +5,36 @@ import {
   readOwnAccountState,
 } from '../../../lib/processors/stripe/own-account.ts'
 import { ownershipField } from '../../../lib/processors/stripe/read-ownership.ts'
-import { Card, Copy, Heading } from '../components/blocks.tsx'
+import { Card, Copy } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { Time } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { createPages, requireProgram } from '../components/page.ts'
+import { ProgramPage } from '../components/layout.tsx'
+import { createProgramPages, requireProgram } from '../components/page.ts'
 
 /** Connects a program to the deployment's own Stripe account. An owner has to prove that the account is theirs. */
-export const ownAccountPages = createPages()
+export const pages = createProgramPages()
 
-const route = '/programs/:programId/settings/processor/own-account'
-export const ownAccountAddress = (programId: number) => route.replace(':programId', String(programId))
+const route = '/settings/processor/own-account'
+export const ownAccountAddress = (programId: number) => `/programs/${programId}${route}`
 
-ownAccountPages.get(route, requireProgram('own-account:connect'), async (c) => {
+pages.get(route, requireProgram('own-account:connect'), async (c) => {
   const { id: programId } = c.get('program')
   const state = await readOwnAccountState(c.get('db'), programId)
-  return renderProgram(c, {
-    title: "The deployment's Stripe account",
-    current: '/settings',
-    children: (
-      <>
-        <Heading
-          title="The deployment's Stripe account"
-          lead="The account whose key and webhook this service uses. Its events don't name an account, so only one program can connect to it."
-        />
-        <Steps state={state} baseUrl={c.env.BASE_URL} address={ownAccountAddress(programId)} />
-        <p>
-          <a href={`/programs/${programId}/settings`}>Back to the settings</a>
-        </p>
-      </>
-    ),
-  })
+  return c.render(
+    <ProgramPage
+      title="The deployment's Stripe account"
+      current="/settings"
+      lead="The account whose key and webhook this service uses. Its events don't name an account, so only one program can connect to it."
+    >
+      <Steps state={state} baseUrl={c.env.BASE_URL} address={ownAccountAddress(programId)} />
+      <p>
+        <a href={`/programs/${programId}/settings`}>Back to the settings</a>
+      </p>
+    </ProgramPage>,
+  )
 })
 
-ownAccountPages.post(route, requireProgram('own-account:connect'), async (c) => {
+pages.post(route, requireProgram('own-account:connect'), async (c) => {
   const { id: programId } = c.get('program')
   await askOwnAccountCode(c.get('db'), c.env, programId, c.get('viewer').user.id)
   return c.redirect(ownAccountAddress(programId), 303)
@@ -67,9 +63,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
       <div data-part>
         <Card title="Prove that the account is yours">
           <p>Get code and enter it in that account at Stripe. Stripe then sends it to this service.</p>
-          <PostButton action={address} class="primary">
-            Get code
-          </PostButton>
+          <PostButton action={address} class="primary" text="Get code" />
         </Card>
       </div>
     )

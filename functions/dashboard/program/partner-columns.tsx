@@ -1,18 +1,21 @@
+import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { csvOf } from '../../../lib/csv.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { linksListed } from '../../../lib/programs/links.ts'
-import type { PartnerOfProgram, PartnerWithClicks, PartnerWithCodes } from '../../../lib/programs/partners.ts'
+import type { PartnerOfProgram, PartnerWithCodes } from '../../../lib/programs/partners.ts'
 import { Badge } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { formatNumber } from '../components/format.tsx'
 import { CopyLink } from '../components/link.tsx'
 import type { ProgramContext } from '../components/page.ts'
 import type { Column } from '../components/table.tsx'
+import { optionalText } from '../components/form.ts'
+import { idInPath } from '../components/address.ts'
 
 /** The columns of a program's list of partners. */
-export function partnerColumns(program: ViewerProgram): Column<PartnerWithClicks>[] {
+export function partnerColumns(program: ViewerProgram): Column<PartnerWithCodes>[] {
   return [
     { label: 'Partner', cell: (partner) => <PartnerName program={program} partner={partner} /> },
     { label: 'Links', cell: (partner) => <Links program={program} partner={partner} /> },
@@ -43,7 +46,7 @@ function emailOf({ roles }: ViewerProgram, { email }: PartnerOfProgram): string 
   return may(roles, 'payout-address:read') ? email : null
 }
 
-function Clicks({ clicks: { clicks, bot_clicks: botClicks } }: { clicks: PartnerWithClicks['all_links'] }) {
+function Clicks({ clicks: { clicks, bot_clicks: botClicks } }: { clicks: PartnerWithCodes['all_links'] }) {
   return (
     <div>
       {formatNumber(clicks)}
@@ -66,6 +69,19 @@ export const partnerColumn = (programId: number) => ({
 
 /** Returns the address of a partner's page. */
 export const partnerAddress = (programId: number, partnerId: number) => `/programs/${programId}/partners/${partnerId}`
+
+/** An e-mail address of a form that may be empty. */
+export const optionalEmail = z.pipe(
+  optionalText,
+  z.union([
+    z.literal(''),
+    z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('Enter an e-mail address, or none.')),
+  ]),
+)
+
+/** Returns the id of the partner in the path. */
+export const partnerIn = (c: { req: ProgramContext['req'] }) =>
+  idInPath(c, 'partnerId', 'This program has no such partner.')
 
 /** Returns the address of the partner's page for a post below it. */
 export const partnerPageOf = (c: { req: ProgramContext['req'] }) =>
@@ -129,9 +145,7 @@ export function PartnerActions({ partner, address }: { partner: PartnerOfProgram
   return (
     <div class="row right">
       {(!partner.has_account || ended) && partner.email && (
-        <PostButton action={`${address}/${id}/invite`} class="compact" label={`${invite} ${name}`}>
-          {invite}
-        </PostButton>
+        <PostButton action={`${address}/${id}/invite`} class="compact" label={`${invite} ${name}`} text={invite} />
       )}
       {isActive ? (
         <PostButton
@@ -139,14 +153,11 @@ export function PartnerActions({ partner, address }: { partner: PartnerOfProgram
           class="compact"
           label={`Deactivate ${name}`}
           confirm={`Deactivate ${name}? Clicks on their links are refused from then on.`}
-        >
-          Deactivate
-        </PostButton>
+          text="Deactivate"
+        />
       ) : (
         !(ended && partner.has_account) && (
-          <PostButton action={`${address}/${id}/activate`} class="compact" label={`Activate ${name}`}>
-            Activate
-          </PostButton>
+          <PostButton action={`${address}/${id}/activate`} class="compact" label={`Activate ${name}`} text="Activate" />
         )
       )}
       {!ended && (
@@ -155,9 +166,8 @@ export function PartnerActions({ partner, address }: { partner: PartnerOfProgram
           class="compact danger"
           label={`End the partnership with ${name}`}
           confirm={`End the partnership with ${name}? Their links, codes and invitations stop working. What they earned stays theirs.`}
-        >
-          End
-        </PostButton>
+          text="End"
+        />
       )}
     </div>
   )

@@ -1,6 +1,5 @@
-import type { PropsWithChildren } from 'hono/jsx'
 import * as z from 'zod/mini'
-import { may } from '../../../lib/access/roles.ts'
+import { type Action, may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { nameField } from '../../../lib/names.ts'
@@ -9,118 +8,97 @@ import { campaignNames } from '../../../lib/tracking/campaign.ts'
 import { updatePartner } from '../../../lib/programs/partners.ts'
 import { adjustmentColumns, whatColumn } from '../components/adjustment.tsx'
 import { actorOf, detailsOf, wordsOf } from '../components/audit-entry.ts'
-import { addressOf, idInPath, positiveInteger } from '../components/address.ts'
-import { Card, Heading, Metric } from '../components/blocks.tsx'
+import { addressOf, positiveInteger } from '../components/address.ts'
+import { Card, Metric } from '../components/blocks.tsx'
 import { causeColumn, commissionColumns } from '../components/commission.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { CountingHelp } from '../components/counting.tsx'
 import { CampaignTables } from '../components/campaign.tsx'
-import { Field, Problem, Submit } from '../components/fields.tsx'
+import { Field, Form, optionsOf } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, optionalText, refuseConflict, shownForm } from '../components/form.ts'
+import { form, optionalText } from '../components/form.ts'
 import { Day, Time } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
+import { ProgramPage } from '../components/layout.tsx'
 import { PartnerCodes } from './codes.tsx'
 import { linkColumns } from '../components/link.tsx'
 import { notificationColumns } from '../components/notification.tsx'
-import { createPages, requireProgram } from '../components/page.ts'
-import { type Column, Table } from '../components/table.tsx'
+import { createProgramPages, requireProgram } from '../components/page.ts'
+import { TableCard } from '../components/table.tsx'
 import { payoutColumns } from '../components/payout.tsx'
 import { AdjustForm } from './adjustments.tsx'
 import { overviewAddress } from './overview-query.ts'
-import { PartnerActions, partnerAddress, partnerPageOf, PartnerState } from './partner-columns.tsx'
+import {
+  optionalEmail,
+  PartnerActions,
+  partnerAddress,
+  partnerIn,
+  partnerPageOf,
+  PartnerState,
+} from './partner-columns.tsx'
 
 /** The page of one partner: their figures, the program's note, and the history. */
-export const partnerPage = createPages()
-
-const missing = 'This program has no such partner.'
+export const pages = createProgramPages()
 
 const maxNote = 2000
-
-partnerPage.get('/programs/:programId/partners/:partnerId', requireProgram('partner:list'), async (c) => {
-  const program = c.get('program')
-  const partner = await readPartnerDetails(c.get('db'), program, idInPath(c, 'partnerId', missing))
-  return renderProgram(c, {
-    title: partner.name,
-    current: '/partners',
-    children: <Partner program={program} partner={partner} form={shownForm(c)} />,
-  })
-})
 
 interface PartnerProps {
   program: ViewerProgram
   partner: PartnerDetails
 }
 
-function Partner({ program, partner, form: shown }: PartnerProps & { form: FormState }) {
-  const sees = (action: Parameters<typeof may>[1]) => may(program.roles, action)
+pages.get('/partners/:partnerId', requireProgram('partner:list'), async (c) => {
+  const program = c.get('program')
+  const partner = await readPartnerDetails(c.get('db'), program, partnerIn(c))
+  const sees = (action: Action) => may(program.roles, action)
   const address = partnerAddress(program.id, partner.id)
-  return (
-    <>
-      <Heading title={partner.name} lead={<Lead program={program} partner={partner} />}>
-        {sees('partner:manage') && <PartnerActions partner={partner} address={`/programs/${program.id}/partners`} />}
-      </Heading>
+  const links = listOf(program, partner, 'events')
+  return c.render(
+    <ProgramPage
+      title={partner.name}
+      current="/partners"
+      lead={<Lead program={program} partner={partner} />}
+      actions={
+        sees('partner:manage') && <PartnerActions partner={partner} address={`/programs/${program.id}/partners`} />
+      }
+    >
       <Money program={program} partner={partner} />
-      <Earns partner={partner} address={address} manages={sees('partner:manage')} form={shown} />
-      <Card title="Links" aside={sees('tracking:list') && <a href={listOf(program, partner, 'events')}>All events</a>}>
-        <Table caption="Links of this partner" rows={partner.links} columns={linkColumns(program)} />
+      <Earns partner={partner} address={address} manages={sees('partner:manage')} />
+      <TableCard
+        title="Links"
+        aside={sees('tracking:list') && <a href={links}>All events</a>}
+        caption="Links of this partner"
+        rows={partner.links}
+        columns={linkColumns(program)}
+      >
         <CountingHelp
           names={['Clicks', 'Leads', 'Sales', 'Commission']}
           note={`Of all time; leads, sales and commission of links are counted within a minute. Commission is in ${program.currency.toUpperCase()}.`}
         />
-      </Card>
-      <PartnerCodes program={program} partner={partner} form={shown} />
+      </TableCard>
+      <PartnerCodes program={program} partner={partner} />
       <Campaigns program={program} partner={partner} />
-      {sees('commission:list') && (
-        <Newest
-          title="Commissions"
-          caption="Their newest commissions"
-          rows={partner.commissions}
-          columns={[
-            commissionColumns.made,
-            causeColumn(({ transactionId }) => saleAddress(program.id, transactionId)),
-            commissionColumns.state,
-            commissionColumns.amount,
-          ]}
-          all={listOf(program, partner, 'commissions')}
-        />
-      )}
-      {sees('commission:list') && (
-        <Newest
-          title="Manual commissions and deductions"
-          caption="Amounts added to their balance or deducted by hand"
-          rows={partner.adjustments}
-          columns={[
-            adjustmentColumns.made,
-            whatColumn((_, sale) => saleAddress(program.id, sale)),
-            adjustmentColumns.amount,
-          ]}
-          all={listOf(program, partner, 'adjustments')}
-        >
-          {sees('commission:decide') && <AdjustForm program={program} partnerId={partner.id} form={shown} />}
-        </Newest>
-      )}
+      {sees('commission:list') && <Commissions program={program} partner={partner} />}
       {sees('payout:list') && (
-        <Newest
+        <TableCard
           title="Payouts"
+          aside={<AllOf program={program} partner={partner} list="payouts" />}
           caption="Their newest payouts"
           rows={partner.payouts}
           columns={[payoutColumns.asked, payoutColumns.state, payoutColumns.amount]}
-          all={listOf(program, partner, 'payouts')}
         />
       )}
       {sees('payout:list') && (
-        <Newest
+        <TableCard
           title="Notifications"
           caption="Their newest notifications"
           rows={partner.notifications}
           columns={[notificationColumns.at, notificationColumns.text]}
         />
       )}
-      {sees('partner:manage') && <Edit partner={partner} address={address} form={shown} />}
-      <Note partner={partner} address={address} writes={sees('partner:manage')} form={shown} />
+      {sees('partner:manage') && <Edit partner={partner} address={address} />}
+      <Note partner={partner} address={address} writes={sees('partner:manage')} />
       {sees('audit:list') && (
-        <Newest
+        <TableCard
           title="History"
           caption="Changes to this partner, newest first"
           rows={partner.history}
@@ -132,8 +110,49 @@ function Partner({ program, partner, form: shown }: PartnerProps & { form: FormS
           ]}
         />
       )}
+    </ProgramPage>,
+  )
+})
+
+/** The partner's newest commissions, and the amounts added or deducted by hand. */
+function Commissions({ program, partner }: PartnerProps) {
+  return (
+    <>
+      <TableCard
+        title="Commissions"
+        aside={<AllOf program={program} partner={partner} list="commissions" />}
+        caption="Their newest commissions"
+        rows={partner.commissions}
+        columns={[
+          commissionColumns.made,
+          causeColumn(({ transactionId }) => saleAddress(program.id, transactionId)),
+          commissionColumns.state,
+          commissionColumns.amount,
+        ]}
+      />
+      <TableCard
+        title="Manual commissions and deductions"
+        aside={<AllOf program={program} partner={partner} list="adjustments" />}
+        caption="Amounts added to their balance or deducted by hand"
+        rows={partner.adjustments}
+        columns={[
+          adjustmentColumns.made,
+          whatColumn((_, sale) => saleAddress(program.id, sale)),
+          adjustmentColumns.amount,
+        ]}
+      >
+        {may(program.roles, 'commission:decide') && <AdjustForm program={program} partnerId={partner.id} />}
+      </TableCard>
     </>
   )
+}
+
+const listNames = { commissions: 'commissions', adjustments: 'manual commissions and deductions', payouts: 'payouts' }
+
+/** A link to the full list, if the page shows only the newest rows. */
+function AllOf({ program, partner, list }: PartnerProps & { list: keyof typeof listNames }) {
+  if (partner[list].length < newest) return null
+  return <a href={listOf(program, partner, list)}>All {listNames[list]}</a>
 }
 
 const listOf = (program: ViewerProgram, partner: PartnerDetails, list: string) =>
@@ -199,37 +218,14 @@ function Money({ program, partner }: PartnerProps) {
   )
 }
 
-interface NewestProps<Row> {
-  title: string
-  caption: string
-  rows: Row[]
-  columns: Column<Row>[]
-  /** The address of the full list. */
-  all?: string
-}
-
-/** The newest rows of a list, with a link to the full list. */
-function Newest<Row>({ title, caption, rows, columns, all, children }: PropsWithChildren<NewestProps<Row>>) {
-  return (
-    <Card title={title} aside={all && rows.length === newest && <a href={all}>All {title.toLowerCase()}</a>}>
-      {rows.length === 0 ? <p class="muted">None yet.</p> : <Table caption={caption} rows={rows} columns={columns} />}
-      {children}
-    </Card>
-  )
-}
-
-/** The rules by which the partner earns, and their group. */
-function Earns({
-  partner,
-  address,
-  manages,
-  form: shown,
-}: {
+interface EarnsProps {
   partner: PartnerDetails
   address: string
   manages: boolean
-  form: FormState
-}) {
+}
+
+/** The rules by which the partner earns, and their group. */
+function Earns({ partner, address, manages }: EarnsProps) {
   const { groups, group_id: groupId, group_name: groupName, earns, rules } = partner
   return (
     <Card
@@ -242,16 +238,14 @@ function Earns({
         ))}
       </div>
       {manages && groups.length > 0 ? (
-        <form method="post" action={`${address}/group`} class="row end">
+        <Form action={`${address}/group`} submit="Change group" layout="inline">
           <Field
             name="group_id"
             label="Group"
-            options={[['', 'None'], ...groups.map(({ id, name }) => [String(id), name] as const)]}
+            options={[['', 'None'], ...optionsOf(groups)]}
             value={groupId === null ? '' : String(groupId)}
-            form={shown}
           />
-          <button type="submit">Change group</button>
-        </form>
+        </Form>
       ) : (
         <p class="muted">{groupName === null ? 'Not in a group.' : `Group ${groupName}.`}</p>
       )}
@@ -259,58 +253,41 @@ function Earns({
   )
 }
 
-function Edit({ partner, address, form: shown }: { partner: PartnerDetails; address: string; form: FormState }) {
-  const isTheirs = partner.has_account
+function Edit({ partner, address }: { partner: PartnerDetails; address: string }) {
   return (
     <Card title="Details">
-      {isTheirs ? (
+      {partner.has_account ? (
         <p class="muted">They have an account, so only they can change their name, e-mail and payout address.</p>
       ) : (
-        <form method="post" action={address} class="stack">
-          <Problem form={shown} />
-          <div class="fields">
-            <Field name="name" label="Name" value={partner.name} form={shown} required />
-            <Field
-              name="email"
-              label="E-mail"
-              type="email"
-              value={partner.email ?? ''}
-              hint="Changing it revokes an open invitation to the previous address."
-              form={shown}
-            />
-            <Field
-              name="payout_email"
-              label="Payout address"
-              type="email"
-              value={partner.payout_email ?? ''}
-              hint="The address for their payouts. Leave empty to use their e-mail address."
-              form={shown}
-            />
-          </div>
-          <Submit>Save</Submit>
-        </form>
+        <Form action={address} submit="Save">
+          <Field name="name" label="Name" value={partner.name} required />
+          <Field
+            name="email"
+            label="E-mail"
+            type="email"
+            value={partner.email ?? ''}
+            hint="Changing it revokes an open invitation to the previous address."
+          />
+          <Field
+            name="payout_email"
+            label="Payout address"
+            type="email"
+            value={partner.payout_email ?? ''}
+            hint="The address for their payouts. Leave empty to use their e-mail address."
+          />
+        </Form>
       )}
     </Card>
   )
 }
 
 /** The program's note about a partner. Partners never see it. */
-function Note({
-  partner: { note },
-  address,
-  writes,
-  form: shown,
-}: {
-  partner: PartnerDetails
-  address: string
-  writes: boolean
-  form: FormState
-}) {
+function Note({ partner: { note }, address, writes }: { partner: PartnerDetails; address: string; writes: boolean }) {
   if (!writes && note === null) return null
   return (
     <Card title="Your note">
       {writes ? (
-        <form method="post" action={`${address}/note`} class="stack">
+        <Form action={`${address}/note`} submit="Save note">
           <Field
             name="note"
             label="Note"
@@ -318,12 +295,8 @@ function Note({
             maxlength={maxNote}
             value={note ?? ''}
             hint="Only your workspace sees it. The partner never does."
-            form={shown}
           />
-          <div class="row">
-            <button type="submit">Save note</button>
-          </div>
-        </form>
+        </Form>
       ) : (
         <p class="lines">{note}</p>
       )}
@@ -331,54 +304,36 @@ function Note({
   )
 }
 
-const addressField = z.pipe(
-  optionalText,
-  z.union([
-    z.literal(''),
-    z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('Enter an e-mail address, or none.')),
-  ]),
-)
 const editForm = z.object({
   name: z.optional(nameField("Enter the partner's name.")),
-  email: z.optional(addressField),
-  payout_email: z.optional(addressField),
+  email: z.optional(optionalEmail),
+  payout_email: z.optional(optionalEmail),
 })
 
-partnerPage.post(
-  '/programs/:programId/partners/:partnerId',
+pages.post(
+  '/partners/:partnerId',
   requireProgram('partner:manage'),
-  form(editForm, partnerPageOf),
+  form(editForm, partnerPageOf, 'name'),
   async (c) => {
     const { name, email, payout_email: payoutEmail } = c.req.valid('form')
-    const partnerId = idInPath(c, 'partnerId', missing)
-    try {
-      const changes = {
-        name,
-        ...(email !== undefined && { email: email || null }),
-        ...(payoutEmail !== undefined && { payout_email: payoutEmail || null }),
-      }
-      await updatePartner(c.get('db'), c.get('program').id, partnerId, changes)
-    } catch (error) {
-      return await refuseConflict(c, partnerPageOf(c), 'name', error)
-    }
+    await updatePartner(c.get('db'), c.get('program').id, partnerIn(c), {
+      name,
+      ...(email !== undefined && { email: email || null }),
+      ...(payoutEmail !== undefined && { payout_email: payoutEmail || null }),
+    })
     return redirectWith(c, partnerPageOf(c), 'Saved.')
   },
 )
 
 const groupForm = z.object({ group_id: optionalText.check(z.regex(/^([1-9]\d{0,14})?$/, 'Choose a group.')) })
 
-partnerPage.post(
-  '/programs/:programId/partners/:partnerId/group',
+pages.post(
+  '/partners/:partnerId/group',
   requireProgram('partner:manage'),
-  form(groupForm, partnerPageOf),
+  form(groupForm, partnerPageOf, 'group_id'),
   async (c) => {
-    const { group_id: group } = c.req.valid('form')
-    try {
-      const changes = { group_id: positiveInteger(group) ?? null }
-      await updatePartner(c.get('db'), c.get('program').id, idInPath(c, 'partnerId', missing), changes)
-    } catch (error) {
-      return await refuseConflict(c, partnerPageOf(c), 'group_id', error)
-    }
+    const groupId = positiveInteger(c.req.valid('form').group_id) ?? null
+    await updatePartner(c.get('db'), c.get('program').id, partnerIn(c), { group_id: groupId })
     return redirectWith(c, partnerPageOf(c), "Saved. New sales earn by the group's rules.")
   },
 )
@@ -394,13 +349,8 @@ const noteForm = z.object({
   ),
 })
 
-partnerPage.post(
-  '/programs/:programId/partners/:partnerId/note',
-  requireProgram('partner:manage'),
-  form(noteForm, partnerPageOf),
-  async (c) => {
-    const partnerId = idInPath(c, 'partnerId', missing)
-    await updatePartner(c.get('db'), c.get('program').id, partnerId, { note: c.req.valid('form').note || null })
-    return redirectWith(c, partnerPageOf(c), 'The note is saved.')
-  },
-)
+pages.post('/partners/:partnerId/note', requireProgram('partner:manage'), form(noteForm, partnerPageOf), async (c) => {
+  const note = c.req.valid('form').note || null
+  await updatePartner(c.get('db'), c.get('program').id, partnerIn(c), { note })
+  return redirectWith(c, partnerPageOf(c), 'The note is saved.')
+})

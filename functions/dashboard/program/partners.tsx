@@ -4,7 +4,6 @@ import { ApiError } from '../../../lib/errors.ts'
 import { nameField } from '../../../lib/names.ts'
 import {
   addPartner,
-  listPartnersWithClicks,
   listPartnersWithCodes,
   type PartnerOfProgram,
   partnerSorts,
@@ -16,37 +15,26 @@ import { countInvitationMail, mailInvitation } from '../../../lib/programs/invit
 import { groupNamesStatement, movePartners } from '../../../lib/programs/groups.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
-import { backTo, cameFrom, idInPath, positiveInteger } from '../components/address.ts'
+import { backTo, cameFrom, positiveInteger } from '../components/address.ts'
 import { Card } from '../components/blocks.tsx'
 import { CountingHelp } from '../components/counting.tsx'
-import { Field, Problem, Submit } from '../components/fields.tsx'
+import { Field, FormDetails, optionsOf } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import {
-  emptyForm,
-  form,
-  type FormState,
-  optionalText,
-  refuseConflict,
-  refuseForm,
-  shownForm,
-} from '../components/form.ts'
-import { renderProgram } from '../components/layout.tsx'
-import {
-  askedOf,
-  type Choice as ListChoice,
-  exportList,
-  idOf,
-  ListPage,
-  readPageById,
-  stateIn,
-  type States,
-} from '../components/list.tsx'
-import { createPages, type ProgramContext, requireProgram, requireVerified } from '../components/page.ts'
+import { form, optionalText, refuseForm } from '../components/form.ts'
+import { askedOf, byId, programList, stateIn, type States } from '../components/list.tsx'
+import { createProgramPages, type ProgramContext, requireProgram, requireVerified } from '../components/page.ts'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
-import { PartnerActions, partnerAddress, partnerColumns, partnersCsv } from './partner-columns.tsx'
+import {
+  optionalEmail,
+  PartnerActions,
+  partnerAddress,
+  partnerColumns,
+  partnerIn,
+  partnersCsv,
+} from './partner-columns.tsx'
 
 /** Lists a program's partners with their links, figures and balances. */
-export const partnerPages = createPages()
+export const pages = createProgramPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/partners`
 const partnersPage = (c: ProgramContext) => addressIn(c.get('program').id)
@@ -66,103 +54,73 @@ const states: States<(typeof partnerStates)[number]> = {
   ended: { name: 'Ended', tone: 'bad' },
 }
 
-/** Reads the filters from the query. Searches e-mail addresses only for readers who see them. */
-function askedIn(c: ProgramContext) {
-  const { partner_id: _, ...asked } = askedOf(c, sorts)
-  const searchesEmail = may(c.get('program').roles, 'payout-address:read')
-  return { ...asked, searchesEmail, status: stateIn(c, states), group_id: positiveInteger(c.req.query('group')) }
-}
-
-async function renderPartners(c: ProgramContext, shown: FormState) {
+programList(pages, '/partners', 'partner:list', (c) => {
   const program = c.get('program')
-  const address = addressIn(program.id)
-  const asked = askedIn(c)
-  const query = { q: asked.search, sort: asked.sort, group: asked.group_id?.toString(), status: asked.status }
-  const [page, groups] = await Promise.all([
-    readPageById(c, address, (part) => listPartnersWithClicks(c.get('db'), program.id, { ...part, ...asked }), query),
-    c.get('db').query(groupNamesStatement(program.id)),
-  ])
-  const isFiltered = asked.search !== undefined || asked.status !== undefined || asked.group_id !== undefined
+  const { search, sort } = askedOf(c, sorts)
+  const asked = { search, sort, status: stateIn(c, states), group_id: positiveInteger(c.req.query('group')) }
+  const searchesEmail = may(program.roles, 'payout-address:read')
   const manages = may(program.roles, 'partner:manage')
-  const isMove = shown.values['to'] !== undefined
-  const moves = manages && groups.length > 0 && page.rows.length > 0
-  return renderProgram(c, {
+  const address = addressIn(program.id)
+  return {
     title: 'Partners',
     current: '/partners',
-    children: (
-      <ListPage
-        title="Partners"
-        lead="The people and sites who refer customers to you."
-        address={address}
-        query={query}
-        rows="partners"
-        states={states}
-        what="Name, e-mail or code"
-        sorts={sorts}
-        choices={groups.length > 0 ? [groupChoice(groups)] : []}
-        page={page}
-        caption="Partners of this program"
-        columns={[
-          moves && { label: 'Select', cell: ({ id, name }: PartnerOfProgram) => <SelectRow id={id} label={name} /> },
+    rows: 'partners',
+    query: { q: search, sort, group: asked.group_id?.toString(), status: asked.status },
+    states,
+    cursor: byId,
+    read: (part) => listPartnersWithCodes(c.get('db'), program.id, { ...part, ...asked, searchesEmail }),
+    more: () => c.get('db').query(groupNamesStatement(program.id)),
+    show: (rows, groups: GroupName[] = []) => {
+      const moves = manages && groups.length > 0 && rows.length > 0
+      const isFiltered = Boolean(search ?? asked.status ?? asked.group_id)
+      return {
+        lead: 'The people and sites who refer customers to you.',
+        what: 'Name, e-mail or code',
+        sorts,
+        ...(groups.length > 0 && {
+          choices: [{ name: 'group', label: 'Group', options: [['', 'Any'], ...optionsOf(groups)] }],
+        }),
+        above: (
+          <>
+            {manages && <AddPartner address={address} open={rows.length === 0 && !isFiltered} />}
+            <CountingHelp names={['Clicks', 'Sales']} note="Of all time." />
+            {moves && <MoveSome address={address} partners={rows} groups={groups} />}
+          </>
+        ),
+        caption: 'Partners of this program',
+        columns: [
+          moves && { label: 'Select', cell: ({ id, name }) => <SelectRow id={id} label={name} /> },
           ...partnerColumns(program),
-          manages && {
-            label: '',
-            right: true,
-            cell: (partner: PartnerOfProgram) => <PartnerActions partner={partner} address={address} />,
-          },
-        ]}
-        empty={{
+          manages && { cell: (partner) => <PartnerActions partner={partner} address={address} /> },
+        ],
+        empty: {
           title: 'No partners yet',
           text: 'Add the first one above. They get a link to your site, and every sale from it counts as theirs.',
-        }}
-      >
-        {manages && (
-          <AddPartner
-            address={address}
-            form={isMove ? emptyForm : shown}
-            open={(shown !== emptyForm && !isMove) || (page.rows.length === 0 && !isFiltered)}
-          />
-        )}
-        <CountingHelp names={['Clicks', 'Sales']} note="Of all time." />
-        {moves && <MoveSome address={address} partners={page.rows} groups={groups} form={isMove ? shown : emptyForm} />}
-      </ListPage>
-    ),
-  })
-}
+        },
+      }
+    },
+    file: () => `partners-${program.id}`,
+    csv: (partners) => partnersCsv(program, partners),
+  }
+})
 
-interface Group {
+interface GroupName {
   id: number
   name: string
 }
 
-const groupOptions = (groups: Group[]) => groups.map(({ id, name }) => [String(id), name] as const)
-const groupChoice = (groups: Group[]): ListChoice => ({
-  name: 'group',
-  label: 'Group',
-  options: [['', 'Any'], ...groupOptions(groups)],
-})
-
-/** Moves the selected partners, or all on the page, to a group. */
-function MoveSome({
-  address,
-  partners,
-  groups,
-  form: shown,
-}: {
+interface MoveSomeProps {
   address: string
   partners: PartnerOfProgram[]
-  groups: Group[]
-  form: FormState
-}) {
+  groups: GroupName[]
+}
+
+/** Moves the selected partners, or all on the page, to a group. */
+function MoveSome({ address, partners, groups }: MoveSomeProps) {
+  const options = [...optionsOf(groups), ['', 'None'] as const]
   return (
-    <SelectionForm action={`${address}/move`} ids={partners.map(({ id }) => id)} form={shown}>
-      <Field
-        name="to"
-        label="Move to group"
-        options={[...groupOptions(groups), ['', 'None']]}
-        value={String(groups[0]?.id)}
-        form={shown}
-      />
+    <SelectionForm action={`${address}/move`} ids={partners.map(({ id }) => id)}>
+      <Field name="to" label="Move to group" options={options} value={String(groups[0]?.id)} />
       <SelectionButtons
         verb="Move"
         count={partners.length}
@@ -178,7 +136,7 @@ const moveForm = z.looseObject({
   to: optionalText.check(z.regex(/^([1-9]\d{0,14})?$/, 'Choose a group.')),
 })
 
-partnerPages.post('/programs/:programId/partners/move', requireProgram('partner:manage'), form(moveForm), async (c) => {
+pages.post('/partners/move', requireProgram('partner:manage'), form(moveForm), async (c) => {
   const { id: programId } = c.get('program')
   const { to, ...selection } = c.req.valid('form')
   const ids = idsOf(selection)
@@ -190,88 +148,45 @@ partnerPages.post('/programs/:programId/partners/move', requireProgram('partner:
   return redirectWith(c, backTo(c, partnersPage(c)), `${who} ${where} from now on.`)
 })
 
-function AddPartner({ address, form: shown, open }: { address: string; form: FormState; open: boolean }) {
+function AddPartner({ address, open }: { address: string; open: boolean }) {
   return (
     <Card>
-      <details class="more" open={open}>
-        <summary>Add a partner</summary>
-        <form method="post" action={address} class="stack">
-          <Problem form={shown} />
-          <div class="fields">
-            <Field name="name" label="Name" form={shown} required />
-            <Field
-              name="email"
-              label="E-mail"
-              type="email"
-              hint="They get an invitation to see their earnings. Without an address, you only create a link."
-              form={shown}
-            />
-            <Field
-              name="code"
-              label="Code"
-              hint="Part of their link, as aff=code. Leave empty to generate one."
-              form={shown}
-            />
-          </div>
-          <Submit>Add partner</Submit>
-        </form>
-      </details>
+      <FormDetails summary="Add a partner" action={address} submit="Add partner" open={open}>
+        <Field name="name" label="Name" required />
+        <Field
+          name="email"
+          label="E-mail"
+          type="email"
+          hint="They get an invitation to see their earnings. Without an address, you only create a link."
+        />
+        <Field name="code" label="Code" hint="Part of their link, as aff=code. Leave empty to generate one." />
+      </FormDetails>
     </Card>
   )
 }
 
-partnerPages.get('/programs/:programId/partners', requireProgram('partner:list'), (c) =>
-  renderPartners(c, shownForm(c)),
-)
-
-partnerPages.get('/programs/:programId/partners.csv', requireProgram('partner:list'), async (c) => {
-  const program = c.get('program')
-  return await exportList(c, {
-    nameOf: () => `partners-${program.id}`,
-    read: (part) => listPartnersWithCodes(c.get('db'), program.id, { ...part, ...askedIn(c) }),
-    cursorOf: idOf,
-    write: (partners) => partnersCsv(program, partners),
-  })
-})
-
 const addForm = z.object({
   name: nameField("Enter the partner's name."),
-  email: z.pipe(
-    optionalText,
-    z.union([
-      z.literal(''),
-      z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('Enter an e-mail address, or none.')),
-    ]),
-  ),
+  email: optionalEmail,
   code: optionalText.check(
     z.trim(),
     z.regex(/^[A-Za-z0-9._@-]{0,64}$/, 'Use only letters, digits and . _ @ -, at most 64 characters.'),
   ),
 })
 
-partnerPages.post(
-  '/programs/:programId/partners',
-  requireProgram('partner:manage'),
-  form(addForm, partnersPage),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const { name, email, code } = c.req.valid('form')
-    try {
-      const partner = { programId, name, email: email || null, code: code || null }
-      const added = await addPartner(c.get('db'), partner)
-      const text = `${name} is a partner with the code ${added.code}.`
-      if (email === '') return redirectWith(c, addressIn(programId), text)
-      // Add partner even if the mail fails. The list offers to send it again.
-      const invited = await invite(c, { id: added.partnerId, email }).catch((error: unknown) => {
-        if (!(error instanceof ApiError)) throw error
-        return `No invitation was sent: ${error.message}`
-      })
-      return redirectWith(c, addressIn(programId), `${text} ${invited}`)
-    } catch (error) {
-      return await refuseConflict(c, partnersPage(c), 'code', error)
-    }
-  },
-)
+pages.post('/partners', requireProgram('partner:manage'), form(addForm, partnersPage, 'code'), async (c) => {
+  const { name, email, code } = c.req.valid('form')
+  const partner = { programId: c.get('program').id, name, email: email || null, code: code || null }
+  const added = await addPartner(c.get('db'), partner)
+  const text = `${name} is a partner with the code ${added.code}.`
+  if (email === '') return redirectWith(c, partnersPage(c), text)
+  // Add partner even if the mail fails. The list offers to send it again.
+  const invited = await invite(c, { id: added.partnerId, email }).catch((error: unknown) => {
+    if (!(error instanceof ApiError)) throw error
+    return `No invitation was sent: ${error.message}`
+  })
+  return redirectWith(c, partnersPage(c), `${text} ${invited}`)
+})
 
 /** Mails a partner the invitation to their account. Returns the message for the page. */
 async function invite(c: ProgramContext, { id, email }: { id: number; email: string | null }): Promise<string> {
@@ -293,22 +208,14 @@ function backToPage(c: ProgramContext, partner: { id: number }): string {
 }
 
 /** Loads the partner in the path. Refuses partners of other programs. */
-async function partnerOf(c: ProgramContext): Promise<PartnerOfProgram> {
-  const missing = 'This program has no such partner.'
-  return await readPartner(c.get('db'), c.get('program').id, idInPath(c, 'partnerId', missing))
-}
+const partnerOf = (c: ProgramContext) => readPartner(c.get('db'), c.get('program').id, partnerIn(c))
 
-partnerPages.post(
-  '/programs/:programId/partners/:partnerId/invite',
-  requireProgram('partner:manage'),
-  requireVerified,
-  async (c) => {
-    const partner = await partnerOf(c)
-    return redirectWith(c, backToPage(c, partner), await invite(c, partner))
-  },
-)
+pages.post('/partners/:partnerId/invite', requireProgram('partner:manage'), requireVerified, async (c) => {
+  const partner = await partnerOf(c)
+  return redirectWith(c, backToPage(c, partner), await invite(c, partner))
+})
 
-partnerPages.post('/programs/:programId/partners/:partnerId/end', requireProgram('partner:manage'), async (c) => {
+pages.post('/partners/:partnerId/end', requireProgram('partner:manage'), async (c) => {
   const { id: programId } = c.get('program')
   const partner = await partnerOf(c)
   await endPartnership(c.get('db'), { programId, partnerId: partner.id })
@@ -323,7 +230,7 @@ for (const [verb, active, done] of [
   ['activate', true, 'active again'],
   ['deactivate', false, 'deactivated: clicks on their links are refused'],
 ] as const) {
-  partnerPages.post(`/programs/:programId/partners/:partnerId/${verb}`, requireProgram('partner:manage'), async (c) => {
+  pages.post(`/partners/:partnerId/${verb}`, requireProgram('partner:manage'), async (c) => {
     const { id: programId } = c.get('program')
     const partner = await partnerOf(c)
     await updatePartner(c.get('db'), programId, partner.id, { is_active: active })

@@ -8,17 +8,18 @@ import {
   pays,
 } from '../../../lib/money/payout-files.ts'
 import { addressOf, positiveInteger } from '../components/address.ts'
+import { LinkButton } from '../components/blocks.tsx'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise', csv: 'CSV' }
 
+/** The number of payments in a currency, in all their files. */
+export interface PaymentCount {
+  currency: string
+  payments: number
+}
+
 /** Links to the payment files of each currency, in parts if one file can't hold all payments. */
-export function PayoutFileLinks({
-  address,
-  counts,
-}: {
-  address: string
-  counts: { currency: string; payments: number }[]
-}) {
+export function PayoutFileLinks({ address, counts }: { address: string; counts: PaymentCount[] }) {
   const byCurrency = Map.groupBy(counts, ({ currency }) => currency)
   const files = [...byCurrency].map(([currency, list]) => ({
     currency,
@@ -32,10 +33,10 @@ export function PayoutFileLinks({
           .flatMap((layout) => {
             const parts = Math.ceil(length / (maxPayments[layout] ?? length))
             return Array.from({ length: parts }, (_, index) => (
-              <a class="button" href={addressOf(address, { layout, currency, part: String(index + 1) })}>
-                {layoutNames[layout]} file, {currency.toUpperCase()}
-                {parts > 1 && ` (${index + 1} of ${parts})`}
-              </a>
+              <LinkButton
+                href={addressOf(address, { layout, currency, part: String(index + 1) })}
+                text={`${layoutNames[layout]} file, ${currency.toUpperCase()} ${parts > 1 && ` ($${index + 1} of $${parts})`}`}
+              />
             ))
           }),
       )}

@@ -1,5 +1,5 @@
-import type { PropsWithChildren } from 'hono/jsx'
 import * as z from 'zod/mini'
+import type { Part } from '../../../lib/keyset.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { formatMoney } from '../../../lib/money.ts'
@@ -8,28 +8,38 @@ import {
   type Excluded,
   exclusionCursor,
   type ExcludedPartner,
-  payPayoutRun,
   type PayoutRun,
+  payPayoutRun,
   readPayoutRunPart,
   reopenPayoutRun,
 } from '../../../lib/money/payout-runs.ts'
 import type { Payout } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath } from '../components/address.ts'
-import { Badge, Card, Heading, Metric, Segments } from '../components/blocks.tsx'
-import { PostButton } from '../components/fields.tsx'
+import { Badge, Card, Metric, Segments } from '../components/blocks.tsx'
+import { Form, Hidden, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, shownForm } from '../components/form.ts'
+import { form } from '../components/form.ts'
 import { counted, Day, formatDate, formatNumber } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { askedOf, exportCsv, Find, List, noneFits, type Page, readPage, readPageById } from '../components/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { shownCents, TransferFields, transferFields } from '../components/transfer.tsx'
+import { ProgramPage } from '../components/layout.tsx'
+import {
+  byId,
+  exportCsv,
+  Find,
+  List,
+  noneFits,
+  type Page,
+  readPage,
+  searchIn,
+  StateBadge,
+} from '../components/list.tsx'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { shownCents, transferFields, TransferFields } from '../components/transfer.tsx'
 import { Payee, payoutColumns, payoutStates } from '../components/payout.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
 /** One payout run: its payments, its files, and the form that marks it as paid. */
-export const payoutRunPage = createPages()
+export const pages = createProgramPages()
 
 /** Returns the address of a program's payout runs. A run adds its id. */
 export const payoutsOf = (programId: number) => `/programs/${programId}/payout-runs`
@@ -70,119 +80,83 @@ const missing = 'This program has no such payout run.'
 /** How long a run can be taken back after it was marked as paid. */
 const reopenMs = 24 * 60 * 60 * 1000
 const runIn = (c: ProgramContext) => idInPath(c, 'runId', missing)
+const runPage = (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${runIn(c)}`
 
 type RunShown = Awaited<ReturnType<typeof readPayoutRunPart>>
 
 const excludedPart = 'excluded'
 
-payoutRunPage.get('/programs/:programId/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
-  const program = c.get('program')
+pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
+  const { id: programId, roles } = c.get('program')
   const runId = runIn(c)
-  const address = `${payoutsOf(program.id)}/${runId}`
-  const { search } = askedOf(c, {})
+  const address = runPage(c)
+  const search = searchIn(c)
   const part = c.req.query('part') === excludedPart ? excludedPart : undefined
   const query = { part, q: search }
   let run: RunShown | undefined
-  const list =
-    part === excludedPart ? (
-      <ExcludedPartners
-        page={await readPage(
-          { address, filters: query, place: exclusionPlace(c), cursorOf: exclusionCursor },
-          async (asked) =>
-            (run = await readPayoutRunPart(c.get('db'), program.id, runId, { excluded: { ...asked, search } }))
-              .excluded,
-        )}
-        address={address}
-        payouts={payoutsOf(program.id)}
-      />
-    ) : (
-      <Payments
-        page={await readPageById(
-          c,
-          address,
-          async (asked) =>
-            (run = await readPayoutRunPart(c.get('db'), program.id, runId, { payments: { ...asked, search } }))
-              .payments,
-          query,
-        )}
-        address={address}
-      />
-    )
+  const readRun = async (lists: Parameters<typeof readPayoutRunPart>[3]) =>
+    (run = await readPayoutRunPart(c.get('db'), programId, runId, lists))
+  const readPayments = async (asked: Part) => (await readRun({ payments: { ...asked, search } })).payments
+  const readExcluded = async (asked: Part<string>) => (await readRun({ excluded: { ...asked, search } })).excluded
+  const list = part ? (
+    <ExcludedPartners page={await readPage(c, exclusionCursors, readExcluded, query)} address={address} />
+  ) : (
+    <Payments page={await readPage(c, byId, readPayments, query)} address={address} />
+  )
   if (!run) throw new ApiError('not_found', missing)
-  return renderProgram(c, {
-    title: `Payout run ${run.id}`,
-    current: '/payout-runs',
-    children: (
-      <Run run={run} address={address} query={query} pays={may(program.roles, 'payout:pay')} form={shownForm(c)}>
-        {list}
-      </Run>
-    ),
-  })
-})
-
-/** Reads the position among excluded partners: a partner's id with a currency. */
-function exclusionPlace(c: ProgramContext) {
-  const cursor = (name: string) => /^[1-9]\d{0,14}-[a-z]{3}$/.exec(c.req.query(name) ?? '')?.[0]
-  return { before: cursor('before'), after: cursor('after') }
-}
-
-interface RunProps {
-  run: RunShown
-  address: string
-  query: { part: string | undefined; q: string | undefined }
-  pays: boolean
-  form: FormState
-}
-
-/** The totals of a run, above one of its lists. */
-function Run({ run, address, query, pays, form: shown, children }: PropsWithChildren<RunProps>) {
+  const pays = may(roles, 'payout:pay')
   const open = run.sums.filter(({ status }) => status === 'requested' || status === 'sent')
   const inFiles = run.paid_at === null ? open : run.sums.filter(({ status }) => status === 'paid')
-  return (
-    <>
-      <Heading
-        title={`Payout run ${run.id}`}
-        lead={
-          <>
-            Created <Day at={run.created_at} /> <RunState run={run} />
-          </>
-        }
-      >
-        {run.excludedCount > 0 && (
-          <Segments
-            label="Partners"
-            items={[
-              {
-                href: address,
-                text: `Payments (${formatNumber(run.payment_count)})`,
-                current: query.part === undefined,
-              },
-              {
-                href: addressOf(address, { part: excludedPart }),
-                text: `Excluded (${formatNumber(run.excludedCount)})`,
-                current: query.part !== undefined,
-              },
-            ]}
-          />
-        )}
-        {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={inFiles} />}
-      </Heading>
-      {pays && run.paid_at === null && <PayRun address={address} open={open} form={shown} />}
-      {pays && run.paid_at !== null && Date.now() - run.paid_at.getTime() < reopenMs && (
+  const mayReopen = pays && run.paid_at !== null && Date.now() - run.paid_at.getTime() < reopenMs
+  const excludedAddress = addressOf(address, { part: excludedPart })
+  return c.render(
+    <ProgramPage
+      title={`Payout run ${run.id}`}
+      current="/payout-runs"
+      lead={
+        <>
+          Created <Day at={run.created_at} /> <RunState run={run} />
+        </>
+      }
+      actions={
+        <>
+          {run.excludedCount > 0 && (
+            <Segments
+              label="Partners"
+              items={[
+                { href: address, text: `Payments (${formatNumber(run.payment_count)})`, current: !part },
+                {
+                  href: excludedAddress,
+                  text: `Excluded (${formatNumber(run.excludedCount)})`,
+                  current: Boolean(part),
+                },
+              ]}
+            />
+          )}
+          {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={inFiles} />}
+        </>
+      }
+    >
+      {pays && run.paid_at === null && <PayRun address={address} open={open} />}
+      {mayReopen && (
         <Card title="Marked as paid by mistake?">
           <p class="muted">
             For 24 hours, and until the next run, you can take this back. The payments return to the balances as
             entries.
           </p>
-          <PostButton action={`${address}/reopen`} label="Reopen this run">
-            Reopen run
-          </PostButton>
+          <PostButton action={`${address}/reopen`} label="Reopen this run" text="Reopen run" />
         </Card>
       )}
       <Find address={address} query={query} what="Partner" />
-      {children}
-    </>
+      {list}
+    </ProgramPage>,
   )
+})
+
+/** The positions among excluded partners: a partner's id with a currency. */
+const exclusionCursors = {
+  of: exclusionCursor,
+  parse: (text = '') => /^[1-9]\d{0,14}-[a-z]{3}$/.exec(text)?.[0],
 }
 
 function Payments({ page, address }: { page: Page<Payout>; address: string }) {
@@ -199,7 +173,7 @@ function Payments({ page, address }: { page: Page<Payout>; address: string }) {
         },
         {
           label: 'State',
-          cell: ({ status }) => <Badge tone={payoutStates[status].tone}>{payoutStates[status].name}</Badge>,
+          cell: ({ status }) => <StateBadge states={payoutStates} status={status} />,
         },
         payoutColumns.amount,
       ]}
@@ -208,15 +182,8 @@ function Payments({ page, address }: { page: Page<Payout>; address: string }) {
   )
 }
 
-interface ExcludedProps {
-  page: Page<ExcludedPartner>
-  address: string
-  /** The address of the page that records manual payments. */
-  payouts: string
-}
-
 /** The partners with a payable balance that the run excludes. */
-function ExcludedPartners({ page, address, payouts }: ExcludedProps) {
+function ExcludedPartners({ page, address }: { page: Page<ExcludedPartner>; address: string }) {
   return (
     <List
       title="Excluded"
@@ -234,7 +201,8 @@ function ExcludedPartners({ page, address, payouts }: ExcludedProps) {
       empty={noneFits(addressOf(address, { part: excludedPart }), 'excluded partners')}
       position={
         <>
-          Their current balances are on <a href={payouts}>Payout runs</a>. You can record a manual payment there.
+          Their current balances are on <a href={address.replace(/\/\d+$/, '')}>Payout runs</a>. You can record a manual
+          payment there.
         </>
       }
     />
@@ -244,10 +212,9 @@ function ExcludedPartners({ page, address, payouts }: ExcludedProps) {
 interface PayRunProps {
   address: string
   open: { payable_cents: number; currency: string }[]
-  form: FormState
 }
 
-function PayRun({ address, open, form: shown }: PayRunProps) {
+function PayRun({ address, open }: PayRunProps) {
   const sum = open.reduce((total, { payable_cents: cents }) => total + cents, 0)
   return (
     <Card title={open.length === 0 ? 'Close this run' : `Mark ${totals(open)} as paid`}>
@@ -256,18 +223,15 @@ function PayRun({ address, open, form: shown }: PayRunProps) {
           ? 'Reversals or the partners canceled all of its payments.'
           : 'Pay with the file first. Marking the run as paid posts every payment and notifies the partners.'}
       </p>
-      <form method="post" action={`${address}/confirm`} class="row end">
-        <input type="hidden" name="amount_cents" value={String(sum)} />
-        <TransferFields id="run" form={shown} />
-        <button type="submit" class="primary">
-          Mark run as paid
-        </button>
-      </form>
+      <Form action={`${address}/confirm`} submit="Mark run as paid" layout="inline" primary>
+        <Hidden fields={{ amount_cents: String(sum) }} />
+        <TransferFields id="run" />
+      </Form>
     </Card>
   )
 }
 
-payoutRunPage.get('/programs/:programId/payout-runs/:runId/file.csv', requireProgram('payout:pay'), async (c) => {
+pages.get('/payout-runs/:runId/file.csv', requireProgram('payout:pay'), async (c) => {
   const { id: programId } = c.get('program')
   const payoutRunId = runIn(c)
   const file = payoutFileOf(c.req.query())
@@ -275,72 +239,45 @@ payoutRunPage.get('/programs/:programId/payout-runs/:runId/file.csv', requirePro
   return await exportCsv(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}`, text)
 })
 
-payoutRunPage.post('/programs/:programId/payout-runs/:runId/reopen', requireProgram('payout:pay'), async (c) => {
-  const { id: programId } = c.get('program')
-  const runId = runIn(c)
-  await reopenPayoutRun(c.get('db'), programId, runId)
-  return redirectWith(c, `${payoutsOf(programId)}/${runId}`, 'The run is open again.')
+pages.post('/payout-runs/:runId/reopen', requireProgram('payout:pay'), async (c) => {
+  await reopenPayoutRun(c.get('db'), c.get('program').id, runIn(c))
+  return redirectWith(c, runPage(c), 'The run is open again.')
 })
 
 const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 
 /** Asks for confirmation before the run is marked as paid, on a page of its own, so it works without scripts. */
-payoutRunPage.post(
-  '/programs/:programId/payout-runs/:runId/confirm',
-  requireProgram('payout:pay'),
-  form(payForm, (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${runIn(c)}`),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const runId = runIn(c)
-    const { amount_cents: amountCents, reference, paid_on: paidOn } = c.req.valid('form')
-    const run = await readPayoutRunPart(c.get('db'), programId, runId, { payments: { limit: 0 } })
-    const address = `${payoutsOf(programId)}/${runId}`
-    const open = run.sums.filter(({ status }) => status === 'requested' || status === 'sent')
-    const payments = open.reduce((sum, { payments: count }) => sum + count, 0)
-    const day = paidOn.toISOString().slice(0, 10)
-    return renderProgram(c, {
-      title: `Confirm payout run ${runId}`,
-      current: '/payout-runs',
-      children: (
-        <>
-          <Heading
-            title={`Mark ${counted(payments, 'payment', 'payments')} as paid?`}
-            lead="Each partner's balance is reduced, and each partner is notified."
-          />
-          <Card>
-            <dl class="cards">
-              <Metric label="Payments" value={formatNumber(payments)} />
-              <Metric label="Sum" value={open.length === 0 ? '—' : totals(open)} />
-              <Metric label="Reference" value={reference} />
-              <Metric label="Paid on" value={formatDate(paidOn)} />
-            </dl>
-            <form method="post" action={`${address}/pay`} class="row">
-              <input type="hidden" name="amount_cents" value={String(amountCents)} />
-              <input type="hidden" name="reference" value={reference} />
-              <input type="hidden" name="paid_on" value={day} />
-              <button type="submit" class="primary">
-                Confirm payment
-              </button>
-              <a class="button" href={address}>
-                Cancel
-              </a>
-            </form>
-          </Card>
-        </>
-      ),
-    })
-  },
-)
+pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(payForm, runPage), async (c) => {
+  const runId = runIn(c)
+  const { amount_cents: amountCents, reference, paid_on: paidOn } = c.req.valid('form')
+  const run = await readPayoutRunPart(c.get('db'), c.get('program').id, runId, { payments: { limit: 0 } })
+  const open = run.sums.filter(({ status }) => status === 'requested' || status === 'sent')
+  const payments = open.reduce((sum, { payments: count }) => sum + count, 0)
+  const transfer = { amount_cents: String(amountCents), reference, paid_on: paidOn.toISOString().slice(0, 10) }
+  return c.render(
+    <ProgramPage
+      title={`Confirm payout run ${runId}`}
+      current="/payout-runs"
+      heading={`Mark ${counted(payments, 'payment', 'payments')} as paid?`}
+      lead="Each partner's balance is reduced, and each partner is notified."
+    >
+      <Card>
+        <dl class="cards">
+          <Metric label="Payments" value={formatNumber(payments)} />
+          <Metric label="Sum" value={open.length === 0 ? '—' : totals(open)} />
+          <Metric label="Reference" value={reference} />
+          <Metric label="Paid on" value={formatDate(paidOn)} />
+        </dl>
+        <Form action={`${runPage(c)}/pay`} submit="Confirm payment" cancel={runPage(c)}>
+          <Hidden fields={transfer} />
+        </Form>
+      </Card>
+    </ProgramPage>,
+  )
+})
 
-payoutRunPage.post(
-  '/programs/:programId/payout-runs/:runId/pay',
-  requireProgram('payout:pay'),
-  form(payForm, (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${runIn(c)}`),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const runId = runIn(c)
-    const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
-    await sendSoon(c.env, await payPayoutRun(c.get('db'), programId, runId, transfer, amountCents))
-    return redirectWith(c, `${payoutsOf(programId)}/${runId}`, 'The run is paid. Its partners are notified.')
-  },
-)
+pages.post('/payout-runs/:runId/pay', requireProgram('payout:pay'), form(payForm, runPage), async (c) => {
+  const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
+  await sendSoon(c.env, await payPayoutRun(c.get('db'), c.get('program').id, runIn(c), transfer, amountCents))
+  return redirectWith(c, runPage(c), 'The run is paid. Its partners are notified.')
+})

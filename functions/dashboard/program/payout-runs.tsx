@@ -3,10 +3,10 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney, isCurrency, majorUnits, maxAmountCents } from '../../../lib/money.ts'
 import {
-  listPayoutRuns,
   createPayoutRun,
   type DuePart,
   dueParts,
+  listPayoutRuns,
   payByHand,
   type PayoutDue,
   type PayoutRun,
@@ -15,14 +15,14 @@ import {
   setMinimumPayout,
 } from '../../../lib/money/payout-runs.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { Badge, Card, Empty, Heading, Metric } from '../components/blocks.tsx'
-import { Field, PostButton } from '../components/fields.tsx'
+import { Badge, Card, Empty, Metric } from '../components/blocks.tsx'
+import { Field, Form, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, refuseForm, shownForm } from '../components/form.ts'
+import { form, FormRefusal } from '../components/form.ts'
 import { counted, Day, formatNumber } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { askedOf, Find, List, noneFits, type Page, readPageById } from '../components/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { ProgramPage } from '../components/layout.tsx'
+import { askedOf, byId, Find, List, noneFits, type Page, type Query, readPage } from '../components/list.tsx'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
 import { smallestUnits } from '../components/typed-number.ts'
@@ -30,11 +30,9 @@ import { Payee } from '../components/payout.tsx'
 import { exclusionTexts, payoutsOf, RunState, totals } from './payout-run.tsx'
 
 /** Payout runs: the partners who are due, the runs, and payments by hand. */
-export const payoutRunPages = createPages()
+export const pages = createProgramPages()
 
-payoutRunPages.get('/programs/:programId/payout-runs', requireProgram('payout:list'), (c) =>
-  renderPayouts(c, shownForm(c)),
-)
+const runsPage = (c: ProgramContext) => payoutsOf(c.get('program').id)
 
 const sorts: Record<(typeof payoutRunSorts)[number], string> = {
   newest: 'Newest first',
@@ -44,50 +42,48 @@ const sorts: Record<(typeof payoutRunSorts)[number], string> = {
 
 type DueSums = Awaited<ReturnType<typeof readPayoutsDue>>['sums']
 
-async function renderPayouts(c: ProgramContext, shown: FormState) {
+pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
   const program = c.get('program')
   const db = c.get('db')
   const { search, sort } = askedOf(c, sorts)
   const query = { q: search, sort }
   const [{ rows, sums, minimums }, page] = await Promise.all([
     readPayoutsDue(db, program.id, search),
-    readPageById(c, payoutsOf(program.id), (part) => listPayoutRuns(db, program.id, { ...part, search, sort }), query),
+    readPage(c, byId, (part) => listPayoutRuns(db, program.id, { ...part, search, sort }), query),
   ])
   const included = sums.filter(({ part }) => part === 'ready')
-  return renderProgram(c, {
-    title: 'Payout runs',
-    current: '/payout-runs',
-    children: (
-      <>
-        <Heading
-          title="Payout runs"
-          lead="A payout run has one payment for each partner who is due. Pay it with its file, then mark it as paid."
-        >
-          {may(program.roles, 'payout:pay') && !search && included.length > 0 && (
-            <PostButton
-              action={payoutsOf(program.id)}
-              class="primary"
-              fields={{ request_id: crypto.randomUUID() }}
-              confirm={`Create a payout run of ${totals(included)}?`}
-            >
-              Create payout run
-            </PostButton>
-          )}
-        </Heading>
-        <Find
-          address={payoutsOf(program.id)}
-          query={query}
-          what="Partner, or a run's reference"
-          sorts={sorts}
-          sortLabel="Order of runs"
-        />
-        <Due program={program} due={rows} sums={sums} search={search} form={shown} />
-        <Runs programId={program.id} page={page} query={query} />
-        {may(program.roles, 'program:update') && <Minimum program={program} minimums={minimums} form={shown} />}
-      </>
-    ),
-  })
-}
+  return c.render(
+    <ProgramPage
+      title="Payout runs"
+      current="/payout-runs"
+      lead="A payout run has one payment for each partner who is due. Pay it with its file, then mark it as paid."
+      actions={
+        may(program.roles, 'payout:pay') &&
+        !search &&
+        included.length > 0 && (
+          <PostButton
+            action={payoutsOf(program.id)}
+            class="primary"
+            fields={{ request_id: crypto.randomUUID() }}
+            confirm={`Create a payout run of ${totals(included)}?`}
+            text="Create payout run"
+          />
+        )
+      }
+    >
+      <Find
+        address={payoutsOf(program.id)}
+        query={query}
+        what="Partner, or a run's reference"
+        sorts={sorts}
+        sortLabel="Order of runs"
+      />
+      <Due program={program} due={rows} sums={sums} search={search} />
+      <Runs programId={program.id} page={page} query={query} />
+      {may(program.roles, 'program:update') && <Minimum program={program} minimums={minimums} />}
+    </ProgramPage>,
+  )
+})
 
 const duePartNames: Record<DuePart, string> = {
   ready: 'Ready',
@@ -100,25 +96,21 @@ interface DueProps {
   due: PayoutDue[]
   sums: DueSums
   search: string | undefined
-  form: FormState
 }
 
-function Due({ program, due, sums, search, form: shown }: DueProps) {
+function Due({ program, due, sums, search }: DueProps) {
   const pays = may(program.roles, 'payout:pay')
   const all = sums.reduce((sum, { balances }) => sum + balances, 0)
-  if (due.length === 0 && search) {
-    return (
-      <Card title="Due now">
-        <p class="muted">Nobody with that name is due.</p>
-      </Card>
-    )
-  }
   if (due.length === 0) {
     return (
       <Card title="Due now">
-        <Empty title="Nobody is due">
-          <p>Commissions are due when their hold period has ended. Amounts in open payouts are not due again.</p>
-        </Empty>
+        {search ? (
+          <p class="muted">Nobody with that name is due.</p>
+        ) : (
+          <Empty title="Nobody is due">
+            <p>Commissions are due when their hold period has ended. Amounts in open payouts are not due again.</p>
+          </Empty>
+        )}
       </Card>
     )
   }
@@ -160,28 +152,7 @@ function Due({ program, due, sums, search, form: shown }: DueProps) {
             right: true,
             cell: ({ payable_cents: cents, currency }) => <strong>{formatMoney(cents, currency)}</strong>,
           },
-          pays && {
-            label: '',
-            right: true,
-            cell: ({
-              partner_id: partnerId,
-              partner_name: name,
-              payable_cents: cents,
-              currency,
-              exclusion_reason: reason,
-            }) =>
-              reason !== null && (
-                <PayMenu
-                  action={`${payoutsOf(program.id)}/by-hand`}
-                  id={`${partnerId}-${currency}`}
-                  text="Record payment"
-                  subject={`${formatMoney(cents, currency)} to ${name}`}
-                  amountCents={cents}
-                  fields={{ partner_id: String(partnerId), currency, request_id: crypto.randomUUID() }}
-                  form={shown}
-                />
-              ),
-          },
+          pays && { cell: (one) => one.exclusion_reason !== null && <PayByHand due={one} program={program} /> },
         ]}
       />
       {all > due.length && (
@@ -194,10 +165,24 @@ function Due({ program, due, sums, search, form: shown }: DueProps) {
   )
 }
 
+function PayByHand({ due, program }: { due: PayoutDue; program: ViewerProgram }) {
+  const { partner_id: partnerId, partner_name: name, payable_cents: cents, currency } = due
+  return (
+    <PayMenu
+      action={`${payoutsOf(program.id)}/by-hand`}
+      id={`${partnerId}-${currency}`}
+      text="Record payment"
+      subject={`${formatMoney(cents, currency)} to ${name}`}
+      amountCents={cents}
+      fields={{ partner_id: String(partnerId), currency, request_id: crypto.randomUUID() }}
+    />
+  )
+}
+
 interface RunsProps {
   programId: number
   page: Page<PayoutRun>
-  query: Record<string, string | undefined>
+  query: Query
 }
 
 function Runs({ programId, page, query }: RunsProps) {
@@ -230,10 +215,9 @@ function Runs({ programId, page, query }: RunsProps) {
 interface MinimumProps {
   program: ViewerProgram
   minimums: Awaited<ReturnType<typeof readPayoutsDue>>['minimums']
-  form: FormState
 }
 
-function Minimum({ program, minimums, form: shown }: MinimumProps) {
+function Minimum({ program, minimums }: MinimumProps) {
   const own = minimums.find(({ currency }) => currency === program.currency)
   return (
     <Card title="Minimum payout">
@@ -244,18 +228,16 @@ function Minimum({ program, minimums, form: shown }: MinimumProps) {
               minimums.map(({ currency, minimum_payout_cents: cents }) => formatMoney(cents, currency)),
             )} on. A minimum of 0 is any amount.`}
       </p>
-      <form method="post" action={`${payoutsOf(program.id)}/minimum`} class="row end">
-        <Field name="currency" label="Currency" value={program.currency.toUpperCase()} form={shown} required />
+      <Form action={`${payoutsOf(program.id)}/minimum`} submit="Save" layout="inline">
+        <Field name="currency" label="Currency" value={program.currency.toUpperCase()} required />
         <Field
           name="minimum"
           label="Minimum"
           inputmode="decimal"
           value={String(majorUnits(own?.minimum_payout_cents ?? 0, program.currency))}
-          form={shown}
           required
         />
-        <button type="submit">Save</button>
-      </form>
+      </Form>
     </Card>
   )
 }
@@ -267,34 +249,25 @@ const minimumForm = z.object({
   minimum: z.string(),
 })
 
-payoutRunPages.post(
-  '/programs/:programId/payout-runs/minimum',
-  requireProgram('program:update'),
-  form(minimumForm, (c: ProgramContext) => payoutsOf(c.get('program').id)),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const { currency, minimum } = c.req.valid('form')
-    const cents = smallestUnits(minimum, currency)
-    if (!(cents >= 0 && cents <= maxAmountCents)) {
-      const errors = { minimum: `Enter an amount of ${currency.toUpperCase()}, for example 50.` }
-      return await refuseForm(c, payoutsOf(programId), { errors })
-    }
-    await setMinimumPayout(c.get('db'), programId, currency, cents)
-    return redirectWith(c, payoutsOf(programId), 'The minimum payout is saved.')
-  },
-)
+pages.post('/payout-runs/minimum', requireProgram('program:update'), form(minimumForm, runsPage), async (c) => {
+  const { currency, minimum } = c.req.valid('form')
+  const cents = smallestUnits(minimum, currency)
+  if (!(cents >= 0 && cents <= maxAmountCents))
+    throw new FormRefusal({ minimum: `Enter an amount of ${currency.toUpperCase()}, for example 50.` })
+  await setMinimumPayout(c.get('db'), c.get('program').id, currency, cents)
+  return redirectWith(c, runsPage(c), 'The minimum payout is saved.')
+})
 
 const stale = 'Reload the page, then create the run.'
 const makeForm = z.object({ request_id: z.uuid(stale) })
 
-payoutRunPages.post('/programs/:programId/payout-runs', requireProgram('payout:pay'), form(makeForm), async (c) => {
-  const { id: programId } = c.get('program')
+pages.post('/payout-runs', requireProgram('payout:pay'), form(makeForm), async (c) => {
   const outbox: RelayMessage[] = []
-  const runId = await createPayoutRun(c.get('db'), programId, c.req.valid('form').request_id, outbox)
+  const runId = await createPayoutRun(c.get('db'), c.get('program').id, c.req.valid('form').request_id, outbox)
   await sendSoon(c.env, outbox)
   return runId === null
-    ? redirectWith(c, payoutsOf(programId), 'Nobody is due now, so no run was created.')
-    : redirectWith(c, `${payoutsOf(programId)}/${runId}`, `Payout run ${runId} is created.`)
+    ? redirectWith(c, runsPage(c), 'Nobody is due now, so no run was created.')
+    : redirectWith(c, `${runsPage(c)}/${runId}`, `Payout run ${runId} is created.`)
 })
 
 const byHandForm = z.object({
@@ -305,15 +278,9 @@ const byHandForm = z.object({
   ...transferFields,
 })
 
-payoutRunPages.post(
-  '/programs/:programId/payout-runs/by-hand',
-  requireProgram('payout:pay'),
-  form(byHandForm, (c: ProgramContext) => payoutsOf(c.get('program').id)),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const { partner_id: partnerId, currency, amount_cents: amountCents, request_id, ...transfer } = c.req.valid('form')
-    const payment = { programId, partnerId, currency, amountCents, requestId: request_id }
-    await sendSoon(c.env, await payByHand(c.get('db'), payment, transfer))
-    return redirectWith(c, payoutsOf(programId), `The payment of ${formatMoney(amountCents, currency)} is recorded.`)
-  },
-)
+pages.post('/payout-runs/by-hand', requireProgram('payout:pay'), form(byHandForm, runsPage), async (c) => {
+  const { partner_id: partnerId, currency, amount_cents: amountCents, request_id, ...transfer } = c.req.valid('form')
+  const payment = { programId: c.get('program').id, partnerId, currency, amountCents, requestId: request_id }
+  await sendSoon(c.env, await payByHand(c.get('db'), payment, transfer))
+  return redirectWith(c, runsPage(c), `The payment of ${formatMoney(amountCents, currency)} is recorded.`)
+})

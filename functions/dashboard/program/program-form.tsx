@@ -5,7 +5,7 @@ import { optionalName } from '../../../lib/names.ts'
 import { type ProgramSettings, programSettings } from '../../../lib/programs/programs.ts'
 import { type ReviewRule, reviewRules } from '../../../lib/review-rules.ts'
 import { Field } from '../components/fields.tsx'
-import type { FormState } from '../components/form.ts'
+import { emptyForm, useForm } from '../components/form.ts'
 import { decimalToInteger, smallestUnits } from '../components/typed-number.ts'
 
 const currencyNames = new Intl.DisplayNames('en', { type: 'currency' })
@@ -14,31 +14,27 @@ const currencyOptions = Intl.supportedValuesOf('currency').map(
 )
 
 /** The inputs of a program's settings. People type percentages and amounts with decimals. */
-export function ProgramFields({ form, settings }: { form: FormState; settings: ProgramSettings }) {
+export function ProgramFields({ settings }: { settings: ProgramSettings }) {
   return (
     <>
-      <div class="fields">
-        <Field name="name" label="Program name" value={settings.name} form={form} required />
-        <Field
-          name="domain"
-          label="Domain of your site"
-          value={shownHost(settings.domain)}
-          placeholder="example.com"
-          inputmode="url"
-          form={form}
-          required
-        />
-        <Field
-          name="commission_bp"
-          label="Commission per sale (%)"
-          value={String(settings.commission_bp / 100)}
-          inputmode="decimal"
-          form={form}
-          required
-        />
-        <Field name="currency" label="Currency" value={settings.currency} options={currencyOptions} form={form} />
-      </div>
-      <details class="more" open={Object.keys(form.errors).length > 0}>
+      <Field name="name" label="Program name" value={settings.name} required />
+      <Field
+        name="domain"
+        label="Domain of your site"
+        value={shownHost(settings.domain)}
+        placeholder="example.com"
+        inputmode="url"
+        required
+      />
+      <Field
+        name="commission_bp"
+        label="Commission per sale (%)"
+        value={String(settings.commission_bp / 100)}
+        inputmode="decimal"
+        required
+      />
+      <Field name="currency" label="Currency" value={settings.currency} options={currencyOptions} />
+      <details class="more" open={useForm() !== emptyForm}>
         <summary>Attribution, holds and leads</summary>
         <div class="fields">
           <Field
@@ -47,7 +43,6 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             value={String(settings.cookie_window_days)}
             inputmode="numeric"
             hint="How long a visitor counts as the partner's after a click."
-            form={form}
           />
           <Field
             name="attribution_model"
@@ -57,7 +52,6 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
               ['last_click', 'The last click before the signup'],
               ['first_click', 'The first click'],
             ]}
-            form={form}
           />
           <Field
             name="attribution_priority"
@@ -68,7 +62,6 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
               ['click', 'The click decides'],
             ]}
             hint="Applies if they belong to different partners."
-            form={form}
           />
           <Field
             name="hold_days"
@@ -76,7 +69,6 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             value={String(settings.hold_days)}
             inputmode="numeric"
             hint="A commission is credited after this, unless the sale was refunded."
-            form={form}
           />
           <Field
             name="commission_duration_months"
@@ -84,7 +76,6 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             value={settings.commission_duration_months === null ? '' : String(settings.commission_duration_months)}
             inputmode="numeric"
             hint="Counted from a customer's first purchase. Leave empty for no limit."
-            form={form}
           />
           <Field
             name="lead_commission_cents"
@@ -92,7 +83,6 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
             value={String(majorUnits(settings.lead_commission_cents, settings.currency))}
             inputmode="decimal"
             hint="In the program's currency. Enter 0 for none."
-            form={form}
           />
           <Field
             name="lead_auth_policy"
@@ -103,7 +93,6 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
               ['server_verified', 'your server confirms them'],
               ['browser_allowed', 'the browser reports them'],
             ]}
-            form={form}
           />
           <Field
             name="attribute_known_customers"
@@ -114,7 +103,6 @@ export function ProgramFields({ form, settings }: { form: FormState; settings: P
               ['', "don't count"],
               ['yes', 'count for the partner of the earlier payment'],
             ]}
-            form={form}
           />
         </div>
       </details>

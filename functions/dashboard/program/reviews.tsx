@@ -1,75 +1,56 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
-import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { type CommissionReview, decideReviews, listReviews } from '../../../lib/money/reviews.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { wordsOfRule } from '../../../lib/review-rules.ts'
-import { addressOf, backTo } from '../components/address.ts'
-import { Badge, Heading, Segments } from '../components/blocks.tsx'
+import { addressOf, backTo, positiveInteger } from '../components/address.ts'
+import { Badge, Segments } from '../components/blocks.tsx'
 import { textOf } from '../components/audit-entry.ts'
 import { saleAddress } from '../components/explanation.tsx'
 import { Field } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../components/form.ts'
+import { form, optionalText, refuseForm, shortText } from '../components/form.ts'
 import { Day, Time } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { List, type Page, placeIn, readPage } from '../components/list.tsx'
-import { createPages, requireProgram } from '../components/page.ts'
+import { ProgramPage } from '../components/layout.tsx'
+import { List, readPage } from '../components/list.tsx'
+import { createProgramPages, requireProgram } from '../components/page.ts'
 import { idsOf, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
-import { customerAddress } from './customer.tsx'
-import { partnerAddress } from './partner-columns.tsx'
+import { TimelineLink } from './customer.tsx'
+import { partnerColumn } from './partner-columns.tsx'
 
 /** Lists suspicious commissions that are held for review, and releases or rejects them. */
-export const reviewPages = createPages()
+export const pages = createProgramPages()
 
 export const reviewsAddress = (programId: number) => `/programs/${programId}/reviews`
 
-reviewPages.get('/programs/:programId/reviews', requireProgram('commission:list'), async (c) => {
-  const program = c.get('program')
-  const state = c.req.query('state') === 'decided' ? ('decided' as const) : ('waiting' as const)
-  const page = await readPage(
-    {
-      address: reviewsAddress(program.id),
-      filters: { state: state === 'decided' ? state : undefined },
-      place: placeIn(c),
-      cursorOf: ({ commission_id: id }: CommissionReview) => id,
-    },
-    (part) => listReviews(c.get('db'), program.id, { ...part, state }),
-  )
-  return renderProgram(c, {
-    title: 'Reviews',
-    current: '/commissions',
-    children: <Reviews program={program} state={state} page={page} form={shownForm(c)} />,
+pages.get('/reviews', requireProgram('commission:list'), async (c) => {
+  const { id: programId, roles } = c.get('program')
+  const isDecided = c.req.query('state') === 'decided'
+  const state = isDecided ? 'decided' : 'waiting'
+  const cursor = { of: ({ commission_id: id }: CommissionReview) => id, parse: positiveInteger }
+  const page = await readPage(c, cursor, (part) => listReviews(c.get('db'), programId, { ...part, state }), {
+    state: isDecided ? state : undefined,
   })
-})
-
-interface ReviewsProps {
-  program: ViewerProgram
-  state: 'waiting' | 'decided'
-  page: Page<CommissionReview>
-  form: FormState
-}
-
-function Reviews({ program, state, page, form: shown }: ReviewsProps) {
-  const address = reviewsAddress(program.id)
-  const decides = may(program.roles, 'commission:decide') && state === 'waiting' && page.rows.length > 0
-  const sees = may(program.roles, 'tracking:list')
-  return (
-    <>
-      <Heading
-        title="Reviews"
-        lead="Suspicious commissions. Each is held with its findings until you release or reject it."
-      >
+  const address = reviewsAddress(programId)
+  const decides = may(roles, 'commission:decide') && !isDecided && page.rows.length > 0
+  const sees = may(roles, 'tracking:list')
+  return c.render(
+    <ProgramPage
+      title="Reviews"
+      current="/commissions"
+      lead="Suspicious commissions. Each is held with its findings until you release or reject it."
+      actions={
         <Segments
           label="State"
           items={[
-            { href: address, text: 'Waiting', current: state === 'waiting' },
-            { href: addressOf(address, { state: 'decided' }), text: 'Reviewed', current: state === 'decided' },
+            { href: address, text: 'Waiting', current: !isDecided },
+            { href: addressOf(address, { state: 'decided' }), text: 'Reviewed', current: isDecided },
           ]}
         />
-      </Heading>
-      {decides && <Decide address={address} reviews={page.rows} form={shown} />}
+      }
+    >
+      {decides && <Decide address={address} reviews={page.rows} />}
       <List
         page={page}
         caption="Held commissions, newest first"
@@ -77,7 +58,7 @@ function Reviews({ program, state, page, form: shown }: ReviewsProps) {
           decides && {
             label: 'Select',
             cell: ({ commission_id: id, partner_name: name }) => (
-              <SelectRow id={id} label={`commission ${id} of ${name}`} form={shown} />
+              <SelectRow id={id} label={`commission ${id} of ${name}`} />
             ),
           },
           { label: 'Held since', cell: ({ flagged_at: at }) => <Day at={at} /> },
@@ -85,42 +66,29 @@ function Reviews({ program, state, page, form: shown }: ReviewsProps) {
             label: 'Commission',
             cell: (review) => (
               <div class="stack tight">
-                <a href={partnerAddress(program.id, review.partner_id)}>
-                  <strong>{review.partner_name}</strong>
-                </a>
+                {partnerColumn(programId).cell(review)}
                 <span class="small">
-                  {formatMoney(
-                    state === 'waiting' ? review.amount_cents - review.reversed_cents : review.amount_cents,
-                    review.currency,
-                  )}
+                  {formatMoney(review.amount_cents - (isDecided ? 0 : review.reversed_cents), review.currency)}
                   {review.transaction_id === null ? ' for a signup' : ' for '}
                   {review.transaction_id !== null && (
-                    <a href={saleAddress(program.id, review.transaction_id)}>{review.transaction_id}</a>
+                    <a href={saleAddress(programId, review.transaction_id)}>{review.transaction_id}</a>
                   )}
                 </span>
-                {sees && (
-                  <a
-                    class="small"
-                    href={customerAddress(program.id, review.customer_id)}
-                    aria-label={`Timeline of the customer of commission ${review.commission_id}`}
-                  >
-                    Timeline
-                  </a>
-                )}
+                {sees && <TimelineLink programId={programId} of={review} commissionId={review.commission_id} />}
               </div>
             ),
           },
           { label: 'Findings', cell: (review) => <Found review={review} sees={sees} /> },
-          state === 'decided' && { label: 'Decision', cell: (review) => <Decision review={review} /> },
+          isDecided && { label: 'Decision', cell: (review) => <Decision review={review} /> },
         ]}
         empty={{
-          title: state === 'waiting' ? 'Nothing to review' : 'Nothing reviewed yet',
+          title: isDecided ? 'Nothing reviewed yet' : 'Nothing to review',
           text: 'Commissions are held here by the rules in the settings.',
         }}
       />
-    </>
+    </ProgramPage>,
   )
-}
+})
 
 /** The findings, with evidence for readers who may see visits. */
 function Found({ review: { flags }, sees }: { review: CommissionReview; sees: boolean }) {
@@ -173,22 +141,10 @@ function Decision({ review }: { review: CommissionReview }) {
   )
 }
 
-interface DecideProps {
-  address: string
-  reviews: CommissionReview[]
-  form: FormState
-}
-
-function Decide({ address, reviews, form: shown }: DecideProps) {
+function Decide({ address, reviews }: { address: string; reviews: CommissionReview[] }) {
   return (
-    <SelectionForm action={`${address}/decide`} ids={reviews.map(({ commission_id: id }) => id)} form={shown}>
-      <Field
-        name="note"
-        label="Note, shown to the partner of a rejected commission"
-        maxlength={1000}
-        form={shown}
-        required
-      />
+    <SelectionForm action={`${address}/decide`} ids={reviews.map(({ commission_id: id }) => id)}>
+      <Field name="note" label="Note, shown to the partner of a rejected commission" maxlength={1000} required />
       <button type="submit" name="decision" value="released">
         Release selected
       </button>
@@ -205,28 +161,20 @@ const decideForm = z.looseObject({
   shown: shownField,
 })
 
-reviewPages.post(
-  '/programs/:programId/reviews/decide',
-  requireProgram('commission:decide'),
-  form(decideForm),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const { decision, note, which: _, ...selection } = c.req.valid('form')
-    const ids = idsOf(selection)
-    if (ids.length === 0 || note === '') {
-      return await refuseForm(c, reviewsAddress(programId), {
-        ...(ids.length === 0 && { problem: 'Select at least one commission first.' }),
-        errors: note === '' ? { note: 'Enter a note. It is kept with the decision.' } : {},
-      })
-    }
-    const outbox: RelayMessage[] = []
-    const { changed } = await decideReviews(c.get('db'), programId, ids, decision, note, outbox)
-    await sendSoon(c.env, outbox)
-    const left = ids.length - changed
-    return redirectWith(
-      c,
-      backTo(c, reviewsAddress(programId)),
-      `${changed} ${decision}.${left > 0 ? ` ${left} had been reviewed or reversed already.` : ''}`,
-    )
-  },
-)
+pages.post('/reviews/decide', requireProgram('commission:decide'), form(decideForm), async (c) => {
+  const { id: programId } = c.get('program')
+  const { decision, note, which: _, ...selection } = c.req.valid('form')
+  const ids = idsOf(selection)
+  if (ids.length === 0 || note === '') {
+    return await refuseForm(c, reviewsAddress(programId), {
+      ...(ids.length === 0 && { problem: 'Select at least one commission first.' }),
+      errors: note === '' ? { note: 'Enter a note. It is kept with the decision.' } : {},
+    })
+  }
+  const outbox: RelayMessage[] = []
+  const { changed } = await decideReviews(c.get('db'), programId, ids, decision, note, outbox)
+  await sendSoon(c.env, outbox)
+  const left = ids.length - changed
+  const others = left > 0 ? ` ${left} had been reviewed or reversed already.` : ''
+  return redirectWith(c, backTo(c, reviewsAddress(programId)), `${changed} ${decision}.${others}`)
+})

@@ -1,7 +1,7 @@
 import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { type Action, may } from '../../../lib/access/roles.ts'
-import { ApiError } from '../../../lib/errors.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import {
   changeRule,
@@ -16,15 +16,15 @@ import {
 } from '../../../lib/programs/commission-rules.ts'
 import { type CommissionRule, typedRule } from '../../../lib/programs/commission-terms.ts'
 import { addressOf, positiveInteger } from '../components/address.ts'
-import { Card, Heading, Metric, Segments } from '../components/blocks.tsx'
-import { Field, PostButton, Problem } from '../components/fields.tsx'
+import { Card, LinkButton, Metric, Segments } from '../components/blocks.tsx'
+import { Field, Hidden, PostButton, Problem } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { emptyForm, form, type FormState, refuseForm } from '../components/form.ts'
+import { emptyForm, form, FormContext, refuseForm, useFormOf } from '../components/form.ts'
 import { Day } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
+import { ProgramPage, useRequest } from '../components/layout.tsx'
 import { formToken } from '../components/once.ts'
 import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { Table } from '../components/table.tsx'
+import { Table, TableCard } from '../components/table.tsx'
 import { decimalToInteger, smallestUnits } from '../components/typed-number.ts'
 import { partnerAddress } from './partner-columns.tsx'
 
@@ -50,47 +50,50 @@ export interface RulesOf {
 /** A rule, read by itself or within an answer. */
 export type Rule = Omit<StoredRule, 'created_at'> & { created_at: Date | string }
 
-interface RulesProps {
+interface RuleCardsProps {
   of: RulesOf
-  currency: string
-  changes: boolean
+  /** The permission that changes need. */
+  action: Action
   /** The message if there are no rules. */
   none: Child
 }
 
-/** The current rules, with links to change them. */
-export function RulesTable({ of: { rules, address }, currency, changes, none }: RulesProps) {
-  if (rules.length === 0) return <p class="muted">{none}</p>
+/** The current rules, with links to change them, and a form that adds one. */
+export function RuleCards({ of, action, none }: RuleCardsProps) {
+  const c: ProgramContext = useRequest()
+  const { currency, roles } = c.get('program')
+  const changes = may(roles, action)
   return (
-    <Table
-      caption="Rules that apply now"
-      rows={rules}
-      columns={[
-        { label: 'Rule', cell: (rule) => ruleText(rule, currency) },
-        { label: 'Since', cell: ({ created_at: since }) => <Day at={since} /> },
-        changes && {
-          label: '',
-          right: true,
-          cell: (rule) => (
-            <div class="row right">
-              <a class="button compact" href={`${address}?rule=${rule.id}#rule`} aria-label={`Change rule ${rule.id}`}>
-                Change
-              </a>
-              <a class="button compact" href={`${address}/preview?ends=${rule.id}`} aria-label={`End rule ${rule.id}`}>
-                End
-              </a>
-            </div>
-          ),
-        },
-      ]}
-    />
+    <>
+      <TableCard
+        title="Rules"
+        caption="Rules that apply now"
+        rows={of.rules}
+        columns={[
+          { label: 'Rule', cell: (rule) => ruleText(rule, currency) },
+          { label: 'Since', cell: ({ created_at: since }) => <Day at={since} /> },
+          changes && { cell: (rule) => <RuleLinks id={rule.id} address={of.address} /> },
+        ]}
+        none={none}
+      />
+      {changes && <RuleCard of={of} asked={ruleAsked(c, of.rules)} currency={currency} />}
+    </>
+  )
+}
+
+function RuleLinks({ id, address }: { id: number; address: string }) {
+  const [change, end] = [`${address}?rule=${id}#rule`, `${address}/preview?ends=${id}`]
+  return (
+    <div class="row right">
+      <LinkButton class="compact" href={change} label={`Change rule ${id}`} text="Change" />
+      <LinkButton class="compact" href={end} label={`End rule ${id}`} text="End" />
+    </div>
   )
 }
 
 interface RuleFormProps {
   of: RulesOf
   currency: string
-  form: FormState
   /** The rule to change. */
   rule?: Rule | undefined
   /** True if the page shows the preview. */
@@ -98,87 +101,85 @@ interface RuleFormProps {
 }
 
 /** The form of a rule, with buttons for preview and save. */
-function RuleForm({ of: { holder, address }, currency, form: shown, rule, isPreviewed = false }: RuleFormProps) {
+function RuleForm({ of: { holder, address }, currency, rule, isPreviewed = false }: RuleFormProps) {
+  const action = `${address}/save`
+  const state = useFormOf(action)
   const amount = (cents: number | null | undefined) => (cents ? String(majorUnits(cents, currency)) : '')
   const inCurrency = `In ${currency.toUpperCase()}.`
-  const replaced = shown.values['replaces'] ?? (rule && String(rule.id))
+  const replaced = state.values['replaces'] ?? (rule && String(rule.id))
   return (
-    <form method="post" data-token="button" action={`${address}/save`} class="stack" id="rule">
-      {replaced && <input type="hidden" name="replaces" value={replaced} />}
-      <div class="fields">
-        <Field
-          name="commission_bp"
-          label="Percentage per sale"
-          value={rule && String(rule.commission_bp / 100)}
-          inputmode="decimal"
-          hint="Of the amount without tax. Leave empty for none."
-          form={shown}
-        />
-        <Field
-          name="commission_fixed_cents"
-          label="Fixed amount per sale"
-          value={amount(rule?.commission_fixed_cents)}
-          inputmode="decimal"
-          hint={`${inCurrency} Added to the percentage.`}
-          form={shown}
-        />
-        <Field
-          name="commission_duration_months"
-          label="Months"
-          value={rule?.commission_duration_months ? String(rule.commission_duration_months) : ''}
-          inputmode="numeric"
-          hint="After a customer's first purchase. Leave empty for no limit."
-          form={shown}
-        />
-        <Field
-          name="lifetime_cap_cents"
-          label="Cap per customer"
-          value={rule?.lifetime_cap_cents === null ? '' : amount(rule?.lifetime_cap_cents)}
-          inputmode="decimal"
-          hint={`${inCurrency} For all their sales together. Leave empty for no limit.`}
-          form={shown}
-        />
-        <Field
-          name="product_id"
-          label="Only for the product or price"
-          value={rule?.product_id ?? ''}
-          placeholder="prod_… or price_…"
-          hint="A Stripe id. Leave empty for every product."
-          form={shown}
-        />
-        <Field
-          name="sale_type"
-          label="Only for sales of the type"
-          value={rule?.sale_type ?? ''}
-          placeholder="subscription"
-          hint="The sale_type that your server sends. Leave empty for every type."
-          form={shown}
-        />
-        {holder !== 'everybody' && (
+    <FormContext.Provider value={state}>
+      <form method="post" data-token="button" action={action} class="stack" id="rule">
+        <Problem />
+        <Hidden fields={{ replaces: replaced }} />
+        <div class="fields">
           <Field
-            name="lead_commission_cents"
-            label="Amount per signup"
-            value={rule?.lead_commission_cents === null ? '' : amount(rule?.lead_commission_cents)}
+            name="commission_bp"
+            label="Percentage per sale"
+            value={rule && String(rule.commission_bp / 100)}
             inputmode="decimal"
-            hint={`${inCurrency} Empty: as it is without this rule.`}
-            form={shown}
+            hint="Of the amount without tax. Leave empty for none."
           />
-        )}
-      </div>
-      <div class="row">
-        <button
-          type="submit"
-          formmethod="get"
-          formaction={`${address}/preview`}
-          class={isPreviewed ? undefined : 'primary'}
-        >
-          {isPreviewed ? 'Preview again' : 'Preview'}
-        </button>
-        <button name={formToken} type="submit" class={isPreviewed ? 'primary' : undefined}>
-          {isPreviewed ? 'Save rule' : 'Save without a preview'}
-        </button>
-      </div>
-    </form>
+          <Field
+            name="commission_fixed_cents"
+            label="Fixed amount per sale"
+            value={amount(rule?.commission_fixed_cents)}
+            inputmode="decimal"
+            hint={`${inCurrency} Added to the percentage.`}
+          />
+          <Field
+            name="commission_duration_months"
+            label="Months"
+            value={rule?.commission_duration_months ? String(rule.commission_duration_months) : ''}
+            inputmode="numeric"
+            hint="After a customer's first purchase. Leave empty for no limit."
+          />
+          <Field
+            name="lifetime_cap_cents"
+            label="Cap per customer"
+            value={rule?.lifetime_cap_cents === null ? '' : amount(rule?.lifetime_cap_cents)}
+            inputmode="decimal"
+            hint={`${inCurrency} For all their sales together. Leave empty for no limit.`}
+          />
+          <Field
+            name="product_id"
+            label="Only for the product or price"
+            value={rule?.product_id ?? ''}
+            placeholder="prod_… or price_…"
+            hint="A Stripe id. Leave empty for every product."
+          />
+          <Field
+            name="sale_type"
+            label="Only for sales of the type"
+            value={rule?.sale_type ?? ''}
+            placeholder="subscription"
+            hint="The sale_type that your server sends. Leave empty for every type."
+          />
+          {holder !== 'everybody' && (
+            <Field
+              name="lead_commission_cents"
+              label="Amount per signup"
+              value={rule?.lead_commission_cents === null ? '' : amount(rule?.lead_commission_cents)}
+              inputmode="decimal"
+              hint={`${inCurrency} Empty: as it is without this rule.`}
+            />
+          )}
+        </div>
+        <div class="row">
+          <button
+            type="submit"
+            formmethod="get"
+            formaction={`${address}/preview`}
+            class={isPreviewed ? undefined : 'primary'}
+          >
+            {isPreviewed ? 'Preview again' : 'Preview'}
+          </button>
+          <button name={formToken} type="submit" class={isPreviewed ? 'primary' : undefined}>
+            {isPreviewed ? 'Save rule' : 'Save without a preview'}
+          </button>
+        </div>
+      </form>
+    </FormContext.Provider>
   )
 }
 
@@ -246,45 +247,46 @@ export function createRulePages({ path, action, current, read }: RulesPage) {
     const month = asked.success ? asked.data : monthBefore(new Date())
     const preview =
       'errors' in typed ? undefined : await previewRules(c.get('db'), program.id, of.holder, change, month)
-    const shown: FormState = { values: query, errors }
+    const entered = { action: `${of.address}/save`, values: query, errors }
     const at = (which: string) => addressOf(`${of.address}/preview`, { ...query, month: which })
-    return renderProgram(c, {
-      title: `Preview · ${of.name}`,
-      current,
-      children: (
-        <>
-          <Heading
-            title={ends ? `End a rule of ${of.name}` : `Preview of a rule of ${of.name}`}
-            lead={<a href={of.address}>Back to the rules. Nothing is saved yet.</a>}
+    return c.render(
+      <ProgramPage
+        title={`Preview · ${of.name}`}
+        current={current}
+        heading={ends ? `End a rule of ${of.name}` : `Preview of a rule of ${of.name}`}
+        lead={<a href={of.address}>Back to the rules. Nothing is saved yet.</a>}
+      >
+        {preview && (
+          <Preview
+            program={program}
+            preview={preview}
+            rule={ends ?? change.begins}
+            isEnd={ends !== undefined}
+            addressAt={at}
           />
-          {preview && (
-            <Preview
-              programId={program.id}
-              preview={preview}
-              rule={ends ?? change.begins}
-              isEnd={ends !== undefined}
-              currency={program.currency}
-              addressAt={at}
-            />
-          )}
-          {ends ? (
-            <Card title="End this rule">
-              <p>{ruleText(ends, program.currency)}</p>
-              <p class="muted">Earlier sales keep their commissions.</p>
-              <div class="row">
-                <PostButton action={`${of.address}/end`} class="danger" fields={{ ends: String(ends.id) }}>
-                  End rule
-                </PostButton>
-              </div>
-            </Card>
-          ) : (
+        )}
+        {ends ? (
+          <Card title="End this rule">
+            <p>{ruleText(ends, program.currency)}</p>
+            <p class="muted">Earlier sales keep their commissions.</p>
+            <div class="row">
+              <PostButton
+                action={`${of.address}/end`}
+                class="danger"
+                fields={{ ends: String(ends.id) }}
+                text="End rule"
+              />
+            </div>
+          </Card>
+        ) : (
+          <FormContext.Provider value={entered}>
             <Card title="The rule">
-              <RuleForm of={of} currency={program.currency} form={shown} isPreviewed={preview !== undefined} />
+              <RuleForm of={of} currency={program.currency} isPreviewed={preview !== undefined} />
             </Card>
-          )}
-        </>
-      ),
-    })
+          </FormContext.Provider>
+        )}
+      </ProgramPage>,
+    )
   })
 
   pages.post(`${path}/save`, requireProgram(action), form(postedRule), async (c) => {
@@ -293,38 +295,26 @@ export function createRulePages({ path, action, current, read }: RulesPage) {
     const { replaces, ...typed } = c.req.valid('form')
     const entered = ruleIn(typed, program.currency, of.holder)
     if ('errors' in entered) return await refuseForm(c, of.address, { errors: entered.errors })
-    return await changed(
-      c,
-      of,
-      { ends: positiveInteger(replaces), begins: entered.rule },
-      'Saved. New sales earn by this rule.',
-    )
+    const change = { ends: positiveInteger(replaces), begins: entered.rule }
+    await changeRule(c.get('db'), program.id, of.holder, change)
+    return redirectWith(c, of.address, 'Saved. New sales earn by this rule.')
   })
 
   pages.post(`${path}/end`, requireProgram(action), form(z.object({ ends: z.string() })), async (c) => {
     const ends = positiveInteger(c.req.valid('form').ends)
-    return await changed(c, await read(c), { ends }, 'The rule has ended. Earlier sales keep their commissions.')
+    const of = await read(c)
+    await changeRule(c.get('db'), c.get('program').id, of.holder, { ends })
+    return redirectWith(c, of.address, 'The rule has ended. Earlier sales keep their commissions.')
   })
 
   return pages
 }
 
-async function changed(c: ProgramContext, of: RulesOf, change: RuleChange, done: string) {
-  try {
-    await changeRule(c.get('db'), c.get('program').id, of.holder, change)
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
-    return await refuseForm(c, of.address, { problem: error.message })
-  }
-  return redirectWith(c, of.address, done)
-}
-
 interface PreviewProps {
-  programId: number
+  program: ViewerProgram
   preview: RulePreview
   rule: Omit<Rule, 'id' | 'created_at'> | CommissionRule | undefined
   isEnd: boolean
-  currency: string
   addressAt: (month: string) => string
 }
 
@@ -334,7 +324,7 @@ const shownPartners = 20
 const monthNames = new Intl.DateTimeFormat('en', { month: 'long', year: 'numeric', timeZone: 'UTC' })
 const nameOf = (month: string) => monthNames.format(new Date(`${month}-01T00:00:00Z`))
 
-function Preview({ programId, preview, rule, isEnd, currency, addressAt }: PreviewProps) {
+function Preview({ program: { id: programId, currency }, preview, rule, isEnd, addressAt }: PreviewProps) {
   const thisMonth = new Date().toISOString().slice(0, 7)
   const months = [...new Set([preview.month, monthBefore(new Date()), thisMonth])].toSorted()
   const own = preview.totals.find((total) => total.currency === currency)
@@ -405,24 +395,26 @@ const emptyRule = {
   lead_commission_cents: null,
 }
 
+interface RuleCardProps {
+  of: RulesOf
+  /** The rule to change. */
+  asked: Rule | undefined
+  currency: string
+}
+
 /** The card that adds or changes a rule. */
-export function RuleCard({ c, of, form: shown }: { c: ProgramContext; of: RulesOf; form: FormState }) {
-  const asked = ruleAsked(c, of.rules)
-  const isOpen = asked !== undefined || shown !== emptyForm || of.rules.length === 0
+function RuleCard({ of, asked, currency }: RuleCardProps) {
+  const isRefused = useFormOf(`${of.address}/save`) !== emptyForm
   return (
     <Card>
-      <details class="more" open={isOpen}>
+      <details class="more" open={asked !== undefined || isRefused || of.rules.length === 0}>
         <summary>{asked ? 'Change the rule' : 'Add a rule'}</summary>
         <p class="muted">
           New sales earn by it, and earlier sales keep their commissions. It replaces a rule for the same product or
           type.
         </p>
-        <Problem form={shown} />
-        <RuleForm of={of} currency={c.get('program').currency} form={shown} rule={asked} />
+        <RuleForm of={of} currency={currency} rule={asked} />
       </details>
     </Card>
   )
 }
-
-/** True if the viewer may change the rules. */
-export const changesRules = (c: ProgramContext, action: Action) => may(c.get('program').roles, action)

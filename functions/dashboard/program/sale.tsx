@@ -3,19 +3,19 @@ import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { explainSale } from '../../../lib/money/explanation.ts'
 import type { Explanation } from '../../../lib/money/explanation-fields.ts'
 import { addressOf } from '../components/address.ts'
-import { Badge, Card } from '../components/blocks.tsx'
+import { Badge } from '../components/blocks.tsx'
 import { ExplanationPage, type RelatedPage } from '../components/explanation.tsx'
 import { Time } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { createPages, requireProgram } from '../components/page.ts'
-import { Table } from '../components/table.tsx'
+import { ProgramPage } from '../components/layout.tsx'
+import { createProgramPages, requireProgram } from '../components/page.ts'
+import { TableCard } from '../components/table.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
 /** Explains the partner and the commission of a sale, or why a payment has none. */
-export const salePages = createPages()
+export const pages = createProgramPages()
 
-salePages.get('/programs/:programId/sales/:transactionId', requireProgram('commission:list'), async (c) => {
+pages.get('/sales/:transactionId', requireProgram('commission:list'), async (c) => {
   const program = c.get('program')
   const explanation = await explainSale(c.get('db'), {
     programId: program.id,
@@ -23,24 +23,20 @@ salePages.get('/programs/:programId/sales/:transactionId', requireProgram('commi
     test: c.req.query('test') === 'true',
     withCustomer: may(program.roles, 'tracking:list'),
   })
-  return renderProgram(c, {
-    title: `Sale ${explanation.transaction_id}`,
-    current: '/commissions',
-    children: (
-      <>
-        <ExplanationPage explanation={explanation} related={relatedTo(program, explanation)} />
-        {may(program.roles, 'delivery:list') && <Deliveries explanation={explanation} />}
-      </>
-    ),
-  })
+  return c.render(
+    <ProgramPage title={`Sale ${explanation.transaction_id}`} current="/commissions" heading={null}>
+      <ExplanationPage explanation={explanation} related={relatedTo(program, explanation)} />
+      {may(program.roles, 'delivery:list') && <Deliveries explanation={explanation} />}
+    </ProgramPage>,
+  )
 })
 
 /** Returns pages about the partner, link, customer, commission and payout. Links and manual payouts have lists only. */
 function relatedTo(program: ViewerProgram, explanation: Explanation): RelatedPage[] {
   const { partner, link, customer, commission, payout, is_test: isTest, transaction_id: transaction } = explanation
-  const pages: RelatedPage[] = []
+  const related: RelatedPage[] = []
   const add = (action: Action, text: string, href: string) => {
-    if (may(program.roles, action)) pages.push({ href, text })
+    if (may(program.roles, action)) related.push({ href, text })
   }
   const address = `/programs/${program.id}`
   if (partner) add('partner:list', `Partner ${partner.name}`, partnerAddress(program.id, partner.id))
@@ -57,31 +53,30 @@ function relatedTo(program: ViewerProgram, explanation: Explanation): RelatedPag
     if (run === null) add('payout:list', `Payout ${id}`, ofPartner)
     else add('payout:list', `Payout ${id} of payout run ${run}`, `${address}/payout-runs/${run}`)
   }
-  return pages
+  return related
 }
 
 function Deliveries({ explanation: { deliveries } }: { explanation: Explanation }) {
   if (deliveries.length === 0) return null
   return (
-    <Card title="Stripe events">
-      <Table
-        caption="Stripe events of this payment, oldest first"
-        rows={deliveries}
-        columns={[
-          { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },
-          {
-            label: 'Event',
-            cell: ({ event_type: type, event_id: id }) => (
-              <div>
-                <code>{type}</code>
-                <div class="muted small">{id}</div>
-              </div>
-            ),
-          },
-          { label: 'Outcome', cell: ({ outcome }) => <Badge>{outcome}</Badge> },
-          { label: 'Why', cell: ({ reason }) => reason ?? '–' },
-        ]}
-      />
-    </Card>
+    <TableCard
+      title="Stripe events"
+      caption="Stripe events of this payment, oldest first"
+      rows={deliveries}
+      columns={[
+        { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },
+        {
+          label: 'Event',
+          cell: ({ event_type: type, event_id: id }) => (
+            <div>
+              <code>{type}</code>
+              <div class="muted small">{id}</div>
+            </div>
+          ),
+        },
+        { label: 'Outcome', cell: ({ outcome }) => <Badge>{outcome}</Badge> },
+        { label: 'Why', cell: ({ reason }) => reason ?? '–' },
+      ]}
+    />
   )
 }

@@ -7,18 +7,18 @@ import { shownHost } from '../../../lib/hosts.ts'
 import { isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { type Integration, later, readIntegration } from '../../../lib/tracking/status.ts'
 import { testCode } from '../../../lib/tracking/test-links.ts'
-import { Badge, Card, Copy, Heading } from '../components/blocks.tsx'
+import { Badge, Card, Copy, LinkButton } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { Time } from '../components/format.tsx'
-import { renderProgramOf } from '../components/layout.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { ProgramPage } from '../components/layout.tsx'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { SetUp } from './set-up-command.tsx'
 
 /**
  * Guides the set-up from nothing to the first sale. Each step is checked off when its first event arrives. Later the page shows whether events
  * still arrive.
  */
-export const checkPages = createPages()
+export const pages = createProgramPages()
 
 /** Returns the address of the set-up page. */
 export const checkOf = (programId: number) => `/programs/${programId}/check`
@@ -28,9 +28,9 @@ export function testLink({ id, domain }: { id: number; domain: string }): string
   return linkAddress(domain, testCode(id), null)
 }
 
-checkPages.get('/programs/:programId/check', requireProgram('program:read'), (c) => renderCheck(c, seenBy(c)))
+pages.get('/check', requireProgram('program:read'), (c) => renderCheck(c, seenBy(c)))
 
-checkPages.post('/programs/:programId/check/key', requireProgram('api-key:manage'), async (c) => {
+pages.post('/check/key', requireProgram('api-key:manage'), async (c) => {
   const { db, viewer, program } = seenBy(c)
   const key = await createApiKey(db, program.id, 'server', { createdBy: viewer.user.id })
   return await renderCheck(c, seenBy(c), key)
@@ -59,47 +59,42 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
   const integration = await readIntegration(db, program.id)
   const isDone = isComplete(integration, since)
   if (createdKey !== undefined) c.header('Content-Location', checkOf(program.id))
-  return renderProgramOf(c, viewer, program, {
-    title: 'Set up',
-    current: '/check',
-    // For browsers without scripts, as often as the rate limit allows. A page with a key does not reload, because the key would disappear.
-    ...(!isDone && createdKey === undefined && { refreshSeconds: 5 }),
-    children: (
-      <>
-        <Heading
-          title={createdKey ? `${program.name} is ready` : `Set up ${program.name}`}
-          lead={
-            since
-              ? 'Events since you started again.'
-              : 'Each step is checked off when its event arrives, as a test or live.'
-          }
-        >
-          <a class="button" href={`${checkOf(program.id)}?since=${Date.now()}`}>
-            Test again
-          </a>
-        </Heading>
-        <Card title="Your project">
-          {createdKey ? (
-            <SetUp baseUrl={baseUrl} apiKey={createdKey} page={checkOf(program.id)} />
-          ) : (
-            may(program.roles, 'api-key:manage') && (
-              <div class="row apart">
-                <p class="muted">One command sets your project up, with an API key in it. Other keys stay valid.</p>
-                <PostButton action={`${checkOf(program.id)}/key`}>Show the command with a new key</PostButton>
-              </div>
-            )
-          )}
-          <p>
-            Then follow <code>.svc/AGENTS.md</code>, or hand it to your coding agent. By hand:{' '}
-            <a href="/docs/html">HTML and any server</a>, <a href="/docs/nextjs">Next.js</a>,{' '}
-            <a href="/docs/react">React</a>, or the <a href="/api/v1/reference">API reference</a>.
-          </p>
-        </Card>
-        <Check program={program} integration={integration} since={since} />
-        <IfNothingComes program={program} />
-      </>
-    ),
-  })
+  return c.render(
+    <ProgramPage
+      of={{ viewer, program }}
+      title="Set up"
+      current="/check"
+      // For browsers without scripts, as often as the rate limit allows. A page with a key does not reload, because the key would disappear.
+      refreshSeconds={!isDone && createdKey === undefined ? 5 : undefined}
+      heading={createdKey ? `${program.name} is ready` : `Set up ${program.name}`}
+      lead={
+        since
+          ? 'Events since you started again.'
+          : 'Each step is checked off when its event arrives, as a test or live.'
+      }
+      actions={<LinkButton href={`${checkOf(program.id)}?since=${Date.now()}`} text="Test again" />}
+    >
+      <Card title="Your project">
+        {createdKey ? (
+          <SetUp baseUrl={baseUrl} apiKey={createdKey} page={checkOf(program.id)} />
+        ) : (
+          may(program.roles, 'api-key:manage') && (
+            <div class="row apart">
+              <p class="muted">One command sets your project up, with an API key in it. Other keys stay valid.</p>
+              <PostButton action={`${checkOf(program.id)}/key`} text="Show the command with a new key" />
+            </div>
+          )
+        )}
+        <p>
+          Then follow <code>.svc/AGENTS.md</code>, or hand it to your coding agent. By hand:{' '}
+          <a href="/docs/html">HTML and any server</a>, <a href="/docs/nextjs">Next.js</a>,{' '}
+          <a href="/docs/react">React</a>, or the <a href="/api/v1/reference">API reference</a>.
+        </p>
+      </Card>
+      <Check program={program} integration={integration} since={since} />
+      <IfNothingComes program={program} />
+    </ProgramPage>,
+  )
 }
 
 /** Parses the start of the check from the address, in milliseconds. Undefined counts everything. */

@@ -8,28 +8,26 @@ import { readConnectionState } from '../../../lib/processors/stripe/connection-s
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
 import { eraseCustomer } from '../../../lib/tracking/erase-customer.ts'
 import { idInPath } from '../components/address.ts'
-import { Card, Heading } from '../components/blocks.tsx'
-import { Field, Problem, Submit } from '../components/fields.tsx'
+import { Card, LinkButton } from '../components/blocks.tsx'
+import { Field, Form } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { emptyForm, form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../components/form.ts'
-import { renderProgram } from '../components/layout.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { form, FormRefusal, optionalText, shortText } from '../components/form.ts'
+import { ProgramPage } from '../components/layout.tsx'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { ApiKeys, keyUses, scopesOf } from './api-keys.tsx'
 import { ProgramFields, programForm } from './program-form.tsx'
 import { StripeConnection } from './stripe-connection.tsx'
 import { TrackerTag } from './tracker-tag.tsx'
 
 /** The settings of a program: terms, tracker tag, API keys, payment processor, and a form that erases a customer. */
-export const settingsPages = createPages()
+export const pages = createProgramPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/settings`
 const settingsPage = (c: ProgramContext) => addressIn(c.get('program').id)
 
-settingsPages.get('/programs/:programId/settings', requireProgram('program:read'), (c) =>
-  renderSettings(c, shownForm(c)),
-)
+pages.get('/settings', requireProgram('program:read'), (c) => renderSettings(c))
 
-async function renderSettings(c: ProgramContext, shown: FormState, createdKey?: string) {
+async function renderSettings(c: ProgramContext, createdKey?: string) {
   const program = c.get('program')
   const db = c.get('db')
   const address = addressIn(program.id)
@@ -38,118 +36,95 @@ async function renderSettings(c: ProgramContext, shown: FormState, createdKey?: 
     may(program.roles, 'processor:manage') ? readConnectionState(db, program.id) : undefined,
   ])
   if (!settings) throw new ApiError('not_found', "This program doesn't exist, or you have no access to it.")
-  return renderProgram(c, {
-    title: 'Settings',
-    current: '/settings',
-    children: (
-      <>
-        <Heading
-          title="Settings"
-          lead={
-            <>
-              Program id <code>{program.id}</code>
-            </>
-          }
+  return c.render(
+    <ProgramPage
+      title="Settings"
+      current="/settings"
+      lead={
+        <>
+          Program id <code>{program.id}</code>
+        </>
+      }
+    >
+      <TrackerTag baseUrl={c.env.BASE_URL} program={program} />
+      {may(program.roles, 'program:update') && <Terms address={address} settings={settings} />}
+      {may(program.roles, 'api-key:manage') && (
+        <ApiKeys
+          baseUrl={c.env.BASE_URL}
+          page={address}
+          keys={keys}
+          made={createdKey}
+          proxyKey={await proxyKey(c.env, program.id)}
         />
-        <TrackerTag baseUrl={c.env.BASE_URL} program={program} />
-        {may(program.roles, 'program:update') && <Terms address={address} form={shown} settings={settings} />}
-        {may(program.roles, 'api-key:manage') && (
-          <ApiKeys
-            baseUrl={c.env.BASE_URL}
-            page={address}
-            keys={keys}
-            made={createdKey}
-            form={shown}
-            proxyKey={await proxyKey(c.env, program.id)}
-          />
-        )}
-        {stripe && (
-          <StripeConnection
-            env={c.env}
-            programId={program.id}
-            accountId={settings.processor_account_id}
-            mayOwn={may(program.roles, 'own-account:connect')}
-            attributesKnown={settings.attribute_known_customers}
-            state={stripe}
-            form={shown}
-          />
-        )}
-        {may(program.roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} form={shown} />}
-        {may(program.roles, 'member:manage') && (
-          <Card title="Members">
-            <p class="muted">Roles apply to the whole workspace.</p>
-            <div class="row">
-              <a class="button" href={`/workspaces/${program.workspaceId}/members`}>
-                Members and roles
-              </a>
-            </div>
-          </Card>
-        )}
-      </>
-    ),
-  })
+      )}
+      {stripe && (
+        <StripeConnection
+          env={c.env}
+          programId={program.id}
+          accountId={settings.processor_account_id}
+          mayOwn={may(program.roles, 'own-account:connect')}
+          attributesKnown={settings.attribute_known_customers}
+          state={stripe}
+        />
+      )}
+      {may(program.roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} />}
+      {may(program.roles, 'member:manage') && (
+        <Card title="Members">
+          <p class="muted">Roles apply to the whole workspace.</p>
+          <div class="row">
+            <LinkButton href={`/workspaces/${program.workspaceId}/members`} text="Members and roles" />
+          </div>
+        </Card>
+      )}
+    </ProgramPage>,
+  )
 }
 
-function Terms({ address, form: shown, settings }: { address: string; form: FormState; settings: ProgramSettings }) {
+function Terms({ address, settings }: { address: string; settings: ProgramSettings }) {
   return (
     <Card title="Program">
-      <form method="post" action={address} class="stack">
-        <Problem form={shown} />
-        <ProgramFields form={shown} settings={settings} />
-        <Submit>Save</Submit>
-      </form>
+      <Form action={address} submit="Save">
+        <ProgramFields settings={settings} />
+      </Form>
     </Card>
   )
 }
 
-function EraseCustomer({ address, form: shown }: { address: string; form: FormState }) {
+function EraseCustomer({ address }: { address: string }) {
   return (
     <Card title="Erase a customer">
       <p class="muted">
         Removes everything that identifies a customer: id, e-mail hash, addresses, device and place. Amounts, days and
         commissions stay. This can't be undone.
       </p>
-      <form method="post" action={address} class="row end">
-        <Field name="forgotten" label="Customer key or click id" placeholder="user-1 or cust_…" form={shown} required />
-        <button type="submit" class="danger" data-confirm="Erase this customer? This can't be undone.">
-          Erase
-        </button>
-      </form>
+      <Form action={address} submit="Erase" layout="inline" danger confirm="Erase this customer? This can't be undone.">
+        <Field name="forgotten" label="Customer key or click id" placeholder="user-1 or cust_…" required />
+      </Form>
     </Card>
   )
 }
 
-settingsPages.post(
-  '/programs/:programId/settings',
-  requireProgram('program:update'),
-  form(programForm, settingsPage),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    await updateProgram(c.get('db'), programId, c.req.valid('form'))
-    return redirectWith(c, addressIn(programId), 'Saved. New commissions follow the new terms.')
-  },
-)
+pages.post('/settings', requireProgram('program:update'), form(programForm, settingsPage), async (c) => {
+  const { id: programId } = c.get('program')
+  await updateProgram(c.get('db'), programId, c.req.valid('form'))
+  return redirectWith(c, addressIn(programId), 'Saved. New commissions follow the new terms.')
+})
 
 const nobody = 'Enter the customer key or the click id of the customer.'
 const eraseForm = z.object({ forgotten: z.string(nobody).check(z.trim(), z.minLength(1, nobody)) })
 
-settingsPages.post(
-  '/programs/:programId/settings/forget',
-  requireProgram('customer:forget'),
-  form(eraseForm, settingsPage),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const { forgotten } = c.req.valid('form')
-    const customer = programOfClickId(forgotten) ? { click_id: forgotten } : { customer_key: forgotten }
-    try {
-      await eraseCustomer(c.get('db'), programId, customer)
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.code !== 'not_found') throw error
-      return await refuseForm(c, addressIn(programId), { errors: { forgotten: error.message } })
-    }
-    return redirectWith(c, addressIn(programId), 'The customer is erased. Amounts and days stay as they were.')
-  },
-)
+pages.post('/settings/forget', requireProgram('customer:forget'), form(eraseForm, settingsPage), async (c) => {
+  const { id: programId } = c.get('program')
+  const { forgotten } = c.req.valid('form')
+  const customer = programOfClickId(forgotten) ? { click_id: forgotten } : { customer_key: forgotten }
+  try {
+    await eraseCustomer(c.get('db'), programId, customer)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 'not_found') throw error
+    throw new FormRefusal({ forgotten: error.message })
+  }
+  return redirectWith(c, addressIn(programId), 'The customer is erased. Amounts and days stay as they were.')
+})
 
 const keyForm = z.object({
   key_name: optionalText.check(shortText(100)),
@@ -157,22 +132,17 @@ const keyForm = z.object({
   key_days: z.prefault(z.enum(['', '30', '90', '365'], 'Choose when the key expires.'), ''),
 })
 
-settingsPages.post(
-  '/programs/:programId/settings/keys',
-  requireProgram('api-key:manage'),
-  form(keyForm, settingsPage),
-  async (c) => {
-    const { key_name: name, key_scope: scope, key_days: days } = c.req.valid('form')
-    const key = await createApiKey(c.get('db'), c.get('program').id, name || 'default', {
-      scopes: scopesOf(scope),
-      ...(days && { days: Number(days) }),
-      createdBy: c.get('viewer').user.id,
-    })
-    return await renderSettings(c, emptyForm, key)
-  },
-)
+pages.post('/settings/keys', requireProgram('api-key:manage'), form(keyForm, settingsPage), async (c) => {
+  const { key_name: name, key_scope: scope, key_days: days } = c.req.valid('form')
+  const key = await createApiKey(c.get('db'), c.get('program').id, name || 'default', {
+    scopes: scopesOf(scope),
+    ...(days && { days: Number(days) }),
+    createdBy: c.get('viewer').user.id,
+  })
+  return await renderSettings(c, key)
+})
 
-settingsPages.post('/programs/:programId/settings/keys/:keyId/retire', requireProgram('api-key:manage'), async (c) => {
+pages.post('/settings/keys/:keyId/retire', requireProgram('api-key:manage'), async (c) => {
   const { id: programId } = c.get('program')
   await retireApiKey(c.get('db'), programId, idInPath(c, 'keyId', 'This program has no such API key.'))
   return redirectWith(c, addressIn(programId), 'The key is revoked.')

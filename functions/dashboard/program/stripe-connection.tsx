@@ -22,13 +22,14 @@ import type { ConnectionState } from '../../../lib/processors/stripe/connection-
 import { attributeKnownCustomers } from '../../../lib/processors/known-customers.ts'
 import { applyParkedEvents, type WaitingEvents } from '../../../lib/processors/parked-events.ts'
 import { Badge, Card, Copy } from '../components/blocks.tsx'
-import { Field, PostButton } from '../components/fields.tsx'
+import { Field, Form, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, type FormState, refuseConflict, refuseForm } from '../components/form.ts'
+import { form, FormRefusal } from '../components/form.ts'
 import { formatDate, formatNumber } from '../components/format.tsx'
 import { ownAccountAddress } from './own-account.tsx'
 import {
   createPages,
+  createProgramPages,
   type DashboardEnv,
   type PageContext,
   type ProgramContext,
@@ -37,7 +38,8 @@ import {
 } from '../components/page.ts'
 
 /** Connects a program to its Stripe account. */
-export const stripeConnectionPages = createPages()
+export const pages = createProgramPages()
+export const callbackPages = createPages()
 
 const settingsOf = (programId: number) => `/programs/${programId}/settings`
 const settingsPage = (c: ProgramContext) => settingsOf(c.get('program').id)
@@ -64,22 +66,17 @@ interface StripeConnectionProps {
   mayOwn: boolean
   attributesKnown: boolean
   state: ConnectionState
-  form: FormState
 }
 
 export function StripeConnection(props: StripeConnectionProps) {
-  const { env, programId, accountId, mayOwn, attributesKnown, state, form: shown } = props
+  const { env, programId, accountId, mayOwn, attributesKnown, state } = props
   const address = `${settingsOf(programId)}/processor`
   return (
     <Card
       title="Payment processor"
       aside={accountId ? <Badge tone="good">Connected</Badge> : <Badge>Not connected</Badge>}
     >
-      {accountId ? (
-        <Connected accountId={accountId} address={address} />
-      ) : (
-        <NotConnected env={env} address={address} form={shown} />
-      )}
+      {accountId ? <Connected accountId={accountId} address={address} /> : <NotConnected env={env} address={address} />}
       {!accountId && mayOwn && (
         <p class="small">
           Is it this deployment's own account, whose key and webhook the service uses?{' '}
@@ -88,7 +85,7 @@ export function StripeConnection(props: StripeConnectionProps) {
       )}
       {accountId && <TryStripe baseUrl={env.BASE_URL} programId={programId} isOwn={accountId === ownAccount} />}
       {accountId && <Excluded programId={programId} payments={state.excluded} isOn={attributesKnown} />}
-      {accountId && <Past programId={programId} backfill={state.backfill} form={shown} />}
+      {accountId && <Past programId={programId} backfill={state.backfill} />}
       {state.waiting.map((events) => (
         <Waiting {...events} isConnected={events.account_id === accountId} />
       ))}
@@ -113,9 +110,8 @@ function Connected({ accountId, address }: { accountId: string; address: string 
         action={`${address}/disconnect`}
         class="danger"
         confirm="Disconnect Stripe? Later events are recorded only if you connect it again within 90 days."
-      >
-        Disconnect
-      </PostButton>
+        text="Disconnect"
+      />
     </>
   )
 }
@@ -194,9 +190,10 @@ export function Excluded({ programId, payments, isOn }: { programId: number; pay
         : Stripe sent no metadata with {one ? 'it' : 'them'}, but an earlier payment of the same customer or
         subscription was a partner's.
       </p>
-      <PostButton action={`${settingsOf(programId)}/processor/known-customers`}>
-        {isOn ? 'Attribute them' : 'Attribute them and all future ones'}
-      </PostButton>
+      <PostButton
+        action={`${settingsOf(programId)}/processor/known-customers`}
+        text={isOn ? 'Attribute them' : 'Attribute them and all future ones'}
+      />
     </div>
   )
 }
@@ -212,15 +209,7 @@ const kindNames: Record<Backfill['kind'], string> = {
 }
 
 /** The import of past payments: its progress, and buttons to start, stop and resume it. */
-function Past({
-  programId,
-  backfill,
-  form: shown,
-}: {
-  programId: number
-  backfill: Backfill | undefined
-  form: FormState
-}) {
+function Past({ programId, backfill }: { programId: number; backfill: Backfill | undefined }) {
   const address = `${settingsOf(programId)}/processor/backfill`
   const isOn = backfill?.status === 'running' && backfill.is_connected
   return (
@@ -228,15 +217,15 @@ function Past({
       {backfill?.is_connected && <PastProgress backfill={backfill} />}
       {isOn ? (
         <div class="row">
-          <PostButton action={`${address}/continue`}>Continue now</PostButton>
-          <PostButton action={`${address}/stop`}>Stop the import</PostButton>
+          <PostButton action={`${address}/continue`} text="Continue now" />
+          <PostButton action={`${address}/stop`} text="Stop the import" />
         </div>
       ) : (
         <>
           {backfill?.status === 'stopped' && backfill.is_connected && (
-            <PostButton action={`${address}/continue`}>Resume the import</PostButton>
+            <PostButton action={`${address}/continue`} text="Resume the import" />
           )}
-          <form method="post" action={address} class="row end">
+          <Form action={address} submit="Import" layout="inline">
             <Field
               name="months"
               label="Past payments"
@@ -246,10 +235,8 @@ function Past({
                 months,
                 `of the last ${months === '1' ? 'month' : `${months} months`}`,
               ])}
-              form={shown}
             />
-            <button type="submit">Import</button>
-          </form>
+          </Form>
         </>
       )}
     </div>
@@ -292,7 +279,7 @@ function Waiting({ account_id: id, events, oldest_at: at, isConnected }: Waiting
   )
 }
 
-function NotConnected({ env, address, form: shown }: { env: DashboardEnv; address: string; form: FormState }) {
+function NotConnected({ env, address }: { env: DashboardEnv; address: string }) {
   const way = wayToConnect(env)
   if (way === undefined) {
     return (
@@ -306,14 +293,13 @@ function NotConnected({ env, address, form: shown }: { env: DashboardEnv; addres
       <p class="muted">
         Connect Stripe and sales, renewals, refunds and disputes are recorded without a call from your server.
       </p>
-      <form method="post" action={`${address}/connect`} class="row end">
+      <Form action={`${address}/connect`} submit="Connect Stripe" layout="inline" primary>
         {way === 'name' && (
           <Field
             name="account_id"
             label="Stripe account id"
             placeholder="acct_…"
             hint="This machine has no connection to Stripe, so any id works, for example acct_test."
-            form={shown}
             required
           />
         )}
@@ -326,10 +312,7 @@ function NotConnected({ env, address, form: shown }: { env: DashboardEnv; addres
             </span>
           </label>
         )}
-        <button type="submit" class="primary">
-          Connect Stripe
-        </button>
-      </form>
+      </Form>
     </>
   )
 }
@@ -350,10 +333,10 @@ async function sessionOf({ req, env }: Pick<PageContext, 'req' | 'env'>): Promis
   return (await readSessionToken(req.raw.headers, env.AUTH_SECRET)) ?? ''
 }
 
-stripeConnectionPages.post(
-  '/programs/:programId/settings/processor/connect',
+pages.post(
+  '/settings/processor/connect',
   requireProgram('processor:manage'),
-  form(connectForm, settingsPage),
+  form(connectForm, settingsPage, 'account_id'),
   async (c) => {
     const { id: programId } = c.get('program')
     const { account_id: accountId, write } = c.req.valid('form')
@@ -361,20 +344,13 @@ stripeConnectionPages.post(
     if (way === undefined) throw new ApiError('conflict', 'Connecting Stripe is not set up here.')
     if (way === 'consent') {
       const returnAddress = `${c.env.BASE_URL}/processor/callback`
-      return c.redirect(
-        await connectAddress(c.get('db'), c.env, programId, await sessionOf(c), returnAddress, {
-          write: write === 'on',
-        }),
-        303,
-      )
+      const options = { write: write === 'on' }
+      const session = await sessionOf(c)
+      return c.redirect(await connectAddress(c.get('db'), c.env, programId, session, returnAddress, options), 303)
     }
-    if (accountId === undefined) return await refuseForm(c, settingsPage(c), { errors: { account_id: noAccount } })
-    try {
-      await connectProcessor(c.get('db'), programId, accountId)
-    } catch (error) {
-      return await refuseConflict(c, settingsPage(c), 'account_id', error)
-    }
-    return redirectWith(c, settingsOf(programId), await applyWaited(c, accountId))
+    if (accountId === undefined) throw new FormRefusal({ account_id: noAccount })
+    await connectProcessor(c.get('db'), programId, accountId)
+    return redirectWith(c, settingsPage(c), await applyWaited(c, accountId))
   },
 )
 
@@ -391,7 +367,7 @@ async function applyWaited({ env, get }: Pick<PageContext, 'env' | 'get'>, accou
 const eventCount = (count: number) => `${formatNumber(count)} ${count === 1 ? 'event' : 'events'}`
 
 /** Stripe redirects here after a person grants access to their account. */
-stripeConnectionPages.get('/processor/callback', requireViewer, async (c) => {
+callbackPages.get('/processor/callback', requireViewer, async (c) => {
   const programId = await takeConnectState(c.get('db'), c.req.query('state') ?? '', await sessionOf(c))
   const program = c.get('viewer').programs.find(({ id }) => id === programId)
   if (!program || !may(program.roles, 'processor:manage')) {
@@ -406,79 +382,51 @@ stripeConnectionPages.get('/processor/callback', requireViewer, async (c) => {
   return redirectWith(c, settingsOf(program.id), await applyWaited(c, accountId))
 })
 
-stripeConnectionPages.post(
-  '/programs/:programId/settings/processor/disconnect',
-  requireProgram('processor:manage'),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    await disconnectProcessor(c.get('db'), c.env, programId)
-    return redirectWith(c, settingsOf(programId), 'Stripe is disconnected.')
-  },
-)
+pages.post('/settings/processor/disconnect', requireProgram('processor:manage'), async (c) => {
+  await disconnectProcessor(c.get('db'), c.env, c.get('program').id)
+  return redirectWith(c, settingsPage(c), 'Stripe is disconnected.')
+})
 
-stripeConnectionPages.post(
-  '/programs/:programId/settings/processor/known-customers',
-  requireProgram('processor:manage'),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const accountId = await attributeKnownCustomers(c.get('db'), programId)
-    if (accountId === null) throw new ApiError('conflict', 'Connect Stripe first.')
-    const { outbox } = await applyParkedEvents(c.get('db'), openStripe(c.env), { limit: appliedAtOnce, accountId })
-    await sendSoon(c.env, outbox)
-    return redirectWith(
-      c,
-      settingsOf(programId),
-      'Payments of known customers count from now on. The excluded ones are attributed within half an hour.',
-    )
-  },
-)
+pages.post('/settings/processor/known-customers', requireProgram('processor:manage'), async (c) => {
+  const accountId = await attributeKnownCustomers(c.get('db'), c.get('program').id)
+  if (accountId === null) throw new ApiError('conflict', 'Connect Stripe first.')
+  const { outbox } = await applyParkedEvents(c.get('db'), openStripe(c.env), { limit: appliedAtOnce, accountId })
+  await sendSoon(c.env, outbox)
+  const text = 'Payments of known customers count from now on. The excluded ones are attributed within half an hour.'
+  return redirectWith(c, settingsPage(c), text)
+})
 
 /** Seconds of import before the answer, and after it. */
 const secondsAtOnce = 3
 const secondsAfterwards = 20
 
 /** Imports the first payments during the request and a few more after it. A scheduled function continues. */
-async function readPast(
-  { env, get, executionCtx }: Pick<PageContext, 'env' | 'get' | 'executionCtx'>,
-  programId: number,
-) {
+async function importPast(c: ProgramContext): Promise<Response> {
   const readFor = async (seconds: number) => {
-    const options = { programId, seconds }
-    await sendSoon(env, await continueBackfill(get('db'), openStripe(env), env.EMAIL_HASH_KEY, options))
+    const options = { programId: c.get('program').id, seconds }
+    await sendSoon(c.env, await continueBackfill(c.get('db'), openStripe(c.env), c.env.EMAIL_HASH_KEY, options))
   }
   await readFor(secondsAtOnce)
-  executionCtx.waitUntil(readFor(secondsAfterwards))
+  c.executionCtx.waitUntil(readFor(secondsAfterwards))
+  return redirectWith(c, settingsPage(c), 'The import has started.')
 }
 
-stripeConnectionPages.post(
-  '/programs/:programId/settings/processor/backfill',
+pages.post(
+  '/settings/processor/backfill',
   requireProgram('processor:manage'),
   form(backfillForm, settingsPage),
   async (c) => {
-    const { id: programId } = c.get('program')
-    await startBackfill(c.get('db'), programId, Number(c.req.valid('form').months))
-    await readPast(c, programId)
-    return redirectWith(c, settingsOf(programId), 'The import has started.')
+    await startBackfill(c.get('db'), c.get('program').id, Number(c.req.valid('form').months))
+    return await importPast(c)
   },
 )
 
-stripeConnectionPages.post(
-  '/programs/:programId/settings/processor/backfill/continue',
-  requireProgram('processor:manage'),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    await resumeBackfill(c.get('db'), programId)
-    await readPast(c, programId)
-    return redirectWith(c, settingsOf(programId), 'The import has started.')
-  },
-)
+pages.post('/settings/processor/backfill/continue', requireProgram('processor:manage'), async (c) => {
+  await resumeBackfill(c.get('db'), c.get('program').id)
+  return await importPast(c)
+})
 
-stripeConnectionPages.post(
-  '/programs/:programId/settings/processor/backfill/stop',
-  requireProgram('processor:manage'),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    await stopBackfill(c.get('db'), programId)
-    return redirectWith(c, settingsOf(programId), 'The import is stopped. Recorded payments stay.')
-  },
-)
+pages.post('/settings/processor/backfill/stop', requireProgram('processor:manage'), async (c) => {
+  await stopBackfill(c.get('db'), c.get('program').id)
+  return redirectWith(c, settingsPage(c), 'The import is stopped. Recorded payments stay.')
+})

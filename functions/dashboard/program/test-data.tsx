@@ -1,43 +1,43 @@
 import { may } from '../../../lib/access/roles.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { clearTestData, readTestFigures, type TestFigures, type TestMoney } from '../../../lib/programs/test-data.ts'
-import { Card, Empty, Heading, Metric } from '../components/blocks.tsx'
+import { Card, Empty, Metric } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { formatNumber, Time } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { createPages, requireProgram } from '../components/page.ts'
+import { ProgramPage } from '../components/layout.tsx'
+import { createProgramPages, requireProgram } from '../components/page.ts'
 
 /** Test data, which counts in no figure: its totals, and a button that deletes it. */
-export const testDataPages = createPages()
+export const pages = createProgramPages()
 
 const testDataOf = (programId: number) => `/programs/${programId}/test`
 
-testDataPages.get('/programs/:programId/test', requireProgram('performance:read'), async (c) => {
+pages.get('/test', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
   const figures = await readTestFigures(c.get('db'), program.id)
   const { clicks, leads, money, last_webhook_at: webhookAt } = figures
   const isEmpty = clicks + leads + money.length === 0 && webhookAt === null
-  return renderProgram(c, {
-    title: program.name,
-    current: '/test',
-    children: (
-      <>
-        <Heading title={program.name} lead="Tests since the test data was last cleared.">
-          {!isEmpty && may(program.roles, 'program:update') && (
-            <PostButton
-              action={`${testDataOf(program.id)}/clear`}
-              class="danger"
-              confirm="Clear the test data? Test clicks, leads and sales and Stripe's events of test mode are deleted. Live data stays as it is."
-            >
-              Clear test data
-            </PostButton>
-          )}
-        </Heading>
-        {isEmpty ? <NothingYet /> : <Figures figures={figures} currency={program.currency} />}
-      </>
-    ),
-  })
+  return c.render(
+    <ProgramPage
+      title={program.name}
+      current="/test"
+      lead="Tests since the test data was last cleared."
+      actions={
+        !isEmpty &&
+        may(program.roles, 'program:update') && (
+          <PostButton
+            action={`${testDataOf(program.id)}/clear`}
+            class="danger"
+            confirm="Clear the test data? Test clicks, leads and sales and Stripe's events of test mode are deleted. Live data stays as it is."
+            text="Clear test data"
+          />
+        )
+      }
+    >
+      {isEmpty ? <NothingYet /> : <Figures figures={figures} currency={program.currency} />}
+    </ProgramPage>,
+  )
 })
 
 function NothingYet() {
@@ -104,7 +104,7 @@ function OtherCurrencies({ others, own }: { others: TestMoney[]; own: string }) 
   )
 }
 
-testDataPages.post('/programs/:programId/test/clear', requireProgram('program:update'), async (c) => {
+pages.post('/test/clear', requireProgram('program:update'), async (c) => {
   const program = c.get('program')
   const { deleted, more } = await clearTestData(c.get('db'), program.id)
   const rows = `${formatNumber(deleted)} ${deleted === 1 ? 'row' : 'rows'}`

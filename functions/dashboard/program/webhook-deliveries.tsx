@@ -1,6 +1,5 @@
-import type { Part } from '../../../lib/keyset.ts'
 import { may } from '../../../lib/access/roles.ts'
-import { toCsv } from '../../../lib/csv.ts'
+import { csvOf } from '../../../lib/csv.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import {
   findEndpoint,
@@ -13,24 +12,24 @@ import {
   isPlace,
   listProgramDeliveries,
   placeOf,
-  type ProgramDelivery,
   type WebhookAttempt,
   type WebhookDelivery,
 } from '../../../lib/notifications/webhook-log.ts'
 import { testType, webhookBody, webhookId, webhookTypes } from '../../../lib/notifications/webhook-types.ts'
 import { idInPath, positiveInteger } from '../components/address.ts'
-import { Badge, Card, Copy, Heading } from '../components/blocks.tsx'
+import { Badge, Card, Copy, LinkButton } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { formatNumber, Time } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { type Choice, exportList, ListPage, readPage, stateIn } from '../components/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { Table } from '../components/table.tsx'
+import { ProgramPage } from '../components/layout.tsx'
+import { type Choice, programList, stateIn } from '../components/list.tsx'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { TableCard } from '../components/table.tsx'
 import {
   deliveryAddress,
   DeliveryState,
   deliveryStates,
+  deliveryTimeColumn,
   endpointAddress,
   missingEndpoint,
   targetOf,
@@ -39,87 +38,63 @@ import {
 } from './webhook-parts.tsx'
 
 /** Lists webhook deliveries, each with its request and the response. */
-export const webhookDeliveryPages = createPages()
+export const pages = createProgramPages()
 
-const addressIn = (programId: number) => `${webhooksOf(programId)}/deliveries`
 const types = [...webhookTypes, testType] as const
 
-function askedIn(c: ProgramContext) {
-  const type = c.req.query('type')
+programList(pages, '/webhooks/deliveries', 'webhook:list', (c) => {
+  const { id: programId } = c.get('program')
+  const status = stateIn(c, deliveryStates)
+  const type = types.find((known) => known === c.req.query('type'))
+  const endpointId = positiveInteger(c.req.query('endpoint'))
   return {
-    status: stateIn(c, deliveryStates),
-    type: types.find((known) => known === type),
-    endpointId: positiveInteger(c.req.query('endpoint')),
-  }
-}
-type Asked = ReturnType<typeof askedIn>
-
-const queryOf = ({ status, type, endpointId }: Asked) => ({ status, type, endpoint: endpointId?.toString() })
-
-/** Reads the position in the list. */
-function placeIn(c: ProgramContext) {
-  const [before, after] = [c.req.query('before'), c.req.query('after')].map((text = '') =>
-    isPlace(text) ? text : undefined,
-  )
-  return { before, after }
-}
-
-webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries', requireProgram('webhook:list'), async (c) => {
-  const program = c.get('program')
-  const address = addressIn(program.id)
-  const asked = askedIn(c)
-  const query = queryOf(asked)
-  const [page, endpoints] = await Promise.all([
-    readPage({ address, filters: query, place: placeIn(c), cursorOf: placeOf }, (part) =>
-      listProgramDeliveries(c.get('db'), program.id, { ...part, ...asked }),
-    ),
-    listEndpointsWithLatest(c.get('db'), program.id),
-  ])
-  return renderProgram(c, {
     title: 'Webhook deliveries',
     current: '/webhooks',
-    children: (
-      <ListPage
-        title="Webhook deliveries"
-        lead="Webhooks sent to your server in the last 30 days, and how it answered."
-        filter={<WebhookViews programId={program.id} current="deliveries" />}
-        address={address}
-        query={query}
-        rows="deliveries"
-        choices={choicesOf(endpoints)}
-        page={page}
-        caption="Webhook deliveries, newest first"
-        columns={[
-          {
-            label: 'When (UTC)',
-            cell: (delivery: ProgramDelivery) => (
-              <a href={deliveryAddress(program.id, delivery)}>
-                <Time at={delivery.created_at} />
-              </a>
-            ),
-          },
-          { label: 'Event', cell: (delivery) => <EventName delivery={delivery} /> },
-          {
-            label: 'Endpoint',
-            cell: (delivery) => (
-              <a href={endpointAddress(program.id, delivery.endpoint_id)} class="break">
-                {targetOf(delivery)}
-              </a>
-            ),
-          },
-          { label: 'State', cell: (delivery) => <DeliveryState delivery={delivery} /> },
-        ]}
-        empty={{
-          title: 'No deliveries yet',
-          text: (
-            <>
-              Webhooks are sent for what happens after an <a href={webhooksOf(program.id)}>endpoint</a> is added.
-            </>
+    rows: 'deliveries',
+    query: { status, type, endpoint: endpointId?.toString() },
+    cursor: { of: placeOf, parse: (text = '') => (isPlace(text) ? text : undefined) },
+    read: (part) => listProgramDeliveries(c.get('db'), programId, { ...part, status, type, endpointId }),
+    more: () => listEndpointsWithLatest(c.get('db'), programId),
+    show: (_, endpoints: WebhookEndpoint[] = []) => ({
+      lead: 'Webhooks sent to your server in the last 30 days, and how it answered.',
+      views: <WebhookViews programId={programId} current="deliveries" />,
+      choices: choicesOf(endpoints),
+      caption: 'Webhook deliveries, newest first',
+      columns: [
+        deliveryTimeColumn(programId),
+        { label: 'Event', cell: (delivery) => <EventName delivery={delivery} /> },
+        {
+          label: 'Endpoint',
+          cell: (delivery) => (
+            <a href={endpointAddress(programId, delivery.endpoint_id)} class="break">
+              {targetOf(delivery)}
+            </a>
           ),
-        }}
-      />
-    ),
-  })
+        },
+        { label: 'State', cell: (delivery) => <DeliveryState delivery={delivery} /> },
+      ],
+      empty: {
+        title: 'No deliveries yet',
+        text: (
+          <>
+            Webhooks are sent for what happens after an <a href={webhooksOf(programId)}>endpoint</a> is added.
+          </>
+        ),
+      },
+    }),
+    file: () => `webhooks-${programId}`,
+    csv: (deliveries) =>
+      csvOf(deliveries, {
+        webhook_id: (delivery) => webhookId(delivery.message_id),
+        type: (delivery) => delivery.type,
+        created_at: (delivery) => delivery.created_at,
+        url: targetOf,
+        status: (delivery) => delivery.status,
+        attempt_count: (delivery) => delivery.attempt_count,
+        next_attempt_at: (delivery) => delivery.next_attempt_at,
+        finished_at: (delivery) => delivery.finished_at,
+      }),
+  }
 })
 
 function EventName({ delivery: { type, message_id: id } }: { delivery: WebhookDelivery }) {
@@ -150,34 +125,6 @@ function choicesOf(endpoints: WebhookEndpoint[]): Choice[] {
   ]
 }
 
-webhookDeliveryPages.get('/programs/:programId/webhooks/deliveries.csv', requireProgram('webhook:list'), async (c) => {
-  const { id: programId } = c.get('program')
-  const columns = [
-    'webhook_id',
-    'type',
-    'created_at',
-    'url',
-    'status',
-    'attempt_count',
-    'next_attempt_at',
-    'finished_at',
-  ] as const
-  return await exportList(c, {
-    nameOf: () => `webhooks-${programId}`,
-    read: (part: Part<string>) => listProgramDeliveries(c.get('db'), programId, { ...part, ...askedIn(c) }),
-    cursorOf: placeOf,
-    write: (deliveries) =>
-      toCsv(
-        columns,
-        deliveries.map((delivery) => ({
-          ...delivery,
-          webhook_id: webhookId(delivery.message_id),
-          url: targetOf(delivery),
-        })),
-      ),
-  })
-})
-
 const missing = 'This endpoint has no delivery with this id.'
 
 /** Loads the delivery in the path. */
@@ -189,55 +136,43 @@ function pathOf(c: ProgramContext) {
   }
 }
 
-webhookDeliveryPages.get(
-  '/programs/:programId/webhooks/:endpointId/deliveries/:messageId',
-  requireProgram('webhook:list'),
-  async (c) => {
-    const program = c.get('program')
-    const path = pathOf(c)
-    const [endpoint, delivery] = await Promise.all([
-      findEndpoint(c.get('db'), program.id, path.endpoint_id),
-      findDelivery(c.get('db'), program.id, path.endpoint_id, path.message_id),
-    ])
-    const address = deliveryAddress(program.id, path)
-    const manages = may(program.roles, 'webhook:manage')
-    const maySend = manages && delivery.finished_at !== null && endpoint.disabled_at === null
-    return renderProgram(c, {
-      title: `Webhook ${webhookId(delivery.message_id)}`,
-      current: '/webhooks',
-      children: (
+pages.get('/webhooks/:endpointId/deliveries/:messageId', requireProgram('webhook:list'), async (c) => {
+  const program = c.get('program')
+  const path = pathOf(c)
+  const [endpoint, delivery] = await Promise.all([
+    findEndpoint(c.get('db'), program.id, path.endpoint_id),
+    findDelivery(c.get('db'), program.id, path.endpoint_id, path.message_id),
+  ])
+  const address = deliveryAddress(program.id, path)
+  const manages = may(program.roles, 'webhook:manage')
+  const maySend = manages && delivery.finished_at !== null && endpoint.disabled_at === null
+  return c.render(
+    <ProgramPage
+      title={`Webhook ${webhookId(delivery.message_id)}`}
+      current="/webhooks"
+      heading={delivery.type}
+      lead={<Lead address={endpointAddress(program.id, endpoint.id)} endpoint={endpoint} />}
+      actions={
         <>
-          <Heading
-            title={delivery.type}
-            lead={<Lead address={endpointAddress(program.id, endpoint.id)} endpoint={endpoint} />}
-          >
-            {delivery.status === 'pending' && (
-              <a class="button" href={address}>
-                Refresh
-              </a>
-            )}
-            {maySend && (
-              <PostButton action={`${address}/replay`} class="primary">
-                Send again
-              </PostButton>
-            )}
-          </Heading>
-          <Card title="State">
-            <DeliveryState delivery={delivery} />
-          </Card>
-          {delivery.type.startsWith('payout.') && !may(program.roles, 'payout:list') ? (
-            <p class="muted">Your role does not see payouts, so the request and the answers are hidden.</p>
-          ) : (
-            <>
-              <Request endpoint={endpoint} delivery={delivery} />
-              <Attempts endpoint={endpoint} attempts={delivery.attempts} />
-            </>
-          )}
+          {delivery.status === 'pending' && <LinkButton href={address} text="Refresh" />}
+          {maySend && <PostButton action={`${address}/replay`} class="primary" text="Send again" />}
         </>
-      ),
-    })
-  },
-)
+      }
+    >
+      <Card title="State">
+        <DeliveryState delivery={delivery} />
+      </Card>
+      {delivery.type.startsWith('payout.') && !may(program.roles, 'payout:list') ? (
+        <p class="muted">Your role does not see payouts, so the request and the answers are hidden.</p>
+      ) : (
+        <>
+          <Request endpoint={endpoint} delivery={delivery} />
+          <Attempts endpoint={endpoint} attempts={delivery.attempts} />
+        </>
+      )}
+    </ProgramPage>,
+  )
+})
 
 function Lead({ address, endpoint }: { address: string; endpoint: WebhookEndpoint }) {
   return (
@@ -271,25 +206,21 @@ function Request({ endpoint, delivery }: { endpoint: WebhookEndpoint; delivery: 
 
 function Attempts({ endpoint, attempts }: { endpoint: WebhookEndpoint; attempts: WebhookAttempt[] }) {
   return (
-    <Card title="Attempts">
-      {attempts.length === 0 ? (
-        <p class="muted">
-          {endpoint.url === null
-            ? 'The command svc listen fetches it and forwards it on its own machine, so no attempts are recorded here.'
-            : 'None yet.'}
-        </p>
-      ) : (
-        <Table
-          caption="Attempts, newest first"
-          rows={attempts.toReversed()}
-          columns={[
-            { label: 'At (UTC)', cell: ({ attempted_at: at }) => <Time at={at} /> },
-            { label: 'Duration', cell: ({ duration_ms: took }) => `${formatNumber(took)} ms` },
-            { label: 'Response', cell: (attempt) => <Answer attempt={attempt} /> },
-          ]}
-        />
-      )}
-    </Card>
+    <TableCard
+      title="Attempts"
+      caption="Attempts, newest first"
+      rows={attempts.toReversed()}
+      columns={[
+        { label: 'At (UTC)', cell: ({ attempted_at: at }) => <Time at={at} /> },
+        { label: 'Duration', cell: ({ duration_ms: took }) => `${formatNumber(took)} ms` },
+        { label: 'Response', cell: (attempt) => <Answer attempt={attempt} /> },
+      ]}
+      none={
+        endpoint.url === null
+          ? 'The command svc listen fetches it and forwards it on its own machine, so no attempts are recorded here.'
+          : 'None yet.'
+      }
+    />
   )
 }
 
@@ -310,15 +241,11 @@ function Answer({ attempt: { status, error, answer } }: { attempt: WebhookAttemp
   )
 }
 
-webhookDeliveryPages.post(
-  '/programs/:programId/webhooks/:endpointId/deliveries/:messageId/replay',
-  requireProgram('webhook:manage'),
-  async (c) => {
-    const path = pathOf(c)
-    const { programId, endpoint_id, message_id: messageId } = path
-    const replayed = await replayDeliveries(c.get('db'), programId, endpoint_id, { messageId, failedOnly: false })
-    await sendSoon(c.env, [{ program_id: programId, due_at: 0 }])
-    const text = replayed === 0 ? 'It is pending already, so nothing is sent again.' : 'It is sent again.'
-    return redirectWith(c, deliveryAddress(programId, path), text)
-  },
-)
+pages.post('/webhooks/:endpointId/deliveries/:messageId/replay', requireProgram('webhook:manage'), async (c) => {
+  const path = pathOf(c)
+  const { programId, endpoint_id, message_id: messageId } = path
+  const replayed = await replayDeliveries(c.get('db'), programId, endpoint_id, { messageId, failedOnly: false })
+  await sendSoon(c.env, [{ program_id: programId, due_at: 0 }])
+  const text = replayed === 0 ? 'It is pending already, so nothing is sent again.' : 'It is sent again.'
+  return redirectWith(c, deliveryAddress(programId, path), text)
+})

@@ -1,4 +1,3 @@
-import type { Part } from '../../../lib/keyset.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
@@ -14,12 +13,11 @@ import { saleAddress } from '../components/explanation.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { formatNumber, Time } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { exportList, ListPage, readPage } from '../components/list.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { type ListOf, programList } from '../components/list.tsx'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 
 /** Lists events from the payment processor. */
-export const webhookEventPages = createPages()
+export const pages = createProgramPages()
 
 const outcomeTones: Record<ListedWebhookEvent['outcome'], Tone> = {
   recorded: 'good',
@@ -28,73 +26,60 @@ const outcomeTones: Record<ListedWebhookEvent['outcome'], Tone> = {
   parked: 'warn',
 }
 
-webhookEventPages.get('/programs/:programId/deliveries', requireProgram('delivery:list'), (c) => renderLog(c, true))
-webhookEventPages.get('/programs/:programId/test/deliveries', requireProgram('delivery:list'), (c) =>
-  renderLog(c, false),
-)
-
 const logOf = (programId: number) => `/programs/${programId}/deliveries`
 const testLogOf = (programId: number) => `/programs/${programId}/test/deliveries`
+const csvColumns = ['received_at', 'event_id', 'event_type', 'livemode', 'outcome', 'reason', 'deliveries'] as const
 
-async function renderLog(c: ProgramContext, livemode: boolean) {
-  const program = c.get('program')
-  const log = logOf(program.id)
-  const address = livemode ? log : testLogOf(program.id)
-  const [page, excluded] = await Promise.all([
-    readPage(
-      {
-        address,
-        place: { before: c.req.query('before'), after: c.req.query('after') },
-        cursorOf: ({ event_id: id }: ListedWebhookEvent) => id,
-      },
-      (options) => listWebhookEvents(c.get('db'), program.id, { ...options, livemode }),
-    ),
-    livemode ? countExcludedPayments(c.get('db'), program.id) : 0,
-  ])
-  return renderProgram(c, {
+function eventsIn(c: ProgramContext, livemode: boolean): ListOf<ListedWebhookEvent, string, number> {
+  const { id: programId, roles } = c.get('program')
+  return {
     title: 'Stripe events',
     current: livemode ? '/deliveries' : '/test/deliveries',
-    children: (
-      <ListPage
-        title="Stripe events"
-        lead={leadOf(program.id, livemode, excluded)}
-        address={address}
-        rows="events"
-        page={page}
-        caption="Stripe events, newest first"
-        columns={[
-          { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },
-          { label: 'Event', cell: (event) => <EventName event={event} /> },
-          { label: 'Outcome', cell: (event) => <Outcome event={event} programId={program.id} /> },
-          may(program.roles, 'processor:manage') && {
-            label: '',
-            right: true,
-            cell: ({ event_id: id }) => (
-              <PostButton action={`${log}/${id}/replay`} class="compact" label={`Replay ${id}`}>
-                Replay
-              </PostButton>
-            ),
-          },
-        ]}
-        empty={{
-          title: livemode ? 'No events from Stripe yet' : 'No events from Stripe in test mode',
-          text: (
-            <>
-              Events arrive automatically once Stripe is connected in the{' '}
-              <a href={`/programs/${program.id}/settings`}>settings</a>.
-              {livemode && (
-                <>
-                  {' '}
-                  Those of test mode are among the <a href={testLogOf(program.id)}>test data</a>.
-                </>
-              )}
-            </>
+    rows: 'events',
+    cursor: { of: ({ event_id: id }) => id, parse: (text) => text },
+    read: (part) => listWebhookEvents(c.get('db'), programId, { before: undefined, ...part, livemode }),
+    more: async () => (livemode ? await countExcludedPayments(c.get('db'), programId) : 0),
+    show: (_, excluded = 0) => ({
+      lead: leadOf(programId, livemode, excluded),
+      caption: 'Stripe events, newest first',
+      columns: [
+        { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },
+        { label: 'Event', cell: (event) => <EventName event={event} /> },
+        { label: 'Outcome', cell: (event) => <Outcome event={event} programId={programId} /> },
+        may(roles, 'processor:manage') && {
+          cell: ({ event_id: id }) => (
+            <PostButton
+              action={`${logOf(programId)}/${id}/replay`}
+              class="compact"
+              label={`Replay ${id}`}
+              text="Replay"
+            />
           ),
-        }}
-      />
-    ),
-  })
+        },
+      ],
+      empty: {
+        title: livemode ? 'No events from Stripe yet' : 'No events from Stripe in test mode',
+        text: (
+          <>
+            Events arrive automatically once Stripe is connected in the{' '}
+            <a href={`/programs/${programId}/settings`}>settings</a>.
+            {livemode && (
+              <>
+                {' '}
+                Those of test mode are among the <a href={testLogOf(programId)}>test data</a>.
+              </>
+            )}
+          </>
+        ),
+      },
+    }),
+    file: () => `${livemode ? '' : 'test-'}deliveries-${programId}`,
+    csv: (events) => toCsv(csvColumns, events),
+  }
 }
+
+programList(pages, '/deliveries', 'delivery:list', (c) => eventsIn(c, true))
+programList(pages, '/test/deliveries', 'delivery:list', (c) => eventsIn(c, false))
 
 function leadOf(programId: number, livemode: boolean, excluded: number) {
   const mode = livemode ? 'live' : 'test'
@@ -144,42 +129,14 @@ function Outcome({ event, programId }: { event: ListedWebhookEvent; programId: n
   )
 }
 
-webhookEventPages.get('/programs/:programId/deliveries.csv', requireProgram('delivery:list'), (c) => exportLog(c, true))
-webhookEventPages.get('/programs/:programId/test/deliveries.csv', requireProgram('delivery:list'), (c) =>
-  exportLog(c, false),
-)
-
-async function exportLog(c: ProgramContext, livemode: boolean) {
+pages.post('/deliveries/:eventId/replay', requireProgram('processor:manage'), async (c) => {
   const { id: programId } = c.get('program')
-  const columns = ['received_at', 'event_id', 'event_type', 'livemode', 'outcome', 'reason', 'deliveries'] as const
-  return await exportList(c, {
-    nameOf: () => `${livemode ? '' : 'test-'}deliveries-${programId}`,
-    read: (part: Part<string>) => listWebhookEvents(c.get('db'), programId, { before: undefined, ...part, livemode }),
-    cursorOf: (event) => event.event_id,
-    write: (events) => toCsv(columns, events),
-  })
-}
-
-webhookEventPages.post(
-  '/programs/:programId/deliveries/:eventId/replay',
-  requireProgram('processor:manage'),
-  async (c) => {
-    const program = c.get('program')
-    const eventId = c.req.param('eventId')
-    const { outcome, reason, livemode, outbox } = await replayWebhookEvent(
-      c.get('db'),
-      openStripe(c.env),
-      c.env.EMAIL_HASH_KEY,
-      program.id,
-      eventId,
-    )
-    await sendSoon(c.env, outbox)
-    const text = `${eventId}: ${outcome}.${reason === null ? '' : ` ${reason}`}`
-    return redirectWith(
-      c,
-      livemode ? logOf(program.id) : testLogOf(program.id),
-      text,
-      outcome === 'parked' ? 'bad' : 'good',
-    )
-  },
-)
+  const eventId = c.req.param('eventId')
+  const stripe = openStripe(c.env)
+  const replayed = await replayWebhookEvent(c.get('db'), stripe, c.env.EMAIL_HASH_KEY, programId, eventId)
+  const { outcome, reason, livemode, outbox } = replayed
+  await sendSoon(c.env, outbox)
+  const log = livemode ? logOf(programId) : testLogOf(programId)
+  const text = `${eventId}: ${outcome}.${reason === null ? '' : ` ${reason}`}`
+  return redirectWith(c, log, text, outcome === 'parked' ? 'bad' : 'good')
+})

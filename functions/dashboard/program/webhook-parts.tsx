@@ -1,8 +1,9 @@
 import type { ProgramDelivery, WebhookDelivery } from '../../../lib/notifications/webhook-log.ts'
 import type { WebhookEndpoint } from '../../../lib/notifications/webhook-endpoints.ts'
-import { Badge, Segments } from '../components/blocks.tsx'
+import { Segments } from '../components/blocks.tsx'
 import { formatNumber, Time } from '../components/format.tsx'
-import type { States } from '../components/list.tsx'
+import { StateBadge, type States } from '../components/list.tsx'
+import type { Column } from '../components/table.tsx'
 
 export const webhooksOf = (programId: number) => `/programs/${programId}/webhooks`
 export const endpointAddress = (programId: number, endpointId: number) => `${webhooksOf(programId)}/${endpointId}`
@@ -12,6 +13,18 @@ export function deliveryAddress(
   { endpoint_id: endpointId, message_id: messageId }: Pick<ProgramDelivery, 'endpoint_id' | 'message_id'>,
 ) {
   return `${endpointAddress(programId, endpointId)}/deliveries/${messageId}`
+}
+
+/** The time of a delivery, which leads to its page. */
+export function deliveryTimeColumn(programId: number): Column<ProgramDelivery> {
+  return {
+    label: 'When (UTC)',
+    cell: (delivery) => (
+      <a href={deliveryAddress(programId, delivery)}>
+        <Time at={delivery.created_at} />
+      </a>
+    ),
+  }
 }
 
 export const missingEndpoint = 'This program has no webhook endpoint with this id.'
@@ -43,15 +56,14 @@ export function WebhookViews({ programId, current }: { programId: number; curren
 /** The progress of a delivery: its state, its attempts, and the time of the next one. */
 export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
   const { status, attempt_count, next_attempt_at: next, finished_at: finished } = delivery
-  const { name, tone } = deliveryStates[status]
   return (
     <div class="stack tight">
       <span>
-        <Badge tone={tone}>{name}</Badge> {finished && <Time at={finished} />}
+        <StateBadge states={deliveryStates} status={status} /> {finished && <Time at={finished} />}
       </span>
       {(attempt_count > 1 || (attempt_count > 0 && status !== 'delivered')) && (
         <span class="small muted">
-          {formatNumber(attempt_count)} {attempt_count === 1 ? 'try' : 'attempt_count'}
+          {formatNumber(attempt_count)} {attempt_count === 1 ? 'attempt' : 'attempts'}
           {next && (
             <>
               , the next one at <Time at={next} />

@@ -20,18 +20,19 @@ import { listProgramDeliveries } from '../../../lib/notifications/webhook-log.ts
 import { webhookPayloads } from '../../../lib/api/webhook-payloads.ts'
 import { type WebhookType, webhookTypes } from '../../../lib/notifications/webhook-types.ts'
 import { addressOf, idInPath, momentOf } from '../components/address.ts'
-import { Badge, Card, Copy, Empty, Heading } from '../components/blocks.tsx'
-import { Field, PostButton, Problem, Submit } from '../components/fields.tsx'
+import { Badge, Card, Copy, Empty } from '../components/blocks.tsx'
+import { Field, FieldError, Form, FormDetails, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { emptyForm, form, type FormState, optionalText, refuseForm, shortText, shownForm } from '../components/form.ts'
+import { emptyForm, form, FormRefusal, optionalText, shortText, useForm } from '../components/form.ts'
 import { formatNumber, Time } from '../components/format.tsx'
-import { renderProgram } from '../components/layout.tsx'
-import { createPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { Table } from '../components/table.tsx'
+import { ProgramPage } from '../components/layout.tsx'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { Table, TableCard } from '../components/table.tsx'
 import {
   deliveryAddress,
-  deliveryStates,
   DeliveryState,
+  deliveryStates,
+  deliveryTimeColumn,
   endpointAddress,
   missingEndpoint,
   targetOf,
@@ -40,50 +41,46 @@ import {
 } from './webhook-parts.tsx'
 
 /** Lists webhook endpoints, and changes each of them. */
-export const webhookPages = createPages()
+export const pages = createProgramPages()
 
 const webhooksPage = (c: ProgramContext) => webhooksOf(c.get('program').id)
 const endpointIn = (c: ProgramContext) => idInPath(c, 'endpointId', missingEndpoint)
 const endpointPage = (c: ProgramContext) => endpointAddress(c.get('program').id, endpointIn(c))
 
-webhookPages.get('/programs/:programId/webhooks', requireProgram('webhook:list'), async (c) => {
+pages.get('/webhooks', requireProgram('webhook:list'), async (c) => {
   const program = c.get('program')
   const endpoints = await listEndpointsWithLatest(c.get('db'), program.id)
-  const shown = shownForm(c)
-  return renderProgram(c, {
-    title: 'Webhooks',
-    current: '/webhooks',
-    children: (
-      <>
-        <Heading
-          title="Webhooks"
-          lead="Signed requests to your server when something happens, following Standard Webhooks."
-        >
-          <WebhookViews programId={program.id} current="endpoints" />
-        </Heading>
-        <Card>
-          {endpoints.length === 0 ? (
-            <Empty title="No endpoints yet">
-              <p>
-                An endpoint is an address of your server. It is sent a signed request for each lead, sale, refund,
-                commission and payout.
-              </p>
-            </Empty>
-          ) : (
-            <Endpoints programId={program.id} endpoints={endpoints} />
-          )}
-        </Card>
-        {may(program.roles, 'webhook:manage') && (
-          <Card>
-            <details class="more" open={shown !== emptyForm || endpoints.length === 0}>
-              <summary>Add an endpoint</summary>
-              <EndpointForm action={webhooksOf(program.id)} form={shown} submit="Add endpoint" />
-            </details>
-          </Card>
+  return c.render(
+    <ProgramPage
+      title="Webhooks"
+      current="/webhooks"
+      lead="Signed requests to your server when something happens, following Standard Webhooks."
+      actions={<WebhookViews programId={program.id} current="endpoints" />}
+    >
+      <Card>
+        {endpoints.length === 0 ? (
+          <Empty title="No endpoints yet">
+            <p>
+              An endpoint is an address of your server. It is sent a signed request for each lead, sale, refund,
+              commission and payout.
+            </p>
+          </Empty>
+        ) : (
+          <Endpoints programId={program.id} endpoints={endpoints} />
         )}
-      </>
-    ),
-  })
+      </Card>
+      {may(program.roles, 'webhook:manage') && (
+        <Card>
+          <EndpointForm
+            action={webhooksOf(program.id)}
+            submit="Add endpoint"
+            summary="Add an endpoint"
+            open={endpoints.length === 0}
+          />
+        </Card>
+      )}
+    </ProgramPage>,
+  )
 })
 
 function Endpoints({ programId, endpoints }: { programId: number; endpoints: EndpointWithLatest[] }) {
@@ -148,54 +145,52 @@ function State({ endpoint }: { endpoint: WebhookEndpoint }) {
 
 interface EndpointFormProps {
   action: string
-  form: FormState
   endpoint?: WebhookEndpoint
   submit: string
+  summary: string
+  open?: boolean
 }
 
-function EndpointForm({ action, form: shown, endpoint, submit }: EndpointFormProps) {
-  const wants = (type: WebhookType) =>
-    shown === emptyForm ? (endpoint?.types.includes(type) ?? true) : shown.values[type] !== undefined
+function EndpointForm({ endpoint, ...props }: EndpointFormProps) {
   return (
-    <form method="post" action={action} class="stack">
-      <Problem form={shown} />
-      <div class="fields">
-        <Field
-          name="url"
-          label="Address"
-          type="url"
-          placeholder="https://example.com/webhooks"
-          value={endpoint?.url ?? ''}
-          hint="Must start with https:// and reach a public host."
-          form={shown}
-          required
-        />
-        <Field
-          name="description"
-          label="Description"
-          value={endpoint?.description ?? ''}
-          hint="Only your workspace sees it."
-          form={shown}
-        />
-      </div>
-      <fieldset class="choices" aria-describedby={shown.errors['types'] && 'types-error'}>
-        <legend>Events</legend>
-        {webhookTypes.map((type) => (
-          <label class="choice">
-            <input type="checkbox" name={type} checked={wants(type)} />
-            <span>
-              <code>{type}</code> <span class="muted small">{webhookPayloads[type].when}</span>
-            </span>
-          </label>
-        ))}
-      </fieldset>
-      {shown.errors['types'] && (
-        <p class="small bad" id="types-error" role="alert">
-          {shown.errors['types']}
-        </p>
-      )}
-      <Submit>{submit}</Submit>
-    </form>
+    <FormDetails {...props}>
+      <Field
+        name="url"
+        label="Address"
+        type="url"
+        placeholder="https://example.com/webhooks"
+        value={endpoint?.url ?? ''}
+        hint="Must start with https:// and reach a public host."
+        required
+      />
+      <Field
+        name="description"
+        label="Description"
+        value={endpoint?.description ?? ''}
+        hint="Only your workspace sees it."
+      />
+      <TypeChoices endpoint={endpoint} />
+    </FormDetails>
+  )
+}
+
+function TypeChoices({ endpoint }: { endpoint: WebhookEndpoint | undefined }) {
+  const state = useForm()
+  const wants = (type: WebhookType) =>
+    state === emptyForm ? (endpoint?.types.includes(type) ?? true) : state.values[type] !== undefined
+  return (
+    <fieldset class="choices" aria-describedby={state.errors['types'] && 'types-error'}>
+      <legend>Events</legend>
+      {webhookTypes.map((type) => (
+        <label class="choice">
+          <input type="checkbox" name={type} checked={wants(type)} />
+          <span>
+            <code>{type}</code> <span class="muted small">{webhookPayloads[type].when}</span>
+          </span>
+        </label>
+      ))}
+      <FieldError name="types" />
+    </fieldset>
   )
 }
 
@@ -209,56 +204,35 @@ const endpointForm = z.object({
 
 /** Converts the form of an endpoint. `types` are the selected event types. */
 function settingsIn({ url, description, ...chosen }: z.infer<typeof endpointForm>) {
-  return { url, description, types: webhookTypes.filter((type) => Object.hasOwn(chosen, type)) }
+  const types = webhookTypes.filter((type) => Object.hasOwn(chosen, type))
+  if (types.length === 0) throw new FormRefusal({ types: 'Choose at least one event.' })
+  return { url, description, types }
 }
 
-const noTypes = { errors: { types: 'Choose at least one event.' } }
-
-/** Shows the refusal of an endpoint on the form. */
-async function refuseEndpoint(c: ProgramContext, page: string, error: unknown): Promise<Response> {
-  if (!(error instanceof ApiError)) throw error
-  const [detail] = error.details ?? []
-  if (detail?.field === 'url') return await refuseForm(c, page, { errors: { url: `The address ${detail.message}.` } })
-  if (error.code === 'conflict') return await refuseForm(c, page, { problem: error.message })
-  throw error
+/** Shows the refusal of an address at its field. */
+function refuseAddress(error: unknown): never {
+  const detail = error instanceof ApiError ? error.details?.[0] : undefined
+  throw detail?.field === 'url' ? new FormRefusal({ url: `The address ${detail.message}.` }) : error
 }
 
-webhookPages.post(
-  '/programs/:programId/webhooks',
-  requireProgram('webhook:manage'),
-  form(endpointForm, webhooksPage),
-  async (c) => {
-    const { id: programId } = c.get('program')
-    const settings = settingsIn(c.req.valid('form'))
-    if (settings.types.length === 0) return await refuseForm(c, webhooksPage(c), noTypes)
-    try {
-      return await showSecret(c, await makeEndpoint(c.get('db'), c.env, programId, settings))
-    } catch (error) {
-      return await refuseEndpoint(c, webhooksPage(c), error)
-    }
-  },
-)
+pages.post('/webhooks', requireProgram('webhook:manage'), form(endpointForm, webhooksPage), async (c) => {
+  const settings = settingsIn(c.req.valid('form'))
+  return await showSecret(c, await makeEndpoint(c.get('db'), c.env, c.get('program').id, settings).catch(refuseAddress))
+})
 
 /** The number of deliveries on an endpoint's page. */
 const newest = 10
 
-webhookPages.get('/programs/:programId/webhooks/:endpointId', requireProgram('webhook:list'), async (c) => {
-  return await renderEndpoint(c, endpointIn(c), { form: shownForm(c) })
-})
+pages.get('/webhooks/:endpointId', requireProgram('webhook:list'), (c) => renderEndpoint(c, endpointIn(c)))
 
 /** Shows the page of an endpoint with a new secret. A form sent again leads to the page without the secret. */
 async function showSecret(c: ProgramContext, { id, secret }: EndpointWithSecret) {
   c.header('Content-Location', endpointAddress(c.get('program').id, id))
-  return await renderEndpoint(c, id, { secret })
+  return await renderEndpoint(c, id, secret)
 }
 
-interface Shown {
-  form?: FormState
-  /** The new secret. It is shown only once. */
-  secret?: string
-}
-
-async function renderEndpoint(c: ProgramContext, endpointId: number, { form: shown = emptyForm, secret }: Shown) {
+/** `secret` is a new secret. It is shown only once. */
+async function renderEndpoint(c: ProgramContext, endpointId: number, secret?: string) {
   const program = c.get('program')
   const db = c.get('db')
   const [endpoint, deliveries] = await Promise.all([
@@ -268,82 +242,57 @@ async function renderEndpoint(c: ProgramContext, endpointId: number, { form: sho
   const address = endpointAddress(program.id, endpoint.id)
   const manages = may(program.roles, 'webhook:manage')
   const isOff = endpoint.disabled_at !== null
-  return renderProgram(c, {
-    title: 'Webhook endpoint',
-    current: '/webhooks',
-    children: (
-      <>
-        <Heading title="Webhook endpoint" lead={<Lead endpoint={endpoint} />}>
-          {manages && !isOff && (
-            <PostButton action={`${address}/test`} class="primary">
-              Send a test event
-            </PostButton>
-          )}
+  const allDeliveries = addressOf(`${webhooksOf(program.id)}/deliveries`, { endpoint: String(endpoint.id) })
+  return c.render(
+    <ProgramPage
+      title="Webhook endpoint"
+      current="/webhooks"
+      lead={
+        <>
+          <code class="break">{targetOf(endpoint)}</code> <State endpoint={endpoint} />
+        </>
+      }
+      actions={
+        <>
+          {manages && !isOff && <PostButton action={`${address}/test`} class="primary" text="Send a test event" />}
           {manages && <OnOff address={address} isOff={isOff} />}
-        </Heading>
-        {secret !== undefined && <Secret secret={secret} />}
-        <Card
-          title="Deliveries"
-          aside={
-            deliveries.length === newest && (
-              <a href={addressOf(`${webhooksOf(program.id)}/deliveries`, { endpoint: String(endpoint.id) })}>
-                All deliveries
-              </a>
-            )
-          }
-        >
-          {deliveries.length === 0 ? (
-            <p class="muted">None yet. A test event is sent at once.</p>
-          ) : (
-            <Table
-              caption="The newest deliveries to this endpoint"
-              rows={deliveries}
-              columns={[
-                {
-                  label: 'When (UTC)',
-                  cell: (delivery) => (
-                    <a href={deliveryAddress(program.id, delivery)}>
-                      <Time at={delivery.created_at} />
-                    </a>
-                  ),
-                },
-                { label: 'Event', cell: ({ type }) => <code>{type}</code> },
-                { label: 'State', cell: (delivery) => <DeliveryState delivery={delivery} /> },
-              ]}
-            />
-          )}
-        </Card>
-        {manages && endpoint.url !== null && (
-          <>
-            {!isOff && <SendAgain address={address} form={shown} />}
-            <Card title="Settings">
-              <EndpointForm action={address} form={shown} endpoint={endpoint} submit="Save" />
-            </Card>
-          </>
-        )}
-        {manages && <Remove address={address} endpoint={endpoint} />}
-      </>
-    ),
-  })
-}
-
-function Lead({ endpoint }: { endpoint: WebhookEndpoint }) {
-  return (
-    <>
-      <code class="break">{targetOf(endpoint)}</code> <State endpoint={endpoint} />
-    </>
+        </>
+      }
+    >
+      {secret !== undefined && <Secret secret={secret} />}
+      <TableCard
+        title="Deliveries"
+        aside={deliveries.length === newest && <a href={allDeliveries}>All deliveries</a>}
+        caption="The newest deliveries to this endpoint"
+        rows={deliveries}
+        columns={[
+          deliveryTimeColumn(program.id),
+          { label: 'Event', cell: ({ type }) => <code>{type}</code> },
+          { label: 'State', cell: (delivery) => <DeliveryState delivery={delivery} /> },
+        ]}
+        none="None yet. A test event is sent at once."
+      />
+      {manages && endpoint.url !== null && (
+        <>
+          {!isOff && <SendAgain address={address} />}
+          <Card>
+            <EndpointForm action={address} endpoint={endpoint} submit="Save" summary="Settings" open />
+          </Card>
+        </>
+      )}
+      {manages && <Remove address={address} endpoint={endpoint} />}
+    </ProgramPage>,
   )
 }
 
 function OnOff({ address, isOff }: { address: string; isOff: boolean }) {
-  if (isOff) return <PostButton action={`${address}/on`}>Enable</PostButton>
+  if (isOff) return <PostButton action={`${address}/on`} text="Enable" />
   return (
     <PostButton
       action={`${address}/off`}
       confirm="Disable this endpoint? Nothing is sent to it while it is disabled, and what happens meanwhile is not sent later."
-    >
-      Disable
-    </PostButton>
+      text="Disable"
+    />
   )
 }
 
@@ -367,20 +316,19 @@ const ranges = [
   ['all', 'All finished ones'],
 ] as const
 
-function SendAgain({ address, form: shown }: { address: string; form: FormState }) {
+function SendAgain({ address }: { address: string }) {
   return (
     <Card title="Send again">
       <p class="muted">
         For when your server was down or lost data. Each message keeps its id; up to 10,000 at once. Messages are kept
         for 30 days. Times are in UTC.
       </p>
-      <form method="post" action={`${address}/replay`} class="row end">
+      <Form action={`${address}/replay`} submit="Send again" layout="inline">
         <Field
           name="since"
           label="From"
           type="datetime-local"
           value={asInput(new Date(Date.now() - dayMilliseconds))}
-          form={shown}
           required
         />
         <Field
@@ -388,12 +336,10 @@ function SendAgain({ address, form: shown }: { address: string; form: FormState 
           label="Until"
           type="datetime-local"
           value={asInput(new Date(Date.now() + 60_000))}
-          form={shown}
           required
         />
-        <Field name="which" label="Which" options={ranges} form={shown} />
-        <button type="submit">Send again</button>
-      </form>
+        <Field name="which" label="Which" options={ranges} />
+      </Form>
     </Card>
   )
 }
@@ -421,17 +367,15 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
                 ? 'Rotate the secret? The older of the two current secrets stops working at once.'
                 : `Rotate the secret? The current one signs for ${rotationHours} more hours.`
             }
-          >
-            Rotate secret
-          </PostButton>
+            text="Rotate secret"
+          />
         )}
         <PostButton
           action={`${address}/delete`}
           class="danger"
           confirm="Delete this endpoint? Nothing more is sent to it, and its deliveries are removed."
-        >
-          Delete endpoint
-        </PostButton>
+          text="Delete endpoint"
+        />
       </div>
     </Card>
   )
@@ -440,25 +384,15 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
 /** Sends due deliveries at once. */
 const wake = (c: ProgramContext) => sendSoon(c.env, [{ program_id: c.get('program').id, due_at: 0 }])
 
-webhookPages.post(
-  '/programs/:programId/webhooks/:endpointId',
-  requireProgram('webhook:manage'),
-  form(endpointForm, endpointPage),
-  async (c) => {
-    const settings = settingsIn(c.req.valid('form'))
-    if (settings.types.length === 0) return await refuseForm(c, endpointPage(c), noTypes)
-    try {
-      const { id: programId } = c.get('program')
-      const before = await findEndpoint(c.get('db'), programId, endpointIn(c))
-      const { url, ...others } = settings
-      await changeEndpoint(c.get('db'), c.env, programId, before.id, url === before.url ? others : settings)
-    } catch (error) {
-      return await refuseEndpoint(c, endpointPage(c), error)
-    }
-    await wake(c)
-    return redirectWith(c, endpointPage(c), 'Saved. The settings apply to events from now on.')
-  },
-)
+pages.post('/webhooks/:endpointId', requireProgram('webhook:manage'), form(endpointForm, endpointPage), async (c) => {
+  const { url, ...others } = settingsIn(c.req.valid('form'))
+  const { id: programId } = c.get('program')
+  const before = await findEndpoint(c.get('db'), programId, endpointIn(c))
+  const changes = url === before.url ? others : { ...others, url }
+  await changeEndpoint(c.get('db'), c.env, programId, before.id, changes).catch(refuseAddress)
+  await wake(c)
+  return redirectWith(c, endpointPage(c), 'Saved. The settings apply to events from now on.')
+})
 
 for (const [verb, enabled, done] of [
   [
@@ -468,27 +402,23 @@ for (const [verb, enabled, done] of [
   ],
   ['off', false, 'The endpoint is disabled.'],
 ] as const) {
-  webhookPages.post(
-    `/programs/:programId/webhooks/:endpointId/${verb}`,
-    requireProgram('webhook:manage'),
-    async (c) => {
-      await changeEndpoint(c.get('db'), c.env, c.get('program').id, endpointIn(c), { enabled })
-      if (enabled) await wake(c)
-      return redirectWith(c, endpointPage(c), done)
-    },
-  )
+  pages.post(`/webhooks/:endpointId/${verb}`, requireProgram('webhook:manage'), async (c) => {
+    await changeEndpoint(c.get('db'), c.env, c.get('program').id, endpointIn(c), { enabled })
+    if (enabled) await wake(c)
+    return redirectWith(c, endpointPage(c), done)
+  })
 }
 
-webhookPages.post('/programs/:programId/webhooks/:endpointId/rotate', requireProgram('webhook:manage'), async (c) => {
+pages.post('/webhooks/:endpointId/rotate', requireProgram('webhook:manage'), async (c) => {
   return await showSecret(c, await rotateSecret(c.get('db'), c.env, c.get('program').id, endpointIn(c)))
 })
 
-webhookPages.post('/programs/:programId/webhooks/:endpointId/delete', requireProgram('webhook:manage'), async (c) => {
+pages.post('/webhooks/:endpointId/delete', requireProgram('webhook:manage'), async (c) => {
   await deleteEndpoint(c.get('db'), c.get('program').id, endpointIn(c))
   return redirectWith(c, webhooksPage(c), 'The endpoint is deleted.')
 })
 
-webhookPages.post('/programs/:programId/webhooks/:endpointId/test', requireProgram('webhook:manage'), async (c) => {
+pages.post('/webhooks/:endpointId/test', requireProgram('webhook:manage'), async (c) => {
   const { id: programId } = c.get('program')
   const endpointId = endpointIn(c)
   const messageId = await testEndpoint(c.get('db'), programId, endpointId)
@@ -515,14 +445,13 @@ const rangeForm = z.object({
 /** The most deliveries of one replay. */
 const maxReplayed = 10_000
 
-webhookPages.post(
-  '/programs/:programId/webhooks/:endpointId/replay',
+pages.post(
+  '/webhooks/:endpointId/replay',
   requireProgram('webhook:manage'),
   form(rangeForm, endpointPage),
   async (c) => {
     const { since, until, which } = c.req.valid('form')
-    if (since && until && since >= until)
-      return await refuseForm(c, endpointPage(c), { errors: { until: 'Choose a time after the start.' } })
+    if (since && until && since >= until) throw new FormRefusal({ until: 'Choose a time after the start.' })
     const range = { since, until, failedOnly: which === 'failed' }
     const replayed = await replayDeliveries(c.get('db'), c.get('program').id, endpointIn(c), range)
     await wake(c)
