@@ -5,6 +5,7 @@ import { countAddress, countVisitor, type RateLimit, visitorAddress, type Visito
 import { clickRequest, type ClickRequest } from '../lib/api/track-click.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
+import { keptAddress, textBudget } from '../lib/tracking/bounded-text.ts'
 import { campaignOf } from '../lib/tracking/campaign.ts'
 import {
   type Click,
@@ -43,7 +44,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       const body = c.req.valid('json')
       const parameters = URL.parse(body.affiliate_url)?.searchParams
       const aff = parameters && affOf(parameters)
-      await countVisitor(c, c.env.RATE_LIMIT, String(aff))
+      await countVisitor(c, c.env.RATE_LIMIT, String(aff).toLowerCase())
       if (!parameters || aff === undefined) {
         throw new ApiError('invalid_url', 'affiliate_url cannot be parsed as a URL. Send the full address of the page.')
       }
@@ -104,21 +105,23 @@ async function asClick(
 ): Promise<Click> {
   // A header can exceed its limit, and the cut can fall inside a character.
   const userAgent = body.user_agent || request.headers.get('user-agent')?.slice(0, 2048).toWellFormed() || null
+  const cut = textBudget()
   return {
-    affiliate_url: body.affiliate_url,
+    // In the order of their importance, because the first ones use up the budget.
+    session_id: cut(body.session_id),
+    affiliate_url: cut(keptAddress(body.affiliate_url)) ?? '',
+    page_url: cut(keptAddress(body.page_url)),
+    referrer_url: cut(keptAddress(body.referrer_url)),
+    user_agent: cut(userAgent),
+    campaign: campaignOf(link.parameters, cut),
+    language: cut(body.language),
+    timezone: cut(body.timezone),
+    page_title: cut(body.page_title),
     partner_code: link.code,
-    page_url: body.page_url ?? null,
-    page_title: body.page_title ?? null,
-    referrer_url: body.referrer_url ?? null,
-    session_id: body.session_id ?? null,
-    user_agent: userAgent,
     screen_resolution: body.screen_resolution ?? null,
     viewport_size: body.viewport_size ?? null,
-    language: body.language ?? null,
-    timezone: body.timezone ?? null,
     ...visitorLocation(request, visitor),
     ...(await visitorDevice(userAgent)),
-    campaign: campaignOf(link.parameters),
     additional_data: visitor
       ? { ...body.additional_data, program_id: visitor.programId }
       : (body.additional_data ?? null),

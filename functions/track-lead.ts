@@ -8,6 +8,7 @@ import { countCaller, countVisitor, type RateLimit, type VisitorEnv, type Visite
 import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
 import { openDatabase } from '../lib/database.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
+import { keptAddress, textBudget } from '../lib/tracking/bounded-text.ts'
 import { clickIdOrNull, programOfClickId } from '../lib/tracking/clicks.ts'
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { emailHash, emailHashes } from '../lib/tracking/customers.ts'
@@ -87,7 +88,7 @@ async function asLead(body: LeadRequest, emailHashKey: string): Promise<Lead> {
     click_id: clickIdOrNull(clickId) ?? testClickIdOrNull(clickId),
     ...(await emailHashes((address) => emailHash(emailHashKey, address), body.email)),
     session_id: body.session_id ?? null,
-    page_url: body.page_url ?? null,
+    page_url: textBudget()(keptAddress(body.page_url)),
     is_test: isTestEvent(body, clickId),
     additional_data: body.additional_data ?? null,
   }

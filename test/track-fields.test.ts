@@ -151,3 +151,60 @@ describe('text that Postgres cannot store, and text over the limit,', () => {
     else expect([status, body.error?.code]).toEqual([400, 'invalid_request'])
   })
 })
+
+describe('the stored text of a call without a key', () => {
+  const eventColumns =
+    'session_id, affiliate_url, page_url, page_title, referrer_url, user_agent, language, timezone, campaign::text as campaign'
+
+  test('has 2 KB in all for a click, whatever it sends', async () => {
+    const address = `https://shop.example.com/${'é'.repeat(500)}`
+    const campaign = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3']
+    const query = campaign.map((name) => `${name}=${'ü'.repeat(200)}`).join('&')
+    const { body } = await api.call(clickPath, {
+      affiliate_url: `${address}?aff=${program.partnerCode}&${query}`,
+      page_url: `${address}?${query}`,
+      referrer_url: `${address}?${query}`,
+      session_id: 's'.repeat(255),
+      page_title: 't'.repeat(1024),
+      user_agent: 'u'.repeat(2048),
+      language: 'l'.repeat(64),
+      timezone: 'z'.repeat(64),
+    })
+    const [stored] = await api.rows(`select ${eventColumns} from affiliate_click_events where click_id = $1`, [
+      body.click_id,
+    ])
+    const bytes = Object.values(stored ?? {}).map((text) => Buffer.byteLength(String(text)))
+    for (const part of ['affiliate_url', 'page_url', 'referrer_url', 'user_agent']) expect(stored?.[part]).toMatch(/.{50}/)
+    // The names of the campaign's values are the service's own.
+    expect(bytes.reduce((sum, one) => sum + one)).toBeLessThanOrEqual(2048 + campaign.join('": "",').length)
+  })
+
+  test('is an address without the parameters that nobody reads', async () => {
+    const page = 'https://shop.example.com/pricing'
+    const { body } = await api.call(clickPath, {
+      affiliate_url: `${page}?token=secret&aff=${program.partnerCode}&gclid=ad&sub1=a&resub1=b#access_token=secret`,
+      page_url: `${page}?email=ann@example.com&utm_source=mail`,
+      referrer_url: `${page}#secret`,
+    })
+    const lead = await api.call(leadPath, {
+      customer_key: 'u',
+      click_id: body.click_id,
+      page_url: `${page}?token=secret`,
+    })
+    expect(lead.status).toBe(200)
+    expect(
+      await api.rows(
+        `select e.affiliate_url, e.page_url, e.referrer_url, l.page_url as lead_page
+        from affiliate_click_events e join affiliate_lead_events l using (customer_id) where e.click_id = $1`,
+        [body.click_id],
+      ),
+    ).toEqual([
+      {
+        affiliate_url: `${page}?aff=${program.partnerCode}&gclid=ad&sub1=a`,
+        page_url: `${page}?utm_source=mail`,
+        referrer_url: page,
+        lead_page: page,
+      },
+    ])
+  })
+})

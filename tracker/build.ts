@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import { parse } from 'smol-toml'
 import { readStub, renderDocs } from './build-docs.ts'
@@ -54,7 +54,8 @@ async function bundle(file: string, options: Parameters<typeof build>[0]) {
 rmSync(dist, { recursive: true, force: true })
 mkdirSync(dist)
 
-const script = await bundle('svc-tracker.js', { entryPoints: ['src/browser.ts'], format: 'iife', target: 'es2021' })
+// One block without exports, so it needs no function around it.
+const script = await bundle('svc-tracker.js', { entryPoints: ['src/browser.ts'], target: 'es2021' })
 const paymentLinks = await bundle('svc-payment-links.js', {
   entryPoints: ['src/payment-links.ts'],
   format: 'iife',
@@ -118,13 +119,16 @@ function serve(name: string, exports: Record<string, unknown>, type = 'string'):
   writeFileSync(join(dist, 'served', `${name}.d.ts`), types)
 }
 
+/** A window of 64 KB has a shorter header than the default one. */
+const brotli = (text: string) => brotliCompressSync(text, { params: { [constants.BROTLI_PARAM_LGWIN]: 16 } })
+
 const hash = (content: string | Buffer) => createHash('sha256').update(content).digest('base64url').slice(0, 22)
 
 mkdirSync(join(dist, 'served'))
 /** A script, plain and compressed. The entity tag is weak, because it is the same in every encoding. */
 const served = (text: string) => ({
   script: text,
-  brotliBase64: brotliCompressSync(text).toString('base64'),
+  brotliBase64: brotli(text).toString('base64'),
   etag: `W/"${hash(text)}"`,
 })
 serve('script', { stub: readStub(), ...served(script.text) })
@@ -161,11 +165,11 @@ const page = `{ name: string; title: string; summary: string; html: string; mark
 serve('docs', { pages: renderDocs() }, `${page}[]`)
 
 const sizes = [
-  { file: 'svc-tracker.js', encoding: 'brotli', bytes: brotliCompressSync(script.text).length, limit: 1024 },
+  { file: 'svc-tracker.js', encoding: 'brotli', bytes: brotli(script.text).length, limit: 1024 },
   {
     file: 'svc-payment-links.js',
     encoding: 'brotli',
-    bytes: brotliCompressSync(paymentLinks.text).length,
+    bytes: brotli(paymentLinks.text).length,
     limit: 1024,
   },
   { file: 'server.js', encoding: 'gzip', bytes: gzipSync(server.text, { level: 9 }).length, limit: 2048 },

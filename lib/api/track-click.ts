@@ -61,8 +61,8 @@ export const trackClick = (): Operation => ({
   auth: 'none',
   body: body(clickRequest, {
     affiliate_url:
-      'The full landing address with `?aff=<partner_code>`. The case of codes does not matter. Its `utm_source`, `utm_medium`, `utm_campaign`, `utm_term`, `utm_content` and `sub1` to `sub3` are kept with the click.',
-    page_url: 'Canonical address of the page.',
+      'The full landing address with `?aff=<partner_code>`. The case of codes does not matter. Its `utm_source`, `utm_medium`, `utm_campaign`, `utm_term`, `utm_content` and `sub1` to `sub3` are kept with the click. The parameters that nobody reads are not stored.',
+    page_url: 'Canonical address of the page. All text of a click is cut to 2 KB.',
     page_title: 'Title of the page.',
     referrer_url: 'Address of the previous page.',
     session_id: 'Your id of the visit.',

@@ -25,14 +25,14 @@ export const programSettings = z.object({
   domain: z.pipe(
     z.string(),
     z.pipe(
-      z.transform((text: string) =>
-        text
+      z.transform((text: string) => {
+        const address = text
           .trim()
           .toLowerCase()
           .replace(/^https?:\/\//, '')
-          .replace(/[/?#].*$/, '')
-          .replace(/^.*[^\p{ASCII}].*$/u, asciiHost),
-      ),
+        const [host = ''] = address.split(/[/?#]/, 1)
+        return /\P{ASCII}/u.test(host) ? asciiHost(host) : host
+      }),
       z.string().check(
         z.regex(hostname, noDomain),
         // `99999999999` matches the pattern, but no address can have it as a host.

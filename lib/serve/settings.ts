@@ -88,7 +88,7 @@ export function readSettings(
   }
   if (mail.MAIL_API_URL && !/^https?:$/.test(URL.parse(mail.MAIL_API_URL)?.protocol ?? ''))
     problems.push('MAIL_API_URL must be an address that begins with https://.')
-  if (mail.MAIL_FROM && !/^[^<>\s]+@[^<>\s]+$|^[^<>]*<[^<>\s]+@[^<>\s]+>$/.test(mail.MAIL_FROM))
+  if (mail.MAIL_FROM && !/^[^<>\s@]+@[^<>\s@]+$|^[^<>]*<[^<>\s@]+@[^<>\s@]+>$/.test(mail.MAIL_FROM))
     problems.push("MAIL_FROM must be an address, or a name with one: MAIL_FROM='You <partners@yourdomain.com>'.")
 
   const dataFolder = path.resolve(options.data)

@@ -27,12 +27,12 @@ export function campaignIn(stored: unknown): Campaign | null {
 
 const maxLength = 200
 
-/** The campaign values of a landing address: the first of each parameter. Null if there are none. */
-export function campaignOf(parameters: URLSearchParams): Campaign | null {
+/** The campaign values of a landing address, each through `cut`: the first of each parameter. Null if there are none. */
+export function campaignOf(parameters: URLSearchParams, cut: (text: string) => string | null): Campaign | null {
   const campaign: Campaign = {}
   for (const name of campaignNames) {
     // Postgres stores no NUL, and the cut can split a character.
-    const value = parameters.get(name)?.replaceAll('\0', '').trim().slice(0, maxLength).toWellFormed()
+    const value = cut(parameters.get(name)?.replaceAll('\0', '').trim().slice(0, maxLength).toWellFormed() ?? '')
     if (value) campaign[name] = value
   }
   return Object.keys(campaign).length > 0 ? campaign : null

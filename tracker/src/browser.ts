@@ -61,20 +61,21 @@ declare global {
 try {
   // oxlint-disable-next-line no-unsafe-type-assertion -- a page's script is no SVG's
   const script = document.currentScript as HTMLScriptElement
-  const { svcProgramId, svcConsent, svcParams, svcName = 'svc' } = script.dataset
+  const { svcProgramId, svcConsent, svcName = 'svc', svcParams } = script.dataset
   // oxlint-disable-next-line no-unsafe-type-assertion -- keeps everything that the page has under this name
-  const svc = ((window as unknown as Record<string, StubbedSvc>)[svcName] ??= Object())
+  const svc = ((window as unknown as Record<string, object>)[svcName] ??= {}) as StubbedSvc
   if (svcProgramId && !svc.v) {
     // Sent with click and signup, so that the service refuses those of another program. JSON has null if the tag has no number.
     const program_id = +svcProgramId
     // oxlint-disable-next-line no-non-null-assertion -- `aff` matches
     const names = (['aff', svcParams] + '').match(/[\w-]+/g)!.join('|')
-    // The address without its query and hash, the query that has the code, and the code.
+    // The address up to the end of the query that has the code, the address without its query and hash, and the code.
     // Also matches inside the hash, for routers that keep their query there, and in links that a mail garbled: `?a=b?aff=c`, `&amp;aff=c`.
-    const codePattern = RegExp(`([^?#;]*)(.*?[?&#;](${names})=([^?&#;]+)[^#]*)`)
-    let lastCode: string | undefined,
-      consented: 1 | undefined,
-      unsavedClickId: string | null = null
+    // Linear: the anchor makes one start, and the lookahead gives its characters back to no other part.
+    const codePattern = RegExp(`^(?=([^?#;]*)).*?[&?#;](${names})=([^?#;&]+)[^#]*`)
+    let consented: 1 | undefined,
+      unsavedClickId: string | null = null,
+      lastCode: string | undefined
     // Session storage: the click without an answer yet, and the session's id.
     const clickKey = svcName + '_click'
     const sessionKey = svcName + '_session'
@@ -96,10 +97,10 @@ try {
     // The proxy on the page's own domain puts `#` in place of the path, so that all goes to the script's own address.
     const post = (path: string, body: object) =>
       fetch(script.src.split('/js/')[0] + '/api/v1/track/' + path, {
-        keepalive: true,
-        method: 'POST',
         // Sent as text, which needs no preflight request.
         body: JSON.stringify(body),
+        method: 'POST',
+        keepalive: true,
       })
 
     /**
@@ -123,7 +124,7 @@ try {
           existing_click_id: getClickId(),
         })
         // An answer of another server, such as a page of the shop, throws here, and the click stays for the next page.
-        const { click_id, cookie_window_days, cookie_set } = await response.json()
+        const { cookie_set, click_id, cookie_window_days } = await response.json()
         // A refusal is final. After 429, 5xx or no answer, the next page sends the click again.
         if (response.status < 429) delete store[clickKey]
         // A proxy on the page's own domain sets the cookie itself. That one lasts longer, so the script keeps it.
@@ -142,7 +143,7 @@ try {
     const look = (landing?: unknown, isBefore?: 1) => {
       const text = (isBefore ? '' : location.href + '#') + landing
       // First the address as it is, then decoded: something may have encoded it, as in `/page%3Faff=c`. `unescape` reads no UTF-8.
-      const [, url, query, , code] = text.match(codePattern) ?? unescape(text).match(codePattern) ?? []
+      const [query, url, , code] = text.match(codePattern) ?? unescape(text).match(codePattern) ?? []
       if (code && code != lastCode) {
         lastCode = code
         void enqueue(() => {
@@ -150,11 +151,12 @@ try {
           if (isBefore && (store[sessionKey] || getClickId())) return
           store[clickKey] = JSON.stringify({
             // Sends only the campaign of the query; the rest can hold private data.
-            // oxlint-disable-next-line no-non-null-assertion -- as `aff` does
-            affiliate_url: url + '?' + ('aff=' + code + query).match(/\b(^aff|sub.|utm_\w+)=[^?&#;]+/g)!.join('&'),
-            page_url: url,
-            referrer_url: document.referrer,
+            affiliate_url:
+              // oxlint-disable-next-line no-non-null-assertion -- as `aff` does
+              url + '?' + ('aff=' + code + '&' + query).match(/\b(^aff|sub.|utm_\w+)=[^?#;&]+/g)!.join('&'),
             session_id: (store[sessionKey] ??= Math.random() + ''),
+            referrer_url: document.referrer,
+            page_url: url,
             additional_data: { program_id },
           })
         })
@@ -170,7 +172,7 @@ try {
       }
     }
     // A new hash also fires `popstate`.
-    for (const event of ['popstate', 'online']) addEventListener(event, look)
+    for (const event of ['online', 'popstate']) addEventListener(event, look)
     try {
       store = sessionStorage
     } catch {}
@@ -187,12 +189,12 @@ try {
           return click_id
             ? (
                 await post('lead', {
-                  customer_key,
-                  click_id,
-                  email,
-                  page_url: location.href.match(/[^?#;]*/) + '',
-                  session_id: store[sessionKey],
                   program_id,
+                  session_id: store[sessionKey],
+                  page_url: location.href.match(/[^?#;]*/) + '',
+                  email,
+                  click_id,
+                  customer_key,
                 })
               ).json()
             : { error: { code: 'no_attribution' }, success: false }

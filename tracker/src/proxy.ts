@@ -93,7 +93,8 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       // The browser sends the page's origin, or with the script the page's address. This server's own name may differ behind proxies.
       const origin = sent.get('origin') ?? sent.get('referer')
       const { hostname, protocol } = new URL(origin?.startsWith('http') ? origin : request.url)
-      const domain = options.cookieDomain ?? hostname.match(/[^.]+\.((com?|org|net|gov|edu|ac)\.)?[a-z][^.]+$/)?.[0]
+      const domain =
+        options.cookieDomain ?? hostname.match(/(?<![^.])[^.]+\.((com?|org|net|gov|edu|ac)\.)?[a-z][^.]+$/)?.[0]
       const setCookie = (cookie: string, seconds: number, rest = '') =>
         answer.append(
           'set-cookie',

@@ -40,7 +40,7 @@ export function SvcProvider({
     // An address with a path is a proxy's; it serves both scripts there.
     const [tracker, links] = /^\/|\w\/\w/.test(baseUrl)
       ? [baseUrl, `${baseUrl}?links`]
-      : ['tracker', 'payment-links'].map((file) => `${baseUrl.replace(/\/+$/, '')}/js/svc-${file}.js`)
+      : ['tracker', 'payment-links'].map((file) => `${baseUrl.replace(/([^/])\/+$/, '$1')}/js/svc-${file}.js`)
     const load = (src = '') => {
       const script = document.createElement('script')
       script.async = true

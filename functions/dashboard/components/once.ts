@@ -17,7 +17,7 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 export function withFormTokens(page: string): string {
   return page
     .replaceAll(
-      /<form method="post"(?! data-token)[^>]*>/g,
+      /<form method="post"(?! data-token)[^<>]*>/g,
       (form) => `${form}<input type="hidden" name="${formToken}" value="${crypto.randomUUID()}"/>`,
     )
     .replaceAll(`<button name="${formToken}"`, (button) => `${button} value="${crypto.randomUUID()}"`)

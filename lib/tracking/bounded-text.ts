@@ -1,0 +1,29 @@
+import { campaignNames } from './campaign.ts'
+
+const maxBytes = 2048
+const encoder = new TextEncoder()
+
+/** Returns a function that cuts texts so that all together have 2 KB. Each may take half of the rest, so that a long one leaves some for the next. */
+export function textBudget(): (text: string | null | undefined) => string | null {
+  let left = maxBytes
+  return (text) => {
+    if (text === null || text === undefined) return null
+    // Never cuts inside a character.
+    const { read, written } = encoder.encodeInto(text, new Uint8Array(Math.ceil(left / 2)))
+    left -= written
+    return text.slice(0, read)
+  }
+}
+
+/** The parameters of an address that the service reads. The rest can hold private data. */
+const keptNames = new Set<string>(['aff', ...campaignNames, 'gclid', 'gbraid', 'wbraid', 'msclkid'])
+
+/** Returns an address without its hash and without other parameters than those that the service reads. */
+export function keptAddress(address: string | null | undefined): string | null {
+  if (address === null || address === undefined) return null
+  const [page = ''] = address.split(/[?#]/, 1)
+  const [query = ''] = address.slice(page.length + 1).split('#', 1)
+  const kept =
+    address[page.length] === '?' ? query.split('&').filter((one) => keptNames.has(one.split('=', 1)[0] ?? '')) : []
+  return kept.length > 0 ? `${page}?${kept.join('&')}` : page
+}
