@@ -49,6 +49,20 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     expect(await salesOf(shop)).toMatchObject([{ refunded, reversed: refunded / 5, status }])
   })
 
+  test.each([
+    ['NUL', 'paid\0'],
+    ['a lone surrogate', 'paid\ud83d'],
+    ['5,000 characters', 'x'.repeat(5000)],
+  ])('a status with %s moves nothing, and the log keeps none of it', async (_, status) => {
+    const shop = await sold({ generation })
+    const answer = await send(shop, 'refund.updated', { ...refund(shop, { id: 're_1', amount: 3000 }), status })
+    expect(answer).toMatchObject({
+      status: 200,
+      body: { outcome: 'ignored', reason: expect.stringMatching(/^.{0,300}$/) },
+    })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 0 }])
+  })
+
   test('a refund of a renewal, whose payment names no invoice any more, is applied', async () => {
     const shop = await createShop(sql, { generation })
     await send(shop, 'invoice.payment_succeeded', bill(shop))

@@ -10,7 +10,8 @@ const refund = z.looseObject({
   id,
   amount,
   currency,
-  status: z.nullish(z.string()),
+  // A word that can be stored, because the log names it.
+  status: z.nullish(id),
   reason: freeText(1000),
   charge: reference,
   payment_intent: reference,
