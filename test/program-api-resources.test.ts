@@ -280,6 +280,21 @@ test('a code is given once, found by its text, and revoked', async () => {
 })
 
 test.each([
+  '/api/v1/partners?search=',
+  '/api/v1/partners?email=',
+  '/api/v1/links?external_id=',
+  '/api/v1/codes?code=',
+  '/api/v1/customers?customer_key=',
+  '/api/v1/sales?click_id=',
+  '/api/v1/commissions?transaction_id=',
+  '/api/v1/applications?email=',
+])('%s takes 320 characters at most', async (filter) => {
+  expect((await get(filter + 'x'.repeat(320))).status).toBe(200)
+  const { status, body } = await get(filter + 'x'.repeat(321), { databaseRequests: 1 })
+  expect([status, body.error.details[0].message]).toEqual([400, 'must be at most 320 characters long'])
+})
+
+test.each([
   ['none', {}, 'code'],
   ['one with a space', { code: 'A B' }, 'code'],
   ['one that is too long', { code: 'x'.repeat(65) }, 'code'],

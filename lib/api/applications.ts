@@ -3,7 +3,7 @@ import type { Made } from '../idempotency.ts'
 import { nameOf } from '../names.ts'
 import { type Application, applicationStatuses } from '../programs/applications.ts'
 import { joinPageChanges, type JoinPage, maxQuestions, questionTypes } from '../programs/join-page.ts'
-import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
+import { filterText, idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { noteField } from './request-fields.ts'
 import { resource } from './resource.ts'
@@ -13,7 +13,7 @@ const email = z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.em
 
 export const applicationsQuery = listQuery({
   status: z.optional(oneOf(applicationStatuses)),
-  email: z.optional(z.string()),
+  email: filterText(),
 })
 
 export const applicationPath = z.object({ application_id: idIn() })

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
 import { maxAmountCents } from '../money.ts'
 import { codeText, type PartnerCode } from '../programs/codes.ts'
-import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
+import { filterText, idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, answeredCreated, body, type Operation } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
 import { resource } from './resource.ts'
@@ -12,7 +12,7 @@ const states = ['active', 'revoked'] as const
 
 export const codesQuery = listQuery({
   partner_id: z.optional(idIn()),
-  code: z.optional(z.string()),
+  code: filterText(),
   status: z.optional(oneOf(states)),
 })
 export const codePath = z.object({ code_id: idIn() })

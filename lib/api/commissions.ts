@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { commissionReason } from '../commission-reasons.ts'
 import { commissionSorts, commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
-import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
+import { filterText, idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
 import { someIds } from './request-fields.ts'
 import { resource } from './resource.ts'
@@ -10,7 +10,7 @@ import { cents, count, currency, id, success, text, time } from '../response-fie
 export const commissionsQuery = listQuery({
   status: z.optional(oneOf(commissionStatuses)),
   partner_id: z.optional(idIn()),
-  transaction_id: z.optional(z.string()),
+  transaction_id: filterText(),
   sort: z.optional(oneOf(commissionSorts)),
 })
 

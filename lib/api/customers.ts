@@ -1,13 +1,13 @@
 import * as z from 'zod/mini'
 import { customerStates, type ListedCustomer } from '../tracking/customer-list.ts'
-import { idIn, listQuery, oneOf } from './lists.ts'
+import { filterText, idIn, listQuery, oneOf } from './lists.ts'
 import { exampleClickId, type Operation } from './operation.ts'
 import { resource } from './resource.ts'
 import { clickId, id, text, time } from '../response-fields.ts'
 
 export const customersQuery = listQuery({
   status: z.optional(oneOf(customerStates)),
-  customer_key: z.optional(z.string()),
+  customer_key: filterText(),
   partner_id: z.optional(idIn()),
 })
 

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import type { Made } from '../idempotency.ts'
 import { isPageOf, linkAddress, type ListedLink, linkStates } from '../programs/links.ts'
 import { ApiError } from '../errors.ts'
-import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
+import { filterText, idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
 import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
@@ -12,9 +12,9 @@ import { count, id, text, time } from '../response-fields.ts'
 export const linksQuery = listQuery({
   status: z.optional(oneOf(linkStates)),
   partner_id: z.optional(idIn()),
-  external_id: z.optional(z.string()),
-  code: z.optional(z.string()),
-  search: z.optional(z.string()),
+  external_id: filterText(),
+  code: filterText(),
+  search: filterText(),
 })
 
 export const linkPath = z.object({ link_id: idIn() })

@@ -16,6 +16,9 @@ export function numberIn(minimum: number, maximum: number) {
 
 export const idIn = () => numberIn(1, Number.MAX_SAFE_INTEGER)
 
+/** Text in a query, as long as the longest value that it can match, which is an e-mail address. */
+export const filterText = () => z.optional(z.string().check(z.maxLength(320)))
+
 /** One of some words in a query. */
 export const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `must be ${words.join(' or ')}`)

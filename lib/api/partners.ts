@@ -5,7 +5,7 @@ import type { Made } from '../idempotency.ts'
 import { nameOf } from '../names.ts'
 import { commissionRules } from '../programs/commission-terms.ts'
 import { asRule, rule, ruleFields, rulesText } from './groups.ts'
-import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
+import { filterText, idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { externalId, externalIdText, metadata, metadataChanges, metadataChangesText, metadataText } from './metadata.ts'
 import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
@@ -14,11 +14,11 @@ import { count, currency, id, text, time } from '../response-fields.ts'
 
 export const partnersQuery = listQuery({
   status: z.optional(oneOf(partnerStates)),
-  email: z.optional(z.string()),
-  external_id: z.optional(z.string()),
+  email: filterText(),
+  external_id: filterText(),
   group_id: z.optional(idIn()),
-  code: z.optional(z.string()),
-  search: z.optional(z.string()),
+  code: filterText(),
+  search: filterText(),
   sort: z.optional(oneOf(partnerSorts)),
 })
 

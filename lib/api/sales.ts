@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { commissionStatuses } from '../money/commission-list.ts'
-import { idIn, listQuery, oneOf } from './lists.ts'
+import { filterText, idIn, listQuery, oneOf } from './lists.ts'
 import { exampleClickId, type Operation } from './operation.ts'
 import { resource } from './resource.ts'
 import { cents, clickId, currency, id, text, time } from '../response-fields.ts'
@@ -14,8 +14,8 @@ const test = () =>
   )
 
 export const salesQuery = listQuery({
-  customer_key: z.optional(z.string()),
-  click_id: z.optional(z.string()),
+  customer_key: filterText(),
+  click_id: filterText(),
   partner_id: z.optional(idIn()),
   test: test(),
 })
