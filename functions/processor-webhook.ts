@@ -1,5 +1,5 @@
 import { bodyLimit } from 'hono/body-limit'
-import { createApp, onlyMethods } from '../lib/api/app.ts'
+import { createApp, maxEventBytes, onlyMethods } from '../lib/api/app.ts'
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
@@ -16,9 +16,8 @@ const app = createApp<
   DatabaseEnv & RelayEnv & CountEnv & StripeEnv & { EMAIL_HASH_KEY: string; STRIPE_WEBHOOK_SECRET: string }
 >()
 
-/** An invoice with its lines is larger than integrators' requests. */
 const limitEvent = bodyLimit({
-  maxSize: 1024 * 1024,
+  maxSize: maxEventBytes,
   onError: () => {
     throw new ApiError('payload_too_large', 'The event may be 1 MiB at most.')
   },

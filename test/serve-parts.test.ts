@@ -1,15 +1,17 @@
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { Agent, request as send } from 'node:http'
+import { Agent, createServer, type IncomingMessage, request as send } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 import type { OutboxMessage } from '../lib/notifications/outbox.ts'
+import { openBodyReader } from '../lib/serve/bodies.ts'
 import { openChannels } from '../lib/serve/channels.ts'
 import { fetchOutside } from '../lib/serve/outside.ts'
 import { hmac } from '../lib/hmac.ts'
@@ -282,9 +284,16 @@ describe('over HTTP', async () => {
     },
   )
 
-  test('a body is taken whole up to a mebibyte, and of more so much that it is known', async () => {
-    expect((await ask('127.0.0.1', {}, '/x', Buffer.alloc(1024 * 1024))).length).toBe(1024 * 1024)
-    expect((await ask('127.0.0.1', {}, '/x', Buffer.alloc(3 * 1024 * 1024))).length).toBeGreaterThan(1024 * 1024)
+  const events = '/api/v1/webhooks/stripe'
+  test.each([
+    ['/x', 64 * 1024],
+    [events, 1024 * 1024],
+  ])('the largest body of %s has %d bytes, and the server reads no larger one', async (address, most) => {
+    expect((await ask('127.0.0.1', {}, address, Buffer.alloc(most))).length).toBe(most)
+    const { seen, length } = await ask('127.0.0.1', {}, address, Buffer.alloc(most + 1))
+    expect([seen['content-length'], length]).toEqual([`${most + 1}`, 0])
+    const chunked = { 'transfer-encoding': 'chunked' }
+    expect((await ask('127.0.0.1', chunked, address, Buffer.alloc(3 * most))).length).toBeGreaterThan(most)
   })
 
   test('a body that breaks off is answered by nobody and takes nothing down', async () => {
@@ -295,6 +304,55 @@ describe('over HTTP', async () => {
     await once(sent, 'socket')
     sent.destroy()
     expect(await ask('127.0.0.1')).toMatchObject({ length: 0 })
+  })
+})
+
+/** Starts to send a body of 10,000 bytes, and resolves when its connection ends. */
+function stall(port: number, bytes: number): Promise<unknown> {
+  const sent = send({ host: '127.0.0.1', port, method: 'POST', headers: { 'content-length': '10000' } })
+  sent.write(Buffer.alloc(bytes))
+  return new Promise((resolve) => void sent.on('error', resolve))
+}
+
+async function startReading(limits: Parameters<typeof openBodyReader>[0]) {
+  const read = openBodyReader(limits)
+  const bodies: IncomingMessage[] = []
+  const server = createServer((incoming, outgoing) => {
+    bodies.push(incoming)
+    read(incoming, 10_000).then(
+      (body) => outgoing.end(String(body.length)),
+      () => {},
+    )
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return { bodies, port: (server.address() as AddressInfo).port }
+}
+
+describe('bodies that stall', () => {
+  test.each([
+    ['bytes', { bytes: 10_000, bodies: 100, idleMilliseconds: 60_000 }],
+    ['bodies', { bytes: 1_000_000, bodies: 3, idleMilliseconds: 60_000 }],
+  ])('leave place for others: too many %s end the oldest', async (_, limits) => {
+    const { port, bodies } = await startReading(limits)
+    const stalled: Promise<unknown>[] = []
+    for (let count = 1; count <= 3; count++) {
+      stalled.push(stall(port, 3000))
+      await expect.poll(() => bodies.filter(({ readableFlowing }) => readableFlowing).length).toBe(count)
+    }
+    const answer = await fetch(`http://127.0.0.1:${port}`, { method: 'POST', body: Buffer.alloc(4000) })
+    expect(await answer.text()).toBe('4000')
+    await stalled[0]
+    expect(bodies.map(({ destroyed }) => destroyed).slice(0, 3)).toEqual([true, false, false])
+  })
+
+  test('end when they send nothing for a while', async () => {
+    const { port } = await startReading({ bytes: 1_000_000, bodies: 100, idleMilliseconds: 50 })
+    expect(await stall(port, 3000)).toMatchObject({ code: 'ECONNRESET' })
   })
 })
 

@@ -174,7 +174,8 @@ describe('the stored text of a call without a key', () => {
       body.click_id,
     ])
     const bytes = Object.values(stored ?? {}).map((text) => Buffer.byteLength(String(text)))
-    for (const part of ['affiliate_url', 'page_url', 'referrer_url', 'user_agent']) expect(stored?.[part]).toMatch(/.{50}/)
+    for (const part of ['affiliate_url', 'page_url', 'referrer_url', 'user_agent'])
+      expect(stored?.[part]).toMatch(/.{50}/)
     // The names of the campaign's values are the service's own.
     expect(bytes.reduce((sum, one) => sum + one)).toBeLessThanOrEqual(2048 + campaign.join('": "",').length)
   })

@@ -5,7 +5,9 @@ import { routePath } from 'hono/route'
 import { Hono } from 'hono/tiny'
 import { ApiError, errorResponse, isTransient } from '../errors.ts'
 
-const maxBodyBytes = 64 * 1024
+export const maxBodyBytes = 64 * 1024
+/** A processor's event, such as an invoice with its lines. */
+export const maxEventBytes = 1024 * 1024
 
 /** The types of a function's app. `Bindings` are those of its entry in wrangler.toml. */
 interface AppTypes<Bindings extends object> {

@@ -2,14 +2,19 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { type AddressInfo, type BlockList, Server as NetServer } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
+import { maxBodyBytes, maxEventBytes } from '../api/app.ts'
 import { ApiError, errorResponse } from '../errors.ts'
 import { OperatorError } from '../commands/operator-error.ts'
+import { openBodyReader } from './bodies.ts'
 import type { Context, Service } from './functions.ts'
 import type { Place } from './geo.ts'
 import { isTrusted, visitorAddress } from './visitor-address.ts'
 
-/** One byte above the largest allowed body, which shows that a body is too large. */
-const mostBodyBytes = 1024 * 1024 + 1
+/** Each costs some kilobytes, and a proxy opens one for each request under way. */
+const mostConnections = 4000
+
+/** Processors' events may be larger than other bodies. */
+const eventPaths = '/api/v1/webhooks/'
 
 /** Headers that only the edge or a proxy may set, and headers about a body that this server has already read. */
 const notForFunctions =
@@ -48,6 +53,7 @@ export async function startServer(options: {
     },
     passThroughOnException() {},
   }
+  const readBody = openBodyReader()
   let stopping = false
   let requests = 0
   let connections = 0
@@ -61,7 +67,7 @@ export async function startServer(options: {
     const address = addressOf(incoming, baseUrl)
     const answer = async (request: Request): Promise<Response> => {
       if (address === undefined) return badRequest()
-      Object.assign(request, { cf: await prepare(incoming, { trusted, placeOf }) })
+      Object.assign(request, { cf: await prepare(incoming, { trusted, placeOf, readBody }) })
       return await service.answer(request, context)
     }
     incoming.url = address ?? baseUrl
@@ -84,6 +90,7 @@ export async function startServer(options: {
   // Longer than a proxy's timeout, so that a proxy never sends into a connection that just closed.
   server.keepAliveTimeout = 75_000
   server.requestTimeout = 60_000
+  server.maxConnections = mostConnections
   server.listen(options.port, options.host)
   try {
     await once(server, 'listening')
@@ -157,9 +164,13 @@ function addressOf({ method = 'GET', url = '/' }: IncomingMessage, baseUrl: stri
 /** Reads the body and replaces the headers that only the edge may set. Returns the visitor's place. */
 async function prepare(
   incoming: IncomingMessage,
-  { trusted, placeOf }: { trusted: BlockList; placeOf: (address: string) => Place },
+  {
+    trusted,
+    placeOf,
+    readBody,
+  }: { trusted: BlockList; placeOf: (address: string) => Place; readBody: ReturnType<typeof openBodyReader> },
 ): Promise<Place> {
-  const { headers, rawHeaders, method } = incoming
+  const { headers, rawHeaders, method, url } = incoming
   const from = incoming.socket.remoteAddress ?? ''
   const address = visitorAddress(from, headers, trusted)
   // If TRUST_PROXY lacks the proxy, all visitors have an address of this machine, so count it like any other.
@@ -169,8 +180,11 @@ async function prepare(
   }
   const place = isTrusted(from, trusted) ? { ...placeOf(address), ...proxiedPlace(headers) } : placeOf(address)
   if (method !== 'GET' && method !== 'HEAD') {
-    const rawBody = await readBody(incoming)
-    own['content-length'] = String(rawBody.length)
+    const most = new URL(url ?? '').pathname.startsWith(eventPaths) ? maxEventBytes : maxBodyBytes
+    const declared = Number(headers['content-length'] ?? 0)
+    // The function refuses it by its declared length.
+    const rawBody = declared > most ? Buffer.alloc(0) : await readBody(incoming, most)
+    own['content-length'] = String(Math.max(declared, rawBody.length))
     Object.assign(incoming, { rawBody })
   }
   // Functions read some headers from `headers` and others from `rawHeaders`.
@@ -188,23 +202,6 @@ function proxiedPlace(headers: IncomingHttpHeaders): Place {
     return typeof value === 'string' && value !== '' ? [[name, Buffer.from(value, 'latin1').toString('utf8')]] : []
   })
   return Object.fromEntries(named)
-}
-
-/** Reads a body up to one byte more than any function takes. */
-function readBody(incoming: IncomingMessage): Promise<Buffer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
-  const chunks: Buffer[] = []
-  let length = 0
-  incoming.on('data', (chunk: Buffer) => {
-    chunks.push(chunk)
-    length += chunk.length
-    if (length < mostBodyBytes) return
-    incoming.pause()
-    resolve(Buffer.concat(chunks))
-  })
-  incoming.on('end', () => resolve(Buffer.concat(chunks)))
-  incoming.on('error', reject)
-  return promise
 }
 
 /** Logs the name and stack of an error, never its message, which can quote a row. */

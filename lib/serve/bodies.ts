@@ -1,0 +1,70 @@
+import type { IncomingMessage } from 'node:http'
+
+const limits = {
+  /** What all bodies together may use while they are read. */
+  bytes: 64 * 1024 * 1024,
+  bodies: 1000,
+  /** A client that sends nothing for so long has gone, or wants to hold a connection. */
+  idleMilliseconds: 10_000,
+}
+
+/**
+ * Returns a function that reads a body, up to one byte more than `most`. If all bodies together use too much, it ends the oldest
+ * connections: an honest body arrives in a moment, so the oldest ones are stalled.
+ */
+export function openBodyReader({ bytes: mostBytes, bodies: mostBodies, idleMilliseconds } = limits): (
+  incoming: IncomingMessage,
+  most: number,
+) => Promise<Buffer> {
+  /** The bytes of each body, the oldest first. */
+  const open = new Map<IncomingMessage, number>()
+  let together = 0
+
+  function count(incoming: IncomingMessage, bytes: number): void {
+    together += bytes - (open.get(incoming) ?? 0)
+    open.set(incoming, bytes)
+    for (const oldest of open.keys()) {
+      if (together <= mostBytes && open.size <= mostBodies) return
+      forget(oldest)
+      oldest.destroy()
+    }
+  }
+
+  function forget(incoming: IncomingMessage): void {
+    together -= open.get(incoming) ?? 0
+    open.delete(incoming)
+  }
+
+  return async (incoming, most) => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    // One buffer that doubles, because a chunk can be a single byte.
+    let body = Buffer.alloc(0)
+    let length = 0
+    count(incoming, 0)
+    incoming.setTimeout(idleMilliseconds, () => incoming.destroy())
+    incoming.on('data', (chunk: Buffer) => {
+      if (length + chunk.length > body.length) {
+        const larger = Buffer.allocUnsafe(Math.max(2 * body.length, length + chunk.length))
+        body.copy(larger)
+        body = larger
+        count(incoming, body.length)
+      }
+      chunk.copy(body, length)
+      length += chunk.length
+      if (length <= most) return
+      incoming.pause()
+      resolve()
+    })
+    incoming.on('end', resolve)
+    incoming.on('error', reject)
+    // A destroyed body may have no error.
+    incoming.on('close', () => reject(new Error('The body broke off.')))
+    try {
+      await promise
+    } finally {
+      forget(incoming)
+      incoming.setTimeout(0)
+    }
+    return body.subarray(0, length)
+  }
+}
