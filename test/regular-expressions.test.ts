@@ -32,8 +32,8 @@ for (const file of files) {
 test('regular expressions run in linear time, so no text from outside makes them slow', async () => {
   const found: string[] = []
   for (const [literal, { pattern, flags, places }] of literals) {
-    const { status, complexity } = await check(pattern, flags.replace('v', 'u'), { timeout: 20_000, randomSeed: 1 })
-    if (status !== 'safe') found.push(`${literal} in ${places.join(', ')} is ${complexity?.summary ?? status}`)
+    const { status } = await check(pattern, flags.replace('v', 'u'), { timeout: 20_000, randomSeed: 1 })
+    if (status !== 'safe') found.push(`${literal} in ${places.join(', ')} is ${status}`)
   }
   expect(literals.size).toBeGreaterThan(50)
   expect(found).toEqual([])
