@@ -834,19 +834,6 @@ describe('through a proxy on the own domain', () => {
     expect(rows).toEqual([{ geo_country: 'DE', geo_city: 'Köln', browser_name: expect.stringMatching(/Chrom/) }])
   })
 
-  test('a click id that the browser dropped comes back from the copy, and is that of the next click', async () => {
-    shop.handler = async (request) => (isMount(request) ? proxy(request) : undefined)
-    shop.html = html(atMount)
-    await open(`http://app.example.test/?aff=${verified.partnerCode}`)
-    const id = await clickId()
-    await context.clearCookies({ name: 'svc_click_id' })
-    await open('http://app.example.test/pricing')
-    expect(await clickId()).toBe(id)
-    await context.clearCookies({ name: 'svc_click_id' })
-    await open(`http://app.example.test/?aff=${await newCode()}`)
-    expect(await clickId()).toBe(id)
-  })
-
   test('a cookie that the browser refuses is written by the script', async () => {
     const wrong = createTrackerProxy({ baseUrl: stack.baseUrl, cookieDomain: 'github.io' })
     shop.handler = async (request) => (isMount(request) ? wrong(request) : undefined)

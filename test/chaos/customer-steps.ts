@@ -16,18 +16,16 @@ export function sell(history: History): Step {
   return {
     touches: [],
     run: async () => {
-      const { answers, certain } = await history.calls(() =>
-        history.certainly(() =>
-          history.client.trackSale({
-            customerExternalId: key(person),
-            amount,
-            invoiceId: id,
-            currency,
-            clickId: history.clickIds[person] ?? null,
-            // The code of their partner, because their Stripe payments name no click and can arrive first.
-            coupon: person < people && person % 3 === 0 ? `CODE-${person % 2}` : null,
-          }),
-        ),
+      const { answers, certain } = await history.send(() =>
+        history.client.trackSale({
+          customerExternalId: key(person),
+          amount,
+          invoiceId: id,
+          currency,
+          clickId: history.clickIds[person] ?? null,
+          // The code of their partner, because their Stripe payments name no click and can arrive first.
+          coupon: person < people && person % 3 === 0 ? `CODE-${person % 2}` : null,
+        }),
       )
       for (const { ok, error } of answers) {
         if (!ok && (certain || !(error as { same_payload?: boolean }).same_payload))
@@ -98,14 +96,12 @@ export function lead(history: History): Step {
   return {
     touches: [`lead:${person}`],
     run: async () => {
-      const { answers, certain } = await history.calls(() =>
-        history.certainly(() =>
-          history.client.trackLead({
-            customerExternalId: key(person),
-            clickId: history.clickIds[person] ?? null,
-            email: emailOf(history.program.programId, person),
-          }),
-        ),
+      const { answers, certain } = await history.send(() =>
+        history.client.trackLead({
+          customerExternalId: key(person),
+          clickId: history.clickIds[person] ?? null,
+          email: emailOf(history.program.programId, person),
+        }),
       )
       for (const { ok, error } of answers)
         if (!ok) history.wrong.push(`the lead of ${person} was refused: ${JSON.stringify(error)}`)
@@ -167,14 +163,12 @@ function refundsAtOnce(
     run: async () => {
       const sent = await Promise.all(
         refunds.map(({ amount, id }) =>
-          history.calls(() =>
-            history.certainly(() =>
-              history.client.trackRefund({
-                invoiceId: sale.id,
-                ...(amount !== null && { amount }),
-                ...(id !== null && { refundId: id }),
-              }),
-            ),
+          history.send(() =>
+            history.client.trackRefund({
+              invoiceId: sale.id,
+              ...(amount !== null && { amount }),
+              ...(id !== null && { refundId: id }),
+            }),
           ),
         ),
       )

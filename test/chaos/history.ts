@@ -85,6 +85,16 @@ export class History {
     }
   }
 
+  /** Calls a verb of `lib/` in the same way, until its outcome is known. */
+  async act(work: () => Promise<object | number | void>) {
+    return await this.calls(() => this.world.settle(work))
+  }
+
+  /** Sends in the same way until the outcome is known, as an application does after its client library gave up. */
+  async send<Data>(call: () => Promise<{ ok: boolean; status: number; data: Data | null; error: unknown }>) {
+    return await this.calls(() => untilKnown(call, ({ ok, status }) => ok || (status > 0 && status < 500)))
+  }
+
   expect(what: string, found: unknown, expected: unknown): void {
     if (!isDeepStrictEqual(found, expected))
       this.wrong.push(`${what}: found ${JSON.stringify(found)}, expected ${JSON.stringify(expected)}`)
@@ -106,11 +116,6 @@ export class History {
         answers.map(() => existing),
       )
     return answers[0] ?? ''
-  }
-
-  /** Sends until the outcome is known, as an application does after its client library gave up. */
-  async certainly<Data>(send: () => Promise<{ ok: boolean; status: number; data: Data | null; error: unknown }>) {
-    return await untilKnown(send, ({ ok, status }) => ok || (status > 0 && status < 500))
   }
 
   /** Small amounts, large amounts, and amounts whose commission ends in half a cent. */

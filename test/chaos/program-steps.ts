@@ -16,10 +16,8 @@ export function approve(history: History): Step {
     alone: history.payoutsOpen(),
     run: async () => {
       const ids = chosen.map(({ id }) => id)
-      const { answers, sure } = await history.calls(() =>
-        history.world.settle(() =>
-          history.world.service.approveCommissions(history.world.db, history.program.programId, ids),
-        ),
+      const { answers, sure } = await history.act(() =>
+        history.world.service.approveCommissions(history.world.db, history.program.programId, ids),
       )
       const credited = history.model.approve(chosen)
       if (sure) history.expect('approved', answers[0], { value: credited })
@@ -37,12 +35,10 @@ export function reject(history: History): Step | undefined {
       const { db, service } = history.world
       const { programId } = history.program
       const isOfMany = commission.amount % 2 === 0
-      const { answers, sure } = await history.calls(() =>
-        history.world.settle(() =>
-          isOfMany
-            ? service.rejectCommissions(db, programId, [commission.id], 'Not a real sale')
-            : service.rejectCommission(db, programId, commission.id, 'Not a real sale'),
-        ),
+      const { answers, sure } = await history.act(() =>
+        isOfMany
+          ? service.rejectCommissions(db, programId, [commission.id], 'Not a real sale')
+          : service.rejectCommission(db, programId, commission.id, 'Not a real sale'),
       )
       const expected = isOfMany ? { value: history.model.rejectAll([commission]) } : history.model.reject(commission)
       if (sure) history.expect(`rejection of ${commission.id}`, pickLike(answers[0], expected), expected)
@@ -64,12 +60,9 @@ export function decideReviews(history: History): Step | undefined {
     run: async () => {
       const { db, service } = history.world
       const ids = chosen.map(({ id }) => id)
-      const { answers, sure } = await history.calls(() =>
-        history.world.settle(async () => ({
-          changed: (await service.decideReviews(db, history.program.programId, ids, decision, 'Asked the buyer'))
-            .changed,
-        })),
-      )
+      const { answers, sure } = await history.act(async () => ({
+        changed: (await service.decideReviews(db, history.program.programId, ids, decision, 'Asked the buyer')).changed,
+      }))
       const changed = history.model.decide(chosen, decision)
       if (sure) history.expect(`${decision} of ${ids.join(', ')}`, answers[0], { changed })
     },
@@ -90,11 +83,9 @@ export function adjust(history: History): Step {
       const { programId, partnerIds } = history.program
       const requestId = crypto.randomUUID()
       const given = { partnerId: partnerIds[partner] ?? 0, currency, amountCents: amount, note: 'By hand' }
-      const { answers } = await history.calls(() =>
-        history.world.settle(async () => ({
-          id: (await service.createAdjustment(db, programId, given, requestId, [])).id,
-        })),
-      )
+      const { answers } = await history.act(async () => ({
+        id: (await service.createAdjustment(db, programId, given, requestId, [])).id,
+      }))
       history.model.adjust(partner, currency, amount)
       const made = new Set(answers.map((answer) => JSON.stringify(answer)))
       if (made.size > 1) history.wrong.push(`one adjustment was answered ${[...made].join(' and ')}`)
@@ -113,7 +104,7 @@ export function joinProgram(history: History): Step | undefined {
       const { programId } = history.program
       const account = await patiently(() => addAccount(pool, 'Partner 2'))
       const given = { account, name: 'Partner 2', groupId: null }
-      await history.calls(() => history.world.settle(() => join(service, db, programId, given)))
+      await history.act(() => join(service, db, programId, given))
       history.program.add(await findJoined(pool, programId, account, patiently))
       history.model.join()
       for (const person of [people, people + 1]) history.clickIds[person] = await history.click(person)
@@ -142,9 +133,7 @@ export function askPayout(history: History): Step {
         amountCents,
         requestId,
       }
-      const { answers } = await history.calls(() =>
-        history.world.settle(() => history.world.service.askPayout(history.world.db, ask)),
-      )
+      const { answers } = await history.act(() => history.world.service.askPayout(history.world.db, ask))
       const distinct = new Set(answers.map((answer) => JSON.stringify(answer)))
       if (distinct.size > 1) history.wrong.push(`one request for a payout was answered ${[...distinct].join(' and ')}`)
       const [answer = {}] = answers
@@ -168,9 +157,7 @@ async function payByHand(history: History, partner: number, currency: string, am
   const { programId, partnerIds } = history.program
   const requestId = crypto.randomUUID()
   const payment = { programId, partnerId: partnerIds[partner] ?? 0, currency, amountCents: amount, requestId }
-  const { answers } = await history.calls(() =>
-    history.world.settle(async () => void (await service.payByHand(db, payment, transfer))),
-  )
+  const { answers } = await history.act(async () => void (await service.payByHand(db, payment, transfer)))
   const { rows } = await patiently(() =>
     pool.query<{ id: string }>('select id from payouts where program_id = $1 and request_id = $2', [
       programId,
@@ -194,17 +181,15 @@ export function decidePayout(history: History, verb: 'pay' | 'refuse' | 'cancel'
       const { db, service } = history.world
       const { programId } = history.program
       const isReturn = verb === 'refuse' && (payout.status === 'sent' || payout.status === 'paid')
-      const { answers } = await history.calls(() =>
-        history.world.settle(async () => {
-          if (isReturn) await service.returnPayout(db, programId, payout.id, 'returned', 'Account closed')
-          else if (verb === 'pay') await service.payPayout(db, programId, payout.id, payout.amount, transfer)
-          else if (verb === 'refuse') await service.refusePayout(db, programId, payout.id, 'Details are missing')
-          else {
-            const partnerId = history.program.partnerIds[payout.partner] ?? 0
-            await service.cancelPayout(db, programId, partnerId, payout.id)
-          }
-        }),
-      )
+      const { answers } = await history.act(async () => {
+        if (isReturn) await service.returnPayout(db, programId, payout.id, 'returned', 'Account closed')
+        else if (verb === 'pay') await service.payPayout(db, programId, payout.id, payout.amount, transfer)
+        else if (verb === 'refuse') await service.refusePayout(db, programId, payout.id, 'Details are missing')
+        else {
+          const partnerId = history.program.partnerIds[payout.partner] ?? 0
+          await service.cancelPayout(db, programId, partnerId, payout.id)
+        }
+      })
       const expected = isReturn ? history.model.return(payout) : history.model[verb](payout)
       for (const answer of answers) history.expect(`${verb} ${payout.id}`, answer, expected)
     },
@@ -214,11 +199,9 @@ export function decidePayout(history: History, verb: 'pay' | 'refuse' | 'cancel'
 /** The payments in a run's file, the oldest first. Empty if all are paid. */
 async function fileOf(history: History, run: number): Promise<{ id: number; amount: number }[]> {
   const { service, db } = history.world
-  const { answers } = await history.calls(() =>
-    history.world.settle(async () => ({
-      text: await service.exportPayments(db, history.program.programId, { payoutRunId: run }, { layout: 'csv' }),
-    })),
-  )
+  const { answers } = await history.act(async () => ({
+    text: await service.exportPayments(db, history.program.programId, { payoutRunId: run }, { layout: 'csv' }),
+  }))
   const [answer = {}] = answers
   return ('text' in answer ? String(answer.text) : '')
     .trim()
@@ -241,9 +224,9 @@ export function payoutRun(history: History): Step {
       const { programId } = history.program
       const due = history.model.payable()
       const requestId = crypto.randomUUID()
-      const { answers } = await history.calls(() =>
-        history.world.settle(async () => ({ run: await service.createPayoutRun(db, programId, requestId) })),
-      )
+      const { answers } = await history.act(async () => ({
+        run: await service.createPayoutRun(db, programId, requestId),
+      }))
       const made = [...new Set(answers.map((answer) => ('run' in answer ? answer.run : answer)))]
       const [run] = made
       const isMade = typeof run === 'number'
@@ -287,11 +270,9 @@ export function payRun(history: History): Step | undefined {
       if (!history.model.paidRuns.has(run))
         history.expect(`the file of payout run ${run}`, await fileOf(history, run), open)
       const cents = open.reduce((sum, { amount }) => sum + amount, 0)
-      const { answers } = await history.calls(() =>
-        history.world.settle(async () => {
-          await service.payPayoutRun(db, history.program.programId, run, transfer, cents)
-        }),
-      )
+      const { answers } = await history.act(async () => {
+        await service.payPayoutRun(db, history.program.programId, run, transfer, cents)
+      })
       history.model.payRun(run)
       for (const answer of answers) history.expect(`payment of run ${run}`, answer, { ok: true })
     },
@@ -304,8 +285,8 @@ export function countClicks(history: History): Step {
   return {
     touches: [],
     run: async () => {
-      await history.calls(() => history.world.settle(() => history.world.service.countClicks(history.world.db, limit)))
-      await history.calls(() => history.world.settle(() => history.world.service.countFigures(history.world.db, limit)))
+      await history.act(() => history.world.service.countClicks(history.world.db, limit))
+      await history.act(() => history.world.service.countFigures(history.world.db, limit))
     },
   }
 }
@@ -332,9 +313,7 @@ export function changeRules(history: History): Step {
       history.possibleRules.push(new Map(history.model.rules).set(holder, rules))
       history.model.rules.set(holder, rules)
       const of = holder === 'everybody' ? holder : { partnerId: partnerIds[holder === 'partner 0' ? 0 : 1] ?? 0 }
-      const { answers } = await history.calls(() =>
-        history.world.settle(async () => void (await service.saveRules(db, programId, of, rules))),
-      )
+      const { answers } = await history.act(async () => void (await service.saveRules(db, programId, of, rules)))
       for (const answer of answers) history.expect(`rules of ${holder}`, answer, { ok: true })
     },
   }
