@@ -33,113 +33,90 @@ const queue = {
   AWS_ENDPOINT_URL: `http://127.0.0.1:${port}`,
 }
 
-test.each<[what: string, command: string[], environment: Record<string, string>, message: RegExp]>([
-  ['migrate without a database', ['commands/migrate.ts'], {}, /^DATABASE_URL is not set\. Set it to/],
-  [
-    'migrate where nothing runs',
-    ['commands/migrate.ts'],
-    { DATABASE_URL: nowhere },
-    /ECONNREFUSED.* Check that it runs/,
-  ],
-  [
-    'migrate with no URL',
-    ['commands/migrate.ts'],
-    { DATABASE_URL: 'postgresql://:x' },
-    /Set DATABASE_URL to a connection string/,
-  ],
+/** The environment is DATABASE_URL alone if it is text. */
+type Row = [what: string, command: string, environment: string | Record<string, string>, message: RegExp]
+
+test.each<Row>([
+  ['migrate without a database', 'commands/migrate.ts', {}, /^DATABASE_URL is not set\. Set it to/],
+  ['migrate where nothing runs', 'commands/migrate.ts', nowhere, /ECONNREFUSED.* Check that it runs/],
+  ['migrate with no URL', 'commands/migrate.ts', 'postgresql://:x', /Set DATABASE_URL to a connection string/],
   [
     'audit of no database',
-    ['commands/audit.ts'],
-    { DATABASE_URL: withPath(databaseUrl, 'none') },
+    'commands/audit.ts',
+    withPath(databaseUrl, 'none'),
     /database "none" does not exist\. Create the database/,
   ],
   [
     'audit of an empty database',
-    ['commands/audit.ts'],
-    { DATABASE_URL: empty },
+    'commands/audit.ts',
+    empty,
     /does not exist\. The schema is of another version\. Run `npm run migrate`/,
   ],
   [
     'audit as a stranger',
-    ['commands/audit.ts'],
-    { DATABASE_URL: databaseUrl.replace(/:[^:@]+@/, ':wrong@') },
+    'commands/audit.ts',
+    databaseUrl.replace(/:[^:@]+@/, ':wrong@'),
     /password authentication failed.*\. Check the user and password/,
   ],
-  ['audit where the connection breaks', ['commands/audit.ts'], { DATABASE_URL: closing }, /The connection broke\. Run/],
-  ['restore of a folder', ['commands/backup.ts', 'restore', folder], { DATABASE_URL: databaseUrl }, /Name a file, not/],
-  [
-    'backup into no folder',
-    ['commands/backup.ts', 'backup', `${folder}/none/a.gz`],
-    { DATABASE_URL: databaseUrl },
-    /no such file or directory.*\. Check the path/,
-  ],
-  [
-    'backup without a file',
-    ['commands/backup.ts', 'backup'],
-    { DATABASE_URL: databaseUrl },
-    /^Name the file:\n\nnpm run backup -- FILE/,
-  ],
-  [
-    'restore of no file',
-    ['commands/backup.ts', 'restore', `${folder}/a.gz`],
-    { DATABASE_URL: databaseUrl },
-    /no such file or directory.*\. Check the path/,
-  ],
-  ...['9999-12-31', '2026-02-31', 'today'].map((day): [string, string[], Record<string, string>, RegExp] => [
+  ['audit where the connection breaks', 'commands/audit.ts', closing, /The connection broke\. Run/],
+  ['restore of a folder', `commands/backup.ts restore ${folder}`, databaseUrl, /Name a file, not/],
+  ['restore of no file', `commands/backup.ts restore ${folder}/a.gz`, databaseUrl, /no such file.*\. Check the path/],
+  ['backup into no folder', `commands/backup.ts backup ${folder}/none/a.gz`, databaseUrl, /no such file.*\. Check the/],
+  ['backup without a file', 'commands/backup.ts backup', databaseUrl, /^Name the file:\n\nnpm run backup -- FILE/],
+  ...['9999-12-31', '2026-02-31', 'today'].map((day): Row => [
     `a payout run that is paid on ${day}`,
-    ['local/payout-run.ts', '1', '--paid', '1', '--reference', 'transfer 1', '--paid-on', day],
+    `local/payout-run.ts 1 --paid 1 --reference transfer-1 --paid-on ${day}`,
     {},
     /^Give the day on which the money left with --paid-on YYYY-MM-DD: today or before\./,
   ]),
-  ['queue without a verb', ['commands/dead-letters.ts'], {}, /^Say what to do:\n\nnpm run -s queue -- dead/],
+  ['queue without a verb', 'commands/dead-letters.ts', {}, /^Say what to do:\n\nnpm run -s queue -- dead/],
   [
     'queue without a key',
-    ['commands/dead-letters.ts', 'dead'],
+    'commands/dead-letters.ts dead',
     { QUEUE_URL: queue.QUEUE_URL },
     /^AWS_REGION is not set|^AWS_ACCESS_KEY_ID is not set/,
   ],
-  ['queue where nothing answers', ['commands/dead-letters.ts', 'dead'], queue, /ECONNREFUSED.* Check that it runs/],
-  ['erase of nobody', ['commands/erase.ts'], {}, /^Say whom to erase/],
+  ['queue where nothing answers', 'commands/dead-letters.ts dead', queue, /ECONNREFUSED.* Check that it runs/],
+  ['erase of nobody', 'commands/erase.ts', {}, /^Say whom to erase/],
   ...['replay', 'own-account 1', 'backfill 1', 'erase --program 1 --customer-key a'].flatMap((command) =>
-    ['nonsense', 'postgresql://svc:secret@127.0.0.1:1/svc'].map(
-      (url): [string, string[], Record<string, string>, RegExp] => [
-        `${command.split(' ')[0]} with ${url} for a database`,
-        command.split(' ').map((word, at) => (at === 0 ? `commands/${word}.ts` : word)),
-        { DATABASE_URL: url, EMAIL_HASH_KEY: 'a', STRIPE_SECRET_KEY: 'sk_test' },
-        /^The database is unreachable\. Check DATABASE_URL (?!.*secret)/,
-      ],
-    ),
+    ['nonsense', 'postgresql://svc:secret@127.0.0.1:1/svc'].map((url): Row => [
+      `${command.split(' ')[0]} with ${url} for a database`,
+      `commands/${command.replace(/[\w-]+/, '$&.ts')}`,
+      { DATABASE_URL: url, EMAIL_HASH_KEY: 'a', STRIPE_SECRET_KEY: 'sk_test' },
+      /^The database is unreachable\. Check DATABASE_URL (?!.*secret)/,
+    ]),
   ),
-  ...['', 'x', '1.5'].map((program): [string, string[], Record<string, string>, RegExp] => [
+  ...['', ' x', ' 1.5'].map((program): Row => [
     `backfill of the program "${program}"`,
-    ['commands/backfill.ts', ...(program ? [program] : [])],
+    `commands/backfill.ts${program}`,
     {},
     /^Name the program: npm run -s backfill/,
   ]),
-  ...['0', '121', '1.5', 'many'].map((months): [string, string[], Record<string, string>, RegExp] => [
+  ...['0', '121', '1.5', 'many'].map((months): Row => [
     `backfill of ${months} months`,
-    ['commands/backfill.ts', '1', '--months', months],
+    `commands/backfill.ts 1 --months ${months}`,
     {},
     /^--months takes a number from 1 to 120/,
   ]),
-  ...['backfill 1', 'replay'].map((command): [string, string[], Record<string, string>, RegExp] => [
+  ...['backfill.ts 1', 'replay.ts'].map((command): Row => [
     `${command} without the keys of the deployment`,
-    command.split(' ').map((word, at) => (at === 0 ? `commands/${word}.ts` : word)),
+    `commands/${command}`,
     { DATABASE_URL: databaseUrl, STRIPE_SECRET_KEY: 'sk_test' },
     /^DATABASE_URL is set, so set EMAIL_HASH_KEY/,
   ]),
-  ['replay of no program', ['commands/replay.ts', '--program', 'x'], {}, /^--program takes the id of a program/],
-  ['sandbox without a stack', ['local/sandbox.ts'], {}, /^The local stack is not running\. Start it with `npm start`/],
-  ['deploy without anything', ['commands/deploy.ts'], {}, /^Set ENVIRONMENT[^]*\nSet DOMAIN/],
+  ['replay of no program', 'commands/replay.ts --program x', {}, /^--program takes the id of a program/],
+  ['sandbox without a stack', 'local/sandbox.ts', {}, /^The local stack is not running\. Start it with `npm start`/],
+  ['deploy without anything', 'commands/deploy.ts', {}, /^Set ENVIRONMENT[^]*\nSet DOMAIN/],
   [
     'deploy of no function',
-    ['commands/deploy.ts', 'track-clicks'],
+    'commands/deploy.ts track-clicks',
     {},
     /^track-clicks has no entry in wrangler\.toml\. Name one of track-click, /,
   ],
-])('%s', async (_, [file = '', ...args], environment, message) => {
-  const failed = run(process.execPath, [`lib/${file}`, ...args], {
-    env: { ...bareEnvironment, NO_COLOR: '1', LOCAL_DATA_FOLDER: folder, ...environment },
+])('%s', async (_, command, environment, message) => {
+  const given = typeof environment === 'string' ? { DATABASE_URL: environment } : environment
+  const failed = run(process.execPath, `lib/${command}`.split(' '), {
+    env: { ...bareEnvironment, NO_COLOR: '1', LOCAL_DATA_FOLDER: folder, ...given },
   })
   await expect(failed).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(message) })
   await expect(failed).rejects.toMatchObject({ stderr: expect.not.stringMatching(/^\s+at /m) })
