@@ -8,7 +8,7 @@ import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 import type { OutboxMessage } from '../lib/notifications/outbox.ts'
 import { openBodyReader } from '../lib/serve/bodies.ts'
@@ -296,7 +296,9 @@ describe('over HTTP', async () => {
     expect((await ask('127.0.0.1', chunked, address, Buffer.alloc(3 * most))).length).toBeGreaterThan(most)
   })
 
-  test('a body that breaks off is answered by nobody and takes nothing down', async () => {
+  test('a body that breaks off is answered by nobody, takes nothing down and writes no log line', async () => {
+    const logged = vi.spyOn(console, 'error')
+    onTestFinished(() => logged.mockRestore())
     const headers = { 'content-length': '10' }
     const sent = send({ host: '127.0.0.1', port: server.port, method: 'POST', path: '/x', headers })
     sent.on('error', () => {})
@@ -304,6 +306,7 @@ describe('over HTTP', async () => {
     await once(sent, 'socket')
     sent.destroy()
     expect(await ask('127.0.0.1')).toMatchObject({ length: 0 })
+    expect(logged).not.toHaveBeenCalled()
   })
 })
 

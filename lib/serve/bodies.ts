@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 
 const limits = {
-  /** What all bodies together may use while they are read. */
+  /** The memory of all bodies that are being read. */
   bytes: 64 * 1024 * 1024,
   bodies: 1000,
   /** A client that sends nothing for so long has gone, or wants to hold a connection. */

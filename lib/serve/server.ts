@@ -74,7 +74,8 @@ export async function startServer(options: {
     const listener = getRequestListener(
       async (request) => {
         const response = await answer(request).catch((error: unknown) => {
-          if (!incoming.errored && !outgoing.destroyed) logFailure('request', error)
+          // A body that broke off is the client's doing.
+          if (incoming.complete && !outgoing.destroyed) logFailure('request', error)
           return internalError()
         })
         // A client can't reuse a connection with an unread body, and must not reuse one of a process that stops.
