@@ -30,7 +30,8 @@ app.patch(all, limitBody, withKey('manage'), accept('json', commissionDecisions,
   if (reason === undefined) await prepareApproval(db, c.env.EMAIL_HASH_KEY, programId, ids)
   const decided = await decideCommissions(db, programId, ids, reason, outbox)
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
-  return c.json({ success: true, changed: decided.changed, data: decided.commissions.map(asCommission) })
+  const unknown_ids = ids.filter((asked) => !decided.commissions.some(({ id }) => id === asked))
+  return c.json({ success: true, changed: decided.changed, data: decided.commissions.map(asCommission), unknown_ids })
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'PATCH'))
 

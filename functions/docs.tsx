@@ -4,7 +4,7 @@ import { webhookPayloads } from '../lib/api/webhook-payloads.ts'
 import { ApiError, errorCodes, type ErrorCode } from '../lib/errors.ts'
 import { pages } from '../tracker/dist/served/docs.js'
 import { packageFile } from '../tracker/dist/served/package.js'
-import { DocsPage, SearchPage } from './docs/page.tsx'
+import { DocsPage, NoPage, SearchPage } from './docs/page.tsx'
 import { remedies } from './docs/remedies.ts'
 import { search } from './docs/search.ts'
 
@@ -12,7 +12,7 @@ const app = createApp<{ API_BASE_URL: string }>()
 
 app.use(async (c, next) => {
   await next()
-  if (!c.res.ok) return
+  if (!c.res.ok && c.res.status !== 404) return
   c.header('Cache-Control', 'public, max-age=300')
   c.header(
     'Content-Security-Policy',
@@ -30,10 +30,15 @@ app.get('/docs/search', (c) => {
 app.get('/docs/:page?', (c) => {
   const [, name, markdown] = /^(.+?)(\.md)?$/.exec(c.req.param('page') ?? 'index') ?? []
   const page = pages.find((one) => one.name === name)
-  if (!page) throw new ApiError('not_found', `There is no page ${name}. See ${c.env.API_BASE_URL}/docs for all.`)
+  if (!page && markdown)
+    throw new ApiError('not_found', `There is no such page. ${c.env.API_BASE_URL}/llms.txt lists all.`)
+  if (!page) return c.html(<NoPage />, 404)
   if (markdown) return text(c.env.API_BASE_URL, page.markdown, 'text/markdown')
   return c.html(<DocsPage page={page} html={fillIn(page.html, c.env.API_BASE_URL, htmlTable)} />)
 })
+
+/** Every other address under /docs is a page that doesn't exist. */
+app.get('/docs/*', (c) => c.html(<NoPage />, 404))
 
 /** GET /docs.md, public: the first page as Markdown, because every page's address takes `.md`. */
 app.get('/docs.md', (c) => c.redirect('/docs/index.md', 301))

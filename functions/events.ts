@@ -9,8 +9,9 @@ const app = createProgramApi()
 const path = '/api/v1/events'
 
 app.get(path, withKey('read'), accept('query', eventListQuery, known), async (c) => {
-  const { limit, cursor: after, event_type: eventType, ...dates } = c.req.valid('query')
-  const events = await listEvents(c.get('db'), c.get('programId'), { ...dates, eventType, after }, limit + 1)
+  const { limit, cursor: after, event_type: eventType, from, to } = c.req.valid('query')
+  const filter = { eventType, dateFrom: from, dateTo: to, after }
+  const events = await listEvents(c.get('db'), c.get('programId'), filter, limit + 1)
   return c.json(
     listed(
       events,

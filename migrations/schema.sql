@@ -4470,7 +4470,7 @@ begin
     perform write_program_audit(of_program_id, 'commission.released', id::text, null) from unnest(held_ids) id;
     if wants_webhook(of_program_id, 'commission.released') then
       perform write_webhook(c.program_id, 'commission.released', webhook_commission(c, s.transaction_id)
-        || jsonb_build_object('hold_until', c.hold_until))
+        || jsonb_build_object('hold_until', webhook_time(c.hold_until)))
       from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
       where c.program_id = of_program_id and c.id = any (held_ids);
     end if;
@@ -7408,7 +7408,7 @@ CREATE OR REPLACE FUNCTION public.notify_commission_created(of_program_id bigint
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', c.hold_until))
+  perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', webhook_time(c.hold_until)))
   from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
   where c.program_id = of_program_id and c.id = of_commission_id;
 end $function$
@@ -10165,7 +10165,7 @@ begin
     perform note_refusal(key.program_id, 'key', 'api_key_expired', key.hint);
     return 'expired';
   elsif scope <> all (key.scopes) then
-    perform note_refusal(key.program_id, 'key', 'insufficient_scope', key.hint);
+    perform note_refusal(key.program_id, 'key', 'insufficient_scope', key.hint || ' ' || scope);
     return 'scope';
   elsif key.last_used_at is null or key.last_used_at < now() - interval '1 hour' then
     update api_keys k set last_used_at = now()
@@ -10292,6 +10292,13 @@ CREATE OR REPLACE FUNCTION public.webhook_sale(sale sales)
  LANGUAGE sql
  IMMUTABLE
 RETURN jsonb_build_object('sale_id', (sale).id, 'transaction_id', (sale).transaction_id, 'partner_id', (sale).partner_id, 'customer_id', (sale).customer_id, 'amount_cents', (sale).amount_cents, 'currency', (sale).currency, 'sale_type', (sale).sale_type, 'is_recurring', (sale).is_recurring, 'subscription_id', (sale).subscription_id, 'coupon', (sale).coupon, 'code_id', (sale).code_id)
+;
+
+CREATE OR REPLACE FUNCTION public.webhook_time(at timestamp with time zone)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN to_char((at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'::text)
 ;
 
 CREATE OR REPLACE FUNCTION public.webhooks_at_once()

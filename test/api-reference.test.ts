@@ -22,7 +22,7 @@ const program = await api.program({ name: 'Shop' })
 
 interface Media {
   schema: object
-  examples?: Record<string, { value: unknown }>
+  examples?: Record<string, { value: unknown } | { $ref: string }>
 }
 interface Documented {
   requestBody?: { content: Record<string, Media> }
@@ -34,9 +34,9 @@ interface OpenApi {
   paths: Record<string, Record<string, Documented>>
   webhooks: Record<
     string,
-    { post: { requestBody: { content: { 'application/json': Media & { schema: Described } } } } }
+    { post: { requestBody: { content: { 'application/json': Media & { schema: { $ref: string } } } } } }
   >
-  components: { schemas: Record<string, object> }
+  components: { schemas: Record<string, Described>; examples: Record<string, { value: unknown }> }
 }
 interface Described {
   properties?: Record<string, Described & { description?: string }>
@@ -45,6 +45,9 @@ interface Described {
 const answer = await fetch(`${stack.baseUrl}/api/v1/openapi.json`)
 const document = (await answer.json()) as OpenApi
 const violations = checkerOf(document)
+
+/** The name at the end of a reference. */
+const nameIn = ({ $ref }: { $ref: string }) => $ref.replace(/^.*\//, '')
 
 const documented = ({ path, method }: Operation): Documented => {
   const found = document.paths[path]?.[method]
@@ -90,8 +93,8 @@ test('the document describes every webhook with an example and all fields', () =
   expect(Object.keys(document.webhooks)).toEqual(payloadTypes)
   for (const [type, { post }] of Object.entries(document.webhooks)) {
     const { schema, examples } = post.requestBody.content['application/json']
-    expect(violations(webhookBodyPlace(type), examples?.[type]?.value)).toBeNull()
-    const { data, ...fields } = schema.properties ?? {}
+    expect(violations(webhookBodyPlace(type), Object(examples?.[type]).value)).toBeNull()
+    const { data, ...fields } = document.components.schemas[nameIn(schema)]?.properties ?? {}
     const undescribed = Object.entries({ ...fields, ...data?.properties }).filter(([, one]) => !one.description)
     expect([type, undescribed]).toEqual([type, []])
   }
@@ -129,7 +132,8 @@ describe('every example fits its schema', () => {
     const { content } = documented(operation).responses[status] ?? { content: {} }
     for (const [type, { examples = {} }] of Object.entries(content)) {
       expect(Object.keys(examples)).not.toEqual([])
-      for (const { value } of Object.values(examples)) {
+      for (const example of Object.values(examples)) {
+        const value = '$ref' in example ? document.components.examples[nameIn(example)]?.value : example.value
         const place = ['paths', operation.path, operation.method, 'responses', status, 'content', type, 'schema']
         expect(violations(place, value)).toBeNull()
       }

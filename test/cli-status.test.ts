@@ -113,3 +113,11 @@ test('the currency of the last live sale, if it is not the program’s', async (
   await sell('again', 'eur')
   expect(await check()).toMatchObject({ ok: true })
 })
+
+test('a key without the scope of a call, with the scope that it needs', async () => {
+  const program = await api.program()
+  const key = await createApiKey(api.stack.db, program.programId, 'reader', { scopes: ['read'] })
+  await api.call(salePath, { transaction_id: 't', customer_key: 'u', amount_cents: 1 }, { key })
+  const message = `A call came with the key svc_live_…${key.slice(-4)}, which doesn't allow it. Create a key for leads, sales and refunds, and use it for such calls.`
+  expect((await statusOf(key)).refusals).toMatchObject([{ code: 'insufficient_scope', message }])
+})

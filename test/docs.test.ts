@@ -111,8 +111,12 @@ test('a search without a hit says what to try, and repeats no markup', async () 
   expect(text).not.toContain('<script>alert')
 })
 
-test('a page that is not there is a 404 which names all', async () => {
-  expect(await get('/docs/nothing')).toMatchObject({ status: 404, text: expect.stringContaining('/docs for all') })
+test.each(['/docs/nothing', '/docs/stripe/more'])('%s is a 404 that shows the menu', async (path) => {
+  expect(await get(path)).toMatchObject({ status: 404, text: expect.stringMatching(/Page not found[^]*href="\/docs"/) })
+})
+
+test('a page without Markdown is a 404 that names the list of pages', async () => {
+  expect(await get('/docs/nothing.md')).toMatchObject({ status: 404, text: expect.stringContaining('/llms.txt') })
 })
 
 test('the package is served under its version, for good, and every page names this address', async () => {

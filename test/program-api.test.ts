@@ -307,4 +307,18 @@ test('the client reads and decides on money', async () => {
   expect((await client.payouts.list({ status: 'paid' }).page()).data?.data[0]).toMatchObject({ id })
   expect(await client.commissions.reject(commission, 'no')).toMatchObject({ data: { status: 'reversed' } })
   expect(await client.customers.get('nobody')).toMatchObject({ ok: false, status: 404 })
+  const unknown = { data: { changed: 0, data: [], unknown_ids: [999_999] } }
+  expect(await client.commissions.approveAll([999_999])).toMatchObject(unknown)
+})
+
+test.each(['events', 'customers', 'sales', 'commissions', 'payouts'])('%s of a range of days', async (noun) => {
+  const today = new Date().toISOString().slice(0, 10)
+  const { body } = await get(`/api/v1/${noun}?limit=100`)
+  expect(body.data.length).toBeGreaterThan(0)
+  expect((await get(`/api/v1/${noun}?limit=100&from=2026-01-01&to=${today}`)).body.data).toHaveLength(body.data.length)
+  expect((await get(`/api/v1/${noun}?to=2025-12-31T23:59:59.999Z`)).body.data).toEqual([])
+  expect((await get(`/api/v1/${noun}?from=2100-01-01`)).body.data).toEqual([])
+  const backwards = { status: 400, body: { error: { details: [{ field: 'to', message: 'must not be before from' }] } } }
+  const query = '?from=2026-02-01&to=2026-01-01'
+  expect(await get(`/api/v1/${noun}${query}`, { databaseRequests: 1 })).toMatchObject(backwards)
 })

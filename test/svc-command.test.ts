@@ -12,7 +12,11 @@ import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
 import { noClick } from './support/ledger.ts'
 import { startSvc } from './support/svc.ts'
 
-const resources = ['partners', 'groups', 'applications', 'codes', 'links', 'sales', 'commissions', 'payouts']
+const resources = `
+  partners groups applications codes links customers sales commissions payouts payout-runs adjustments
+`
+  .trim()
+  .split(/\s+/)
 const { stack, env, sandbox, connection, inFolder, read, svc, svcAlone, json } = await startSvc(
   ['track-click', 'track-lead', 'performance', ...resources],
   { name: 'Shoes `<b>` | and more', cookie_window_days: 45 },
@@ -343,6 +347,13 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect(shown.stdout).toMatch(/^id +\d+\npartner +\d+\ncode +nora-two\n/)
     expect((await json(['links', 'show', linkId, '--json'])).link.code).toBe('nora-two')
     expect((await svc(['partners', 'show', String(data[0].id)])).stdout).toMatch(/\ncodes +nora-cli, nora-two\n/)
+    await svc(['partners', 'update', String(data[0].id), '--email', 'nora@example.com', '--external-id', 'n-1'])
+    const { partner } = await json(['partners', 'update', String(data[0].id), '--external-id', '', '--json'])
+    expect(partner).toMatchObject({ email: 'nora@example.com', external_id: null })
+    const page = ['--page-url', 'https://shop.example.com/spring']
+    expect((await svc(['links', 'update', linkId, ...page])).stdout).toBe(`✓ Link ${linkId} is changed.\n`)
+    expect((await json(['links', 'show', linkId, '--json'])).link.url).toContain('/spring?aff=nora-two')
+    await svc(['links', 'update', linkId, '--page-url', ''])
     const table = await svc(['links', 'list', '--partner-id', String(data[0].id)])
     expect(table.stdout.split('\n')[0]).toMatch(/^ID +PARTNER +ADDRESS +STATUS +CLICKS +LAST CLICK$/)
     expect(table.stdout).toMatch(/aff=nora-two +active +0/)
@@ -370,6 +381,27 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     await fetch(`${stack.baseUrl}/api/v1/track/sale`, { method: 'POST', headers, body: JSON.stringify(body) })
     expect((await svc(['sales', 'list'])).stdout).toMatch(/cli-1 +\d+ +USD\s123\.45 +USD\s24\.69 +pending/)
     expect((await svc(['commissions', 'list', '--status', 'pending'])).stdout).toMatch(/cli-1 +USD\s24\.69 +pending/)
+    expect((await svc(['sales', 'list', '--from', '2001-01-01', '--to', '2001-12-31'])).stdout).toBe('No sales.\n')
+    expect((await svc(['customers', 'list', '--status', 'conversion'])).stdout).toMatch(
+      / cli +cust_\d+_\d+ +\d+ +conversion/,
+    )
+    const deduct = ['--amount-cents', '-100', '--note', 'Twice', '--json']
+    const { adjustment } = await json(['adjustments', 'create', '--partner-id', String(sandbox.partnerId), ...deduct])
+    expect(adjustment.amount_cents).toBe(-100)
+    const { data } = await json(['commissions', 'list', '--json'])
+    await svc(['commissions', 'approve', String(data[0].id)])
+    await fetch(`${stack.baseUrl}/api/v1/payout-runs`, { method: 'POST', headers, body: '{}' })
+    const [payout] = (await json(['payouts', 'list', '--json'])).data
+    const transfer = ['--reference', 'transfer 17', '--paid-on', '2026-02-01']
+    const pay = await svc([
+      'payouts',
+      'pay',
+      String(payout.id),
+      '--amount-cents',
+      String(payout.amount_cents),
+      ...transfer,
+    ])
+    expect(pay.stdout).toMatch(/^✓ Payout \d+ of USD\s23\.69 is paid\.\n$/)
 
     const { group } = await json(['groups', 'create', '--name', 'By command', '--percent', '30', '--json'])
     expect((await svc(['groups', 'move', String(group.id), String(sandbox.partnerId), '999999'])).stdout).toBe(

@@ -20,6 +20,19 @@ export function DocsPage({ page, html }: { page: Page; html: string }) {
   )
 }
 
+/** The answer for an address without a page. */
+export function NoPage() {
+  return (
+    <Shell title="Page not found" current="">
+      <h1>Page not found</h1>
+      <p>
+        There is no page at this address. Choose one from the menu or search for it, or look into the{' '}
+        <a href="/api/v1/reference">API reference</a>.
+      </p>
+    </Shell>
+  )
+}
+
 /** The results of a search, best first. */
 export function SearchPage({ query, found }: { query: string; found: Found[] }) {
   return (

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { commissionReason } from '../commission-reasons.ts'
 import { commissionSorts, commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
+import { fromTo, fromToFields, toNotBeforeFrom } from './date-range.ts'
 import { filterText, idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
 import { someIds } from './request-fields.ts'
@@ -12,7 +13,8 @@ export const commissionsQuery = listQuery({
   partner_id: z.optional(idIn()),
   transaction_id: filterText(),
   sort: z.optional(oneOf(commissionSorts)),
-})
+  ...fromTo,
+}).check(toNotBeforeFrom)
 
 export const commissionPath = z.object({ commission_id: idIn() })
 
@@ -118,6 +120,7 @@ export function commissionOperations(): Operation[] {
         partner_id: 'Only commissions of this partner.',
         transaction_id: 'Only the commission of this sale.',
         sort: '`newest` first (default), largest `amount` first, or next end of `hold` first.',
+        ...fromToFields('commissions'),
       },
     }),
     change({
@@ -133,15 +136,17 @@ export function commissionOperations(): Operation[] {
         reason: 'The reason for rejection. The partners see it.',
       }),
       success: {
-        schemas: [z.object({ success: success(), changed: count(), data: z.array(commission()) })],
+        schemas: [
+          z.object({ success: success(), changed: count(), data: z.array(commission()), unknown_ids: z.array(id()) }),
+        ],
         description: 'The commissions as they are now, the newest first.',
-        fields,
+        fields: { ...fields, unknown_ids: 'Ids that are none of the program’s commissions.' },
       },
       examples: [
         answered(
           'unchanged',
           'An id that the program does not have',
-          { changed: 0, data: [] },
+          { changed: 0, data: [], unknown_ids: [1000] },
           { ids: [1000], status: 'rejected', reason: 'Orders that were never shipped' },
         ),
       ],

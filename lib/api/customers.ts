@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { customerStates, type ListedCustomer } from '../tracking/customer-list.ts'
+import { fromTo, fromToFields, toNotBeforeFrom } from './date-range.ts'
 import { filterText, idIn, listQuery, oneOf } from './lists.ts'
 import { exampleClickId, type Operation } from './operation.ts'
 import { resource } from './resource.ts'
@@ -9,7 +10,8 @@ export const customersQuery = listQuery({
   status: z.optional(oneOf(customerStates)),
   customer_key: filterText(),
   partner_id: z.optional(idIn()),
-})
+  ...fromTo,
+}).check(toNotBeforeFrom)
 
 /** A click id, or the integrator's own id. */
 export const customerPath = z.object({ customer: z.string().check(z.maxLength(255)) })
@@ -78,6 +80,7 @@ export function customerOperations(): Operation[] {
         status: 'Only customers in this state.',
         customer_key: 'Only the customer with this id of yours.',
         partner_id: 'Only leads and buyers of this partner; their other visitors count in the performance figures.',
+        ...fromToFields('customers'),
       },
     }),
     get({ id: 'getCustomer', summary: 'Read a customer', description: 'One customer, by click id or by your own id.' }),

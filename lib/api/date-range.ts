@@ -43,3 +43,17 @@ export const notTooLong = z.refine<DateRange>(
 
 /** The reference's schema of a bound, which the query sends as text. */
 export const dateParameter = { values: { type: 'string', format: 'date-time' } }
+
+/** The range of a list of the program API. */
+export const fromTo = { from: dateRange.dateFrom, to: dateRange.dateTo }
+
+export const toNotBeforeFrom = z.refine<{ from?: Date | undefined; to?: Date | undefined }>(
+  ({ from, to }) => !from || !to || from <= to,
+  { path: ['to'], error: 'must not be before from' },
+)
+
+/** Describes the range for the reference. `of` names the items and their time. */
+export const fromToFields = (of: string) => ({
+  from: { description: `Only ${of} from this date or time on (ISO 8601).`, ...dateParameter },
+  to: { description: `Only ${of} up to this date or time, inclusive.`, ...dateParameter },
+})

@@ -1,12 +1,10 @@
 import * as z from 'zod/mini'
 import { type EventPosition, eventTypes } from '../tracking/events.ts'
-import { dateParameter, dateRange, notBackwards } from './date-range.ts'
+import { fromTo, fromToFields, toNotBeforeFrom } from './date-range.ts'
 import { cursorIn, cursorOf, listQuery, oneOf } from './lists.ts'
 import type { Operation } from './operation.ts'
 import { resource } from './resource.ts'
 import { exampleEvent, trackingEvent } from './tracking-events.ts'
-
-const { dateFrom, dateTo } = dateRange
 
 /** The position in a cursor of the event list. */
 const eventCursor = () =>
@@ -20,10 +18,10 @@ export const eventCursorOf = ({ at_us, event_type, id }: EventPosition) => curso
 
 /** Query of GET /api/v1/events. */
 export const eventListQuery = z
-  .extend(listQuery({ event_type: z.optional(oneOf(eventTypes)), dateFrom, dateTo }), {
+  .extend(listQuery({ event_type: z.optional(oneOf(eventTypes)), ...fromTo }), {
     cursor: z.optional(eventCursor()),
   })
-  .check(notBackwards)
+  .check(toNotBeforeFrom)
 
 /** Describes events for the reference. */
 export function eventOperations(): Operation[] {
@@ -44,8 +42,7 @@ export function eventOperations(): Operation[] {
       query: eventListQuery,
       filters: {
         event_type: 'Only events of this type.',
-        dateFrom: { description: 'The earliest date or time (ISO 8601), inclusive.', ...dateParameter },
-        dateTo: { description: 'The latest date or time (ISO 8601), inclusive.', ...dateParameter },
+        ...fromToFields('events'),
       },
     }),
   ]

@@ -68,12 +68,14 @@ export function listQuery<Filters extends z.core.$ZodLooseShape>(filters: Filter
  * Turns such a query into the options of the list functions. They read one row more than the page shows, which says
  * whether there is another page.
  */
-export function pageOf<Query extends { limit: number; cursor?: number | undefined }>({
+export function pageOf<Query extends { limit: number; cursor?: number | undefined; to?: Date | undefined }>({
   limit,
   cursor,
+  to,
   ...filters
 }: Query) {
-  return { ...filters, limit: limit + 1, before: cursor }
+  // The lists exclude the end of a range, and times have microseconds.
+  return { ...filters, limit: limit + 1, before: cursor, to: to && new Date(to.getTime() + 1) }
 }
 
 /** Renders a page of rows that were read with `pageOf`. */

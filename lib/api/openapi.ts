@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Operation } from './operation.ts'
+import { isAlias, type Operation } from './operation.ts'
 import { operations } from './operations.ts'
 import { type ErrorCode, errorCodes, problemCodes } from '../errors.ts'
 import { errorEnvelope, problemEnvelope } from './envelopes.ts'
@@ -39,20 +39,95 @@ export function jsonSchema(schema: z.ZodMiniType, io: 'input' | 'output' = 'inpu
 }
 
 function schemaOf(schema: z.ZodMiniType, io: 'input' | 'output'): Schema {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' })
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: 'any',
+    // Such a pattern is an error in generators that compile it without the flag `u`.
+    override: ({ jsonSchema: made }) => void (/\\p\{/i.test(made.pattern ?? '') && delete made.pattern),
+  })
   return rest
 }
 
-/** Adds a description to each property of an object schema. */
+/**
+ * Adds a description to each property of an object schema. Skips other spellings of a field, because generated clients would give both the
+ * same name.
+ */
 function described(schema: Schema, texts: Record<string, string>): Json {
-  const properties = Object.entries(schema.properties ?? {}).map(([name, property]): [string, Json] => [
-    name,
-    { ...(typeof property === 'object' && property), description: texts[name] },
-  ])
+  const properties = Object.entries(schema.properties ?? {})
+    .filter(([name]) => !isAlias(texts[name] ?? ''))
+    .map(([name, property]): [string, Json] => [
+      name,
+      { ...(typeof property === 'object' && property), description: texts[name] },
+    ])
   return { ...schema, properties: Object.fromEntries(properties) }
 }
 
-function tagOf({ path, auth, scope }: Operation): string {
+/** `trackSale` → `TrackSale`, `sale.created` → `SaleCreated`. */
+const typeName = (id: string) => id.replaceAll(/(?:^|\.)(\w)/g, (_, letter: string) => letter.toUpperCase())
+
+const refTo = (name: string) => ({ $ref: `#/components/schemas/${name}` })
+
+/** The schema of a successful answer. */
+function successOf({ success }: Operation): Json {
+  const schemas = success.schemas.map((schema) => jsonSchema(schema))
+  return schemas.length === 1 && schemas[0] ? schemas[0] : { anyOf: schemas }
+}
+
+/** Names the items of the lists: `Partner` for those of `listPartners`. Returns the names by the items' schemas as JSON. */
+function itemNames(): Map<string, string> {
+  return new Map(
+    operations.flatMap((operation) => {
+      const [, plural] = /^list(\w+)$/.exec(operation.id) ?? []
+      const { properties } = successOf(operation) as { properties?: { data?: { items?: object } } }
+      if (!plural || !properties?.data?.items) return []
+      return [[JSON.stringify(properties.data.items), plural.replace(/ies$/, 'y').replace(/s$/, '')]]
+    }),
+  )
+}
+
+/** Replaces each schema of a list's item by a reference to its name. */
+function withNames(schema: unknown, names: Map<string, string>): unknown {
+  if (Array.isArray(schema)) return schema.map((one) => withNames(one, names))
+  if (typeof schema !== 'object' || schema === null) return schema
+  const name = names.get(JSON.stringify(schema))
+  if (name) return refTo(name)
+  return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, withNames(value, names)]))
+}
+
+/** The named schemas of the document: items, bodies and answers of the operations, webhooks, and both envelopes of errors. */
+function namedSchemas(): Json {
+  const names = itemNames()
+  return {
+    ...Object.fromEntries(Array.from(names, ([item, name]) => [name, JSON.parse(item)])),
+    ...Object.fromEntries(
+      operations.flatMap((operation) => [
+        ...(operation.body ? [[`${typeName(operation.id)}Request`, bodyOf(operation.body)]] : []),
+        [`${typeName(operation.id)}Answer`, withNames(successOf(operation), names)],
+      ]),
+    ),
+    ...Object.fromEntries(payloadTypes.map((type) => [`${typeName(type)}Event`, eventOf(type)])),
+    Error: jsonSchema(errorEnvelope),
+    Problem: jsonSchema(problemEnvelope),
+  }
+}
+
+const bodyOf = ({ schema, fields }: NonNullable<Operation['body']>) => described(schemaOf(schema, 'input'), fields)
+
+function eventOf(type: (typeof payloadTypes)[number]): Json {
+  const schema = described(schemaOf(webhookBodySchema(type), 'output'), webhookBodyFields)
+  const data = described(schemaOf(webhookPayloads[type].data, 'output'), webhookFields)
+  return { ...schema, properties: { ...Object(schema['properties']), data } }
+}
+
+const tags = {
+  Tracking: 'Clicks, leads, sales and refunds.',
+  Program: 'Partners, links, money and figures of a program.',
+  Reads: 'Reads of the dashboard.',
+  Service: 'Status of a program, and events of the payment processor.',
+  Webhooks: 'Requests to your server.',
+}
+
+function tagOf({ path, auth, scope }: Operation): keyof typeof tags {
   if (scope) return 'Program'
   return path.startsWith('/api/v1/track') ? 'Tracking' : auth === 'session' ? 'Reads' : 'Service'
 }
@@ -88,18 +163,28 @@ function errorExample(code: ErrorCode): Json {
   return { type: `urn:svc:error:${code}`, title, status, detail: `${title}.`, ...envelope }
 }
 
+/** The examples of error codes for operations without an example of their own. */
+function errorExamples(): Json {
+  const codes = operations.flatMap((operation) =>
+    errorsOf(operation).filter((code) => !operation.examples.some(({ name }) => name === code)),
+  )
+  return Object.fromEntries(
+    [...new Set(codes)].map((code) => [code, { summary: errorCodes[code].title, value: errorExample(code) }]),
+  )
+}
+
 /**
  * Groups the codes of one status by the content type of their envelope, with the operation's own examples first
  * choice.
  */
 function errorContent(codes: ErrorCode[], operation: Operation): Json {
-  const contentOf = (ofThese: ErrorCode[], schema: string) => {
+  const contentOf = (ofThese: ErrorCode[], envelope: 'Error' | 'Problem') => {
     const replayed = operation.examples.filter(({ name }) => ofThese.some((code) => code === name))
     const made = ofThese.filter((code) => !replayed.some(({ name }) => name === code))
     return {
-      schema: { $ref: `#/components/schemas/${schema}` },
+      schema: refTo(envelope),
       examples: Object.fromEntries([
-        ...made.map((code) => [code, { summary: errorCodes[code].title, value: errorExample(code) }]),
+        ...made.map((code) => [code, { $ref: `#/components/examples/${code}` }]),
         ...replayed.map(({ name, summary, response }) => [name, { summary, value: response }]),
       ]),
     }
@@ -132,9 +217,8 @@ export function errorsOf(operation: Operation): ErrorCode[] {
 }
 
 function responsesOf(operation: Operation): Json {
-  const { success, examples } = operation
+  const { id, success, examples } = operation
   const all = errorsOf(operation)
-  const schemas = success.schemas.map((schema) => jsonSchema(schema))
   const answers = examples.filter(({ status }) => status < 300)
   const successStatus = answers[0]?.status ?? 200
   const statuses = [...new Set(all.map((code) => errorCodes[code].status))].toSorted((a, b) => a - b)
@@ -155,7 +239,7 @@ function responsesOf(operation: Operation): Json {
       headers: anyRequestId,
       content: {
         'application/json': {
-          schema: schemas.length === 1 ? schemas[0] : { anyOf: schemas },
+          schema: refTo(`${typeName(id)}Answer`),
           examples: examplesOf(answers, ({ response }) => response),
         },
       },
@@ -170,7 +254,7 @@ function examplesOf(examples: Operation['examples'], value: (example: Operation[
   )
 }
 
-function requestBodyOf({ auth, body, examples }: Operation): Json {
+function requestBodyOf({ id, auth, body, examples }: Operation): Json {
   if (auth === 'signature') {
     const content = {
       schema: { type: 'object', description: 'A Stripe event, as Stripe signed it.' },
@@ -180,7 +264,7 @@ function requestBodyOf({ auth, body, examples }: Operation): Json {
   }
   if (!body) return {}
   const content = {
-    schema: described(schemaOf(body.schema, 'input'), body.fields),
+    schema: refTo(`${typeName(id)}Request`),
     examples: examplesOf(examples, (example) => example.body),
   }
   return { requestBody: { required: true, content: { 'application/json': content } } }
@@ -197,13 +281,12 @@ function webhooks(): Json {
   }))
   return Object.fromEntries(
     payloadTypes.map((type) => {
-      const schema = described(schemaOf(webhookBodySchema(type), 'output'), webhookBodyFields)
-      const data = described(schemaOf(webhookPayloads[type].data, 'output'), webhookFields)
       const content = {
-        schema: { ...schema, properties: { ...Object(schema['properties']), data } },
+        schema: refTo(`${typeName(type)}Event`),
         examples: { [type]: { value: webhookExample(type) } },
       }
       const post = {
+        operationId: `on${typeName(type)}`,
         summary: type,
         description: webhookPayloads[type].when,
         tags: ['Webhooks'],
@@ -255,9 +338,10 @@ export function openApiDocument(baseUrl: string): Json {
       description:
         'Amounts in fields that end in `_cents` are integers in the minor unit of their currency. Tracking calls ignore unknown fields; program calls refuse them.',
       license: { name: 'MIT', identifier: 'MIT' },
+      contact: { name: 'Documentation', url: `${baseUrl}/docs` },
     },
     servers: [{ url: baseUrl }],
-    tags: [{ name: 'Tracking' }, { name: 'Program' }, { name: 'Reads' }, { name: 'Service' }, { name: 'Webhooks' }],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths: Object.fromEntries(byPath),
     webhooks: webhooks(),
     components: {
@@ -267,7 +351,8 @@ export function openApiDocument(baseUrl: string): Json {
         sessionCookie: { type: 'apiKey', in: 'cookie', name: sessionCookie, description: 'The dashboard’s cookie.' },
         processorSignature: { type: 'apiKey', in: 'header', name: 'Stripe-Signature' },
       },
-      schemas: { Error: jsonSchema(errorEnvelope), Problem: jsonSchema(problemEnvelope) },
+      schemas: namedSchemas(),
+      examples: errorExamples(),
     },
   }
 }

@@ -54,6 +54,10 @@ export function body<Schema extends z.ZodMiniType<object>>(
   return { schema, fields }
 }
 
+/** Describes another spelling of a field. The reference shows it, the OpenAPI document does not. */
+export const aliasOf = (field: string) => `The same as \`${field}\`.`
+export const isAlias = (description: string) => description.startsWith(aliasOf('').slice(0, -2))
+
 type Fields = Record<string, unknown>
 
 /** An example of a successful call. `fields` are its answer beside `success`. */

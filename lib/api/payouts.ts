@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { transferDay, type Payout, payoutSorts, payoutStatuses } from '../money/payouts.ts'
+import { fromTo, fromToFields, toNotBeforeFrom } from './date-range.ts'
 import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
 import { noteField } from './request-fields.ts'
@@ -11,7 +12,8 @@ export const payoutsQuery = listQuery({
   partner_id: z.optional(idIn()),
   payout_run_id: z.optional(idIn()),
   sort: z.optional(oneOf(payoutSorts)),
-})
+  ...fromTo,
+}).check(toNotBeforeFrom)
 
 export const payoutPath = z.object({ payout_id: idIn() })
 
@@ -123,6 +125,7 @@ export function payoutOperations(): Operation[] {
         partner_id: 'Only payouts to this partner.',
         payout_run_id: 'Only payouts of this run.',
         sort: '`newest` first (default), or largest `amount` first.',
+        ...fromToFields('payouts'),
       },
     }),
     get({ id: 'getPayout', summary: 'Read a payout', description: 'One payout of the program.' }),

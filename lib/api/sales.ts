@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { commissionStatuses } from '../money/commission-list.ts'
+import { fromTo, fromToFields, toNotBeforeFrom } from './date-range.ts'
 import { filterText, idIn, listQuery, oneOf } from './lists.ts'
 import { exampleClickId, type Operation } from './operation.ts'
 import { resource } from './resource.ts'
@@ -18,7 +19,8 @@ export const salesQuery = listQuery({
   click_id: filterText(),
   partner_id: z.optional(idIn()),
   test: test(),
-})
+  ...fromTo,
+}).check(toNotBeforeFrom)
 
 export const salePath = z.object({ transaction_id: z.string().check(z.maxLength(255)) })
 export const saleQuery = z.strictObject({ test: test() })
@@ -106,6 +108,7 @@ export function saleOperations(): Operation[] {
         click_id: 'Only sales to the customer with this click id.',
         partner_id: 'Only sales of this partner.',
         test: testParameter,
+        ...fromToFields('sales'),
       },
     }),
     get({

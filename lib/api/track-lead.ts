@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import {
   additionalDataText,
+  aliasOf,
   answered,
   body,
   exampleClickId,
@@ -52,7 +53,7 @@ export const trackLead = (): Operation => ({
   body: body(leadRequest, {
     customer_key: 'Your own stable id of the user. Use the same id for every sale.',
     click_id: 'The visitor’s click id, required until the customer key is known.',
-    clickId: 'The same as `click_id`.',
+    clickId: aliasOf('click_id'),
     email: 'Improves attribution of processor payments. Only a keyed hash of it is kept.',
     session_id: 'Your id of the visit.',
     page_url: 'Address of the page.',

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { isCurrency } from '../money.ts'
 import { amount, amountOrZero } from './amount-fields.ts'
-import { additionalDataText, answered, body, ignoredText, type Operation, refused } from './operation.ts'
+import { additionalDataText, aliasOf, answered, body, ignoredText, type Operation, refused } from './operation.ts'
 import { additionalData, key, text } from './request-fields.ts'
 import { cents, currency, id, ignored, success } from '../response-fields.ts'
 
@@ -78,18 +78,18 @@ export const trackSale = (): Operation => ({
     customer_key: 'Your id of the user, as in the lead.',
     amount_cents: 'The paid amount in the minor unit of the currency.',
     tax_cents: 'The tax in the amount, which earns no commission. Default 0.',
-    tax: 'The same as `tax_cents`.',
+    tax: aliasOf('tax_cents'),
     currency: 'ISO 4217 code. Default: the program’s currency.',
     click_id: 'The visitor’s click id, for a customer who was never a lead.',
-    clickId: 'The same as `click_id`.',
+    clickId: aliasOf('click_id'),
     coupon:
       'The code that the buyer used. If a partner has it, the partner gets the sale, with or without a click. A program can let a click decide instead. Unknown codes change nothing.',
     is_recurring: 'A renewal of a subscription.',
-    isRecurring: 'The same as `is_recurring`.',
+    isRecurring: aliasOf('is_recurring'),
     sale_type: 'Default `payment`, or `subscription` for recurring sales.',
-    saleType: 'The same as `sale_type`.',
+    saleType: aliasOf('sale_type'),
     subscription_id: 'Your id of the subscription.',
-    subscriptionId: 'The same as `subscription_id`.',
+    subscriptionId: aliasOf('subscription_id'),
     additional_data: additionalDataText,
     correct_currency:
       'Corrects a sale that was sent in a wrong currency: send it again with the same `transaction_id` and `customer_key`, the right `currency` and `amount_cents`. It works until its commission is approved, unless the payment processor reported the sale. Later, the answer is 409.',

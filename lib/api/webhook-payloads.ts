@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { payoutStatuses } from '../money/payouts.ts'
 import { testType, type WebhookType, webhookTypes } from '../notifications/webhook-types.ts'
-import { cents, count, currency, day, id } from '../response-fields.ts'
+import { cents, count, currency, day, id, time } from '../response-fields.ts'
 
 const signed = () => z.int()
 const maybe = { id: () => z.optional(id()), text: () => z.optional(z.string()) }
@@ -161,8 +161,8 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
   },
   'commission.created': {
     when: 'A partner earned a commission, which is pending until its hold ends.',
-    data: z.object({ ...commission(), hold_until: z.iso.datetime({ offset: true }) }),
-    example: { ...commissionExample, hold_until: '2026-01-31T12:05:00+00:00' },
+    data: z.object({ ...commission(), hold_until: time() }),
+    example: { ...commissionExample, hold_until: '2026-01-31T12:05:00.000Z' },
   },
   'commission.approved': {
     when: 'A commission was credited to the partner’s balance.',
@@ -191,8 +191,8 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
   },
   'commission.released': {
     when: 'A person released a held commission, which is pending until its hold ends.',
-    data: z.object({ ...commission(), hold_until: z.iso.datetime({ offset: true }) }),
-    example: { ...commissionExample, hold_until: '2026-01-31T12:05:00+00:00' },
+    data: z.object({ ...commission(), hold_until: time() }),
+    example: { ...commissionExample, hold_until: '2026-01-31T12:05:00.000Z' },
   },
   'partner.joined': {
     when: 'A partner signed in for the first time, or again after leaving.',

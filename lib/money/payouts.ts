@@ -211,6 +211,9 @@ export interface PayoutList extends Part {
   partner_id?: number | undefined
   payoutRunId?: number | undefined
   payoutId?: number | undefined
+  /** Created in this range, without its end. */
+  from?: Date | undefined
+  to?: Date | undefined
 }
 
 /**
@@ -233,7 +236,7 @@ export async function readPayout(db: Database, programId: number, payoutId: numb
 }
 
 export function payoutsStatement(of: { programId: number } | { userId: string }, list: PayoutList) {
-  const { status, partner_id, payoutRunId, payoutId, search, sort = 'newest', ...part } = list
+  const { status, partner_id, payoutRunId, payoutId, search, from, to, sort = 'newest', ...part } = list
   let query = kysely
     .selectFrom('payouts as w')
     .innerJoin('partners as p', (join) =>
@@ -270,6 +273,8 @@ export function payoutsStatement(of: { programId: number } | { userId: string },
   if (status !== undefined) query = query.where('w.status', '=', status)
   if (partner_id !== undefined) query = query.where('w.partner_id', '=', partner_id)
   if (payoutId !== undefined) query = query.where('w.id', '=', payoutId)
+  if (from !== undefined) query = query.where('w.created_at', '>=', from)
+  if (to !== undefined) query = query.where('w.created_at', '<', to)
   if (search !== undefined) {
     const like = containing(search)
     query = query.where((eb) => eb.or([eb('p.name', 'ilike', like), eb('w.reference', 'ilike', like)]))

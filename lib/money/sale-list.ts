@@ -16,6 +16,9 @@ interface SaleList {
   click_id?: string | undefined
   partner_id?: number | undefined
   transaction_id?: string | undefined
+  /** Sold in this range, without its end. */
+  from?: Date | undefined
+  to?: Date | undefined
 }
 
 /** Sales of a program with what they earned, the newest first, as many and those that `list` asks for. Those without a customer are among them. */
@@ -36,7 +39,7 @@ export async function readSale(
 }
 
 function salesStatement(programId: number, list: SaleList) {
-  const { limit, before, test = false, customer_key, click_id, partner_id, transaction_id } = list
+  const { limit, before, test = false, customer_key, click_id, partner_id, transaction_id, from, to } = list
   let query = kysely
     .selectFrom('sales as s')
     .leftJoin('customers as c', (join) =>
@@ -76,6 +79,8 @@ function salesStatement(programId: number, list: SaleList) {
   if (customer_key !== undefined) query = query.where('s.customer_id', '=', customerBy('customer_key', customer_key))
   if (click_id !== undefined) query = query.where('s.customer_id', '=', customerBy('click_id', click_id))
   if (partner_id !== undefined) query = query.where('s.partner_id', '=', partner_id)
+  if (from !== undefined) query = query.where('s.sale_date', '>=', from)
+  if (to !== undefined) query = query.where('s.sale_date', '<', to)
   return query
 
   function customerBy(column: 'customer_key' | 'click_id', value: string) {

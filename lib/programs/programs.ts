@@ -1,5 +1,6 @@
+import { sql } from 'kysely'
 import * as z from 'zod/mini'
-import { generateApiKey } from '../access/api-keys.ts'
+import { generateApiKey, type KeyScope } from '../access/api-keys.ts'
 import { type Database, hexBytes } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { asciiHost } from '../hosts.ts'
@@ -90,7 +91,7 @@ export async function startProgram(
   db: Database,
   workspaceId: string,
   settings: ProgramSettings,
-  createdBy: string,
+  { scopes, createdBy }: { scopes: readonly KeyScope[]; createdBy: string },
 ): Promise<{ programId: number; apiKey: string }> {
   const { key, keyHash, hint } = await generateApiKey()
   const [made] = await db.query(
@@ -102,7 +103,7 @@ export async function startProgram(
           .returning('id'),
       )
       .insertInto('api_keys')
-      .columns(['program_id', 'key_hash', 'name', 'hint', 'created_by'])
+      .columns(['program_id', 'key_hash', 'name', 'hint', 'scopes', 'created_by'])
       .expression((eb) =>
         eb
           .selectFrom('made')
@@ -111,6 +112,7 @@ export async function startProgram(
             program.val(hexBytes(keyHash)).as('key_hash'),
             program.val('server').as('name'),
             program.val(hint).as('hint'),
+            sql<string[]>`${[...scopes]}::text[]`.as('scopes'),
             program.val(createdBy).as('created_by'),
           ]),
       )

@@ -13,6 +13,9 @@ interface CustomerList extends Part {
   customer_key?: string | undefined
   /** Only leads and buyers that count for this partner. */
   partner_id?: number | undefined
+  /** Created in this range, without its end. */
+  from?: Date | undefined
+  to?: Date | undefined
 }
 
 /** Customers beyond a click, including provisional leads from a browser. An index has them by partner. */
@@ -32,7 +35,7 @@ export async function readCustomer(db: Database, programId: number, name: string
 }
 
 function customersStatement(programId: number, list: CustomerList) {
-  const { status, click_id, customer_key, partner_id, ...part } = list
+  const { status, click_id, customer_key, partner_id, from, to, ...part } = list
   let query = kysely
     .selectFrom('customers as c')
     .select((eb) => [
@@ -53,5 +56,7 @@ function customersStatement(programId: number, list: CustomerList) {
   if (click_id !== undefined) query = query.where('c.click_id', '=', click_id)
   if (customer_key !== undefined) query = query.where('c.customer_key', '=', customer_key)
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id).where(isLeadOrBuyer)
+  if (from !== undefined) query = query.where('c.created_at', '>=', from)
+  if (to !== undefined) query = query.where('c.created_at', '<', to)
   return partOf(query, sql.ref<number>('c.id'), part)
 }

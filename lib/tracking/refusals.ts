@@ -26,8 +26,11 @@ export function explainRefusal({ call, code, detail }: RefusedCall, programId: n
       return `A call came with the key svc_live_…${text}, which is revoked. Put the new key into your server's settings.`
     case 'api_key_expired':
       return `A call came with the key svc_live_…${text}, which has expired. Create a new one and put it into your server's settings.`
-    case 'insufficient_scope':
-      return `A call came with the key svc_live_…${text}, which doesn't allow such calls. Create a key for leads, sales and refunds.`
+    case 'insufficient_scope': {
+      const [hint, scope = 'track'] = text.split(' ')
+      const key = { read: 'that may read the program', manage: 'that may read and change the program' }[scope]
+      return `A call came with the key svc_live_…${hint}, which doesn't allow it. Create a key ${key ?? 'for leads, sales and refunds'}, and use it for such calls.`
+    }
     case 'invalid_request':
       return `A ${call} was refused: ${text}. Correct these fields.`
     default:

@@ -279,6 +279,7 @@ export const routes = {
     'GET /docs/:page?',
     'GET /docs.md',
     'GET /docs/search',
+    'GET /docs/*',
     'GET /llms.txt',
     'GET /packages/:file',
     'GET /healthz',

@@ -857,6 +857,10 @@ export interface ApiOperations {
       customer_key?: string | undefined
       /** Only leads and buyers of this partner; their other visitors count in the performance figures. */
       partner_id?: number | undefined
+      /** Only customers from this date or time on (ISO 8601). */
+      from?: string | undefined
+      /** Only customers up to this date or time, inclusive. */
+      to?: string | undefined
     }
     body: undefined
     answer: {
@@ -913,6 +917,10 @@ export interface ApiOperations {
       partner_id?: number | undefined
       /** `true` for test sales instead of live ones. */
       test?: boolean | undefined
+      /** Only sales from this date or time on (ISO 8601). */
+      from?: string | undefined
+      /** Only sales up to this date or time, inclusive. */
+      to?: string | undefined
     }
     body: undefined
     answer: {
@@ -1079,10 +1087,10 @@ export interface ApiOperations {
       cursor?: string | undefined
       /** Only events of this type. */
       event_type?: 'click' | 'lead' | 'conversion' | undefined
-      /** The earliest date or time (ISO 8601), inclusive. */
-      dateFrom?: string | undefined
-      /** The latest date or time (ISO 8601), inclusive. */
-      dateTo?: string | undefined
+      /** Only events from this date or time on (ISO 8601). */
+      from?: string | undefined
+      /** Only events up to this date or time, inclusive. */
+      to?: string | undefined
     }
     body: undefined
     answer: {
@@ -1150,6 +1158,10 @@ export interface ApiOperations {
       transaction_id?: string | undefined
       /** `newest` first (default), largest `amount` first, or next end of `hold` first. */
       sort?: 'newest' | 'oldest' | 'amount' | 'hold' | undefined
+      /** Only commissions from this date or time on (ISO 8601). */
+      from?: string | undefined
+      /** Only commissions up to this date or time, inclusive. */
+      to?: string | undefined
     }
     body: undefined
     answer: {
@@ -1211,6 +1223,7 @@ export interface ApiOperations {
         rejected_at: string | null
         created_at: string
       }[]
+      unknown_ids: number[]
     }
   }
   /** Approve or reject a commission. */
@@ -1332,6 +1345,10 @@ export interface ApiOperations {
       payout_run_id?: number | undefined
       /** `newest` first (default), or largest `amount` first. */
       sort?: 'newest' | 'oldest' | 'amount' | undefined
+      /** Only payouts from this date or time on (ISO 8601). */
+      from?: string | undefined
+      /** Only payouts up to this date or time, inclusive. */
+      to?: string | undefined
     }
     body: undefined
     answer: {

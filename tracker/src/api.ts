@@ -187,7 +187,7 @@ export class SvcApi {
     approve: (id: number) => this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'approved' }),
     reject: (id: number, reason: string) =>
       this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'rejected', reason }),
-    /** Approves up to 100 at once. `data` has all of them afterwards, and `changed` the number of changes. */
+    /** Approves up to 100 at once. `data` has all of them afterwards, `changed` the number of changes, and `unknown_ids` the others. */
     approveAll: (ids: number[]) => this.#decideAll({ ids, status: 'approved' }),
     rejectAll: (ids: number[], reason: string) => this.#decideAll({ ids, status: 'rejected', reason }),
   }

@@ -77,14 +77,19 @@ export interface SaleData {
   ignored_fields?: string[]
 }
 
-export interface RefundData {
-  success: true
-  status: 'reversed' | 'refunded' | 'no_commission' | 'skipped'
-  deductionAmount?: number
-  commission_id?: number
-  message?: string
-  reason?: string
-}
+export type RefundData = { success: true; ignored_fields?: string[] } & (
+  | {
+      status: 'reversed' | 'refunded'
+      /** The reversed commission, in the major unit of its currency. */
+      deductionAmount: number
+      /** The same in the minor unit. */
+      deduction_cents: number
+      currency: string
+      commission_id: number
+    }
+  | { status: 'skipped'; reason: 'already_reversed' | 'refund_already_applied'; commission_id: number }
+  | { status: 'no_commission'; message: string }
+)
 
 /**
  * Calls the service from your server. No method throws or rejects: a failure is a result with `ok: false`. Only the constructor throws, if

@@ -1,3 +1,4 @@
+import * as z from 'zod/mini'
 import { type KeyScope, keyScopes } from '../../../lib/access/api-keys.ts'
 import type { StoredApiKey } from '../../../lib/access/program-keys.ts'
 import { Badge, Card, Copy } from '../components/blocks.tsx'
@@ -65,6 +66,15 @@ export function scopesOf(use: (typeof keyUses)[number]): readonly KeyScope[] {
     use
   ]
 }
+
+/** The use of a key, in a form that creates one. */
+export const keyUse = z.prefault(z.enum(keyUses, 'Choose what the key is for.'), 'track')
+
+/** The uses of a key that a set-up command gets. `svc listen` and the lists need more than a server. */
+export const setUpUses = [
+  ['all', 'Everything that the svc command does'],
+  ['track', 'Send leads, sales and refunds: for a live server'],
+] as const satisfies readonly (readonly [(typeof keyUses)[number], string])[]
 
 const scopeOptions = [
   ['track', 'Send leads, sales and refunds'],

@@ -8,6 +8,7 @@ import { Field, Form, optionsOf } from '../components/fields.tsx'
 import { emptyForm, form, FormContext, FormRefusal, useForm } from '../components/form.ts'
 import { AccountPage } from '../components/layout.tsx'
 import { createPages, requireViewer } from '../components/page.ts'
+import { scopesOf, setUpUses } from './api-keys.tsx'
 import { renderCheck } from './set-up-checks.tsx'
 import { newProgramForm, ProgramFields } from './program-form.tsx'
 
@@ -35,6 +36,7 @@ pages.get('/programs/new', requireViewer, (c) => {
             <Field name="workspace_id" label="Workspace" options={optionsOf(workspaces)} />
           )}
           <ProgramFields settings={{ ...programDefaults, name: '', domain: '' }} />
+          <Field name="key_scope" label="Permissions of the first API key" options={setUpUses} />
         </Form>
       </Card>
     </AccountPage>,
@@ -63,7 +65,7 @@ function CompanyField() {
 
 pages.post(newProgramPage, requireViewer, form(newProgramForm, newProgramPage), async (c) => {
   const viewer = c.get('viewer')
-  const { workspace: company, workspace_id: asked, ...settings } = c.req.valid('form')
+  const { workspace: company, workspace_id: asked, key_scope: use, ...settings } = c.req.valid('form')
   const workspaces = ownWorkspaces(viewer)
   const chosen = asked ?? workspaces[0]?.id
   if (chosen === undefined && company === '') throw new FormRefusal(needsCompany)
@@ -72,7 +74,10 @@ pages.post(newProgramPage, requireViewer, form(newProgramForm, newProgramPage), 
   }
   const db = c.get('db')
   const workspaceId = chosen ?? (await createWorkspace(db, { name: company, ownerId: viewer.user.id }))
-  const { programId, apiKey } = await startProgram(db, workspaceId, settings, viewer.user.id)
+  const { programId, apiKey } = await startProgram(db, workspaceId, settings, {
+    scopes: scopesOf(use),
+    createdBy: viewer.user.id,
+  })
   const seen = await findViewer(db, c.env, c.req.raw.headers)
   const program = seen?.programs.find(({ id }) => id === programId)
   if (!seen || !program) throw new Error('a program is not seen by who made it')

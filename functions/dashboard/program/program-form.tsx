@@ -7,6 +7,7 @@ import { type ReviewRule, reviewRules } from '../../../lib/review-rules.ts'
 import { Field } from '../components/fields.tsx'
 import { emptyForm, useForm } from '../components/form.ts'
 import { decimalToInteger, smallestUnits } from '../components/typed-number.ts'
+import { keyUse } from './api-keys.tsx'
 
 const currencyNames = new Intl.DisplayNames('en', { type: 'currency' })
 const currencyOptions = Intl.supportedValuesOf('currency').map(
@@ -158,5 +159,6 @@ export const newProgramForm = z.pipe(
   z.extend(programSettings, {
     workspace: optionalName,
     workspace_id: z.optional(z.string()),
+    key_scope: keyUse,
   }),
 )

@@ -1,4 +1,5 @@
 import type { Context } from 'hono'
+import * as z from 'zod/mini'
 import { createApiKey } from '../../../lib/access/program-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
@@ -8,10 +9,12 @@ import { isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { type Integration, later, readIntegration } from '../../../lib/tracking/status.ts'
 import { testCode } from '../../../lib/tracking/test-links.ts'
 import { Badge, Card, Copy, LinkButton } from '../components/blocks.tsx'
-import { PostButton } from '../components/fields.tsx'
+import { Field, Form } from '../components/fields.tsx'
+import { form } from '../components/form.ts'
 import { Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { keyUse, scopesOf, setUpUses } from './api-keys.tsx'
 import { SetUp } from './set-up-command.tsx'
 
 /**
@@ -30,9 +33,13 @@ export function testLink({ id, domain }: { id: number; domain: string }): string
 
 pages.get('/check', requireProgram('program:read'), (c) => renderCheck(c, seenBy(c)))
 
-pages.post('/check/key', requireProgram('api-key:manage'), async (c) => {
+const ownPage = (c: ProgramContext) => checkOf(c.get('program').id)
+const keyForm = z.object({ key_scope: keyUse })
+
+pages.post('/check/key', requireProgram('api-key:manage'), form(keyForm, ownPage), async (c) => {
   const { db, viewer, program } = seenBy(c)
-  const key = await createApiKey(db, program.id, 'server', { createdBy: viewer.user.id })
+  const scopes = scopesOf(c.req.valid('form').key_scope)
+  const key = await createApiKey(db, program.id, 'server', { scopes, createdBy: viewer.user.id })
   return await renderCheck(c, seenBy(c), key)
 })
 
@@ -79,10 +86,12 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
           <SetUp baseUrl={baseUrl} apiKey={createdKey} page={checkOf(program.id)} />
         ) : (
           may(program.roles, 'api-key:manage') && (
-            <div class="row apart">
+            <>
               <p class="muted">One command sets your project up, with an API key in it. Other keys stay valid.</p>
-              <PostButton action={`${checkOf(program.id)}/key`} text="Show the command with a new key" />
-            </div>
+              <Form action={`${checkOf(program.id)}/key`} submit="Show the command with a new key" layout="inline">
+                <Field name="key_scope" label="Permissions" options={setUpUses} />
+              </Form>
+            </>
           )
         )}
         <p>

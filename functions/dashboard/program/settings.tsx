@@ -14,7 +14,7 @@ import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal, optionalText, shortText } from '../components/form.ts'
 import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { ApiKeys, keyUses, scopesOf } from './api-keys.tsx'
+import { ApiKeys, keyUse, scopesOf } from './api-keys.tsx'
 import { ProgramFields, programForm } from './program-form.tsx'
 import { StripeConnection } from './stripe-connection.tsx'
 import { TrackerTag } from './tracker-tag.tsx'
@@ -128,7 +128,7 @@ pages.post('/settings/forget', requireProgram('customer:forget'), form(eraseForm
 
 const keyForm = z.object({
   key_name: optionalText.check(shortText(100)),
-  key_scope: z.prefault(z.enum(keyUses, 'Choose what the key is for.'), 'track'),
+  key_scope: keyUse,
   key_days: z.prefault(z.enum(['', '30', '90', '365'], 'Choose when the key expires.'), ''),
 })
 

@@ -10,7 +10,7 @@ begin
     perform note_refusal(key.program_id, 'key', 'api_key_expired', key.hint);
     return 'expired';
   elsif scope <> all (key.scopes) then
-    perform note_refusal(key.program_id, 'key', 'insufficient_scope', key.hint);
+    perform note_refusal(key.program_id, 'key', 'insufficient_scope', key.hint || ' ' || scope);
     return 'scope';
   elsif key.last_used_at is null or key.last_used_at < now() - interval '1 hour' then
     update api_keys k set last_used_at = now()

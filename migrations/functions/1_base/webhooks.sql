@@ -21,6 +21,10 @@ create or replace function first_delivery(of_url text) returns table (status tex
   select case when of_url is null then 'to_fetch' else 'pending' end, case when of_url is not null then now() end
 $$;
 
+-- Returns a time as the API writes it: `2026-01-31T12:05:00.000Z`.
+create or replace function webhook_time(at timestamptz) returns text language sql stable
+return to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+
 -- Writes a message for the endpoints that want its type. The caller has checked that such an endpoint exists. A
 -- restored backup brings its own messages.
 create or replace function write_webhook(of_program_id bigint, of_type text, of_data jsonb) returns void language plpgsql as $$
@@ -78,7 +82,7 @@ return jsonb_build_object('adjustment_id', (adjustment).id, 'partner_id', (adjus
 -- Announces a new commission of a program that has endpoints.
 create or replace function notify_commission_created(of_program_id bigint, of_commission_id bigint) returns void language plpgsql as $$
 begin
-  perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', c.hold_until))
+  perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', webhook_time(c.hold_until)))
   from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
   where c.program_id = of_program_id and c.id = of_commission_id;
 end $$;

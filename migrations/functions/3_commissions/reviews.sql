@@ -92,7 +92,7 @@ begin
     perform write_program_audit(of_program_id, 'commission.released', id::text, null) from unnest(held_ids) id;
     if wants_webhook(of_program_id, 'commission.released') then
       perform write_webhook(c.program_id, 'commission.released', webhook_commission(c, s.transaction_id)
-        || jsonb_build_object('hold_until', c.hold_until))
+        || jsonb_build_object('hold_until', webhook_time(c.hold_until)))
       from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
       where c.program_id = of_program_id and c.id = any (held_ids);
     end if;

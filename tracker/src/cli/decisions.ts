@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
 import { eachWholeNumber, type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
 import { connect, request } from './service.ts'
-import { day, green, plain, style } from './text.ts'
+import { day, green, money, plain, style } from './text.ts'
 
 const named = (parent: Command) => parent.argument('<id>', 'Id of the application.', wholeNumber)
 
@@ -49,6 +49,37 @@ export function decideApplications(applications: Command, subcommand: Subcommand
       )
       print(flags, answer, `${green('✓')} Application ${id} is deleted.`)
     })
+}
+
+/** `svc payouts pay` and `refuse`. */
+export function decidePayouts(payouts: Command, subcommand: Subcommand, print: Print): void {
+  const decide = async (id: number, flags: Flags, body: object) => {
+    const input = { method: 'PATCH', body }
+    const answer = await request<ApiOperations['decidePayout']['answer']>(
+      connect(flags),
+      `/api/v1/payouts/${id}`,
+      input,
+    )
+    const { amount_cents: cents, currency, status } = answer.payout
+    print(flags, answer, `${green('✓')} Payout ${id} of ${money(cents, currency)} is ${status}.`)
+  }
+  subcommand(payouts, 'pay', 'Mark a payout as paid, after you transferred the money.')
+    .argument('<id>', 'Id of the payout.', wholeNumber)
+    .requiredOption('--amount-cents <amount>', 'The transferred amount: that of the payout.', wholeNumber)
+    .requiredOption('--reference <text>', 'Reference of the transfer. The partner reads it.')
+    .requiredOption('--paid-on <day>', 'Day of the transfer, such as 2026-01-31.')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ svc payouts pay 7 --amount-cents 980 --reference "transfer 17" --paid-on 2026-01-31',
+    )
+    .action((id: number, flags: Flags & { amountCents: number }) =>
+      decide(id, flags, { status: 'paid', amount_cents: flags.amountCents, ...given(flags, ['reference', 'paid-on']) }),
+    )
+  subcommand(payouts, 'refuse', 'Refuse a requested payout. Its money stays in the balance.')
+    .argument('<id>', 'Id of the payout.', wholeNumber)
+    .requiredOption('--reason <text>', 'Reason. The partner reads it.')
+    .addHelpText('after', '\nExamples:\n  $ svc payouts refuse 7 --reason "The address belongs to somebody else"')
+    .action((id: number, flags: Flags) => decide(id, flags, { status: 'refused', reason: flags['reason'] }))
 }
 
 /** `svc reviews release` and `reject`. */

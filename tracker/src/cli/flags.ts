@@ -8,6 +8,13 @@ export function wholeNumber(text: string): number {
   return number
 }
 
+/** An amount above or below zero. */
+export function signedNumber(text: string): number {
+  const number = Number(text)
+  if (!Number.isSafeInteger(number) || number === 0) throw new InvalidArgumentError('Give a whole number, not 0.')
+  return number
+}
+
 /** Adds one more id. */
 export const eachWholeNumber = (text: string, before: number[] = []) => [...before, wholeNumber(text)]
 

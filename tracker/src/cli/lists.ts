@@ -55,6 +55,8 @@ const listOf = <Of>(list: List<Of>) => ({
   },
 })
 
+const range = { from: 'first day or time', to: 'last day or time' }
+
 export const lists = [
   listOf<Row<'listPartners'>>({
     noun: 'partners',
@@ -125,9 +127,33 @@ export const lists = [
       ['LAST CLICK', ({ last_clicked_at: at }) => day(at)],
     ],
   }),
+  listOf<Row<'listCustomers'>>({
+    noun: 'customers',
+    filters: {
+      status: 'click, lead or conversion',
+      'customer-key': 'id of the customer',
+      'partner-id': 'id of the partner',
+      ...range,
+    },
+    columns: [
+      ['ID', ({ id }) => id],
+      ['CUSTOMER', ({ customer_key: key }) => key],
+      ['CLICK', ({ click_id: click }) => click],
+      ['PARTNER', ({ partner_id: partner }) => partner],
+      ['STATUS', ({ status }) => status],
+      ['SIGNED UP', ({ signup_date: at }) => day(at)],
+      ['BOUGHT', ({ first_purchase_date: at }) => day(at)],
+    ],
+  }),
   listOf<Row<'listSales'>>({
     noun: 'sales',
-    filters: { 'customer-key': 'id of the customer', 'click-id': 'click id', test: 'true for test sales' },
+    filters: {
+      'customer-key': 'id of the customer',
+      'click-id': 'click id',
+      'partner-id': 'id of the partner',
+      test: 'true for test sales',
+      ...range,
+    },
     columns: [
       ['DATE', ({ sale_date: date }) => day(date)],
       ['TRANSACTION', ({ transaction_id: id }) => id],
@@ -144,6 +170,7 @@ export const lists = [
       status: 'pending, approved, paid, refunded or reversed',
       'partner-id': 'id of the partner',
       'transaction-id': 'the sale',
+      ...range,
     },
     sorts: 'newest, oldest, amount or hold',
     columns: [
@@ -188,6 +215,7 @@ export const lists = [
       status: 'requested, paid, refused or cancelled',
       'partner-id': 'id of the partner',
       'payout-run-id': 'id of the run',
+      ...range,
     },
     sorts: 'newest, oldest or amount',
     columns: [

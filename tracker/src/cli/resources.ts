@@ -1,7 +1,16 @@
 import type { Command } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
-import { decideApplications, decideCommissions, decideReviews } from './decisions.ts'
-import { create, type Flags, given, hundredths, type Print, type Subcommand, wholeNumber } from './flags.ts'
+import { decideApplications, decideCommissions, decidePayouts, decideReviews } from './decisions.ts'
+import {
+  create,
+  type Flags,
+  given,
+  hundredths,
+  type Print,
+  signedNumber,
+  type Subcommand,
+  wholeNumber,
+} from './flags.ts'
 import { balancesOf, codesOf, lists, type Partner, type Row } from './lists.ts'
 import { explained } from './sale-explanation.ts'
 import { type Connection, connect, request } from './service.ts'
@@ -55,6 +64,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
   const [partners, groups, codes, links] = [of('partners'), of('groups'), of('codes'), of('links')]
   decideApplications(of('applications'), subcommand, print)
   decideCommissions(of('commissions'), subcommand, print)
+  decidePayouts(of('payouts'), subcommand, print)
   decideReviews(of('reviews'), subcommand, print)
 
   subcommand(
@@ -87,6 +97,39 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       const { id, name, links: own } = made.partner
       print(flags, made, `${green('✓')} Partner ${id}, ${plain(name)}, code ${own.map(({ code }) => code).join(', ')}`)
     })
+
+  const update = async (id: number, flags: Flags, noun: string, options: string[], more = {}) => {
+    const changes = { ...given(flags, options), ...more }
+    const body = Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, value === '' ? null : value]))
+    const answer = await request<object>(connect(flags), `/api/v1/${noun}/${id}`, { method: 'PATCH', body })
+    print(flags, answer, `${green('✓')} ${noun === 'partners' ? 'Partner' : 'Link'} ${id} is changed.`)
+  }
+  const unset = 'Empty text removes a value.'
+
+  subcommand(partners, 'update', `Change a partner. ${unset}`)
+    .argument('<id>', 'Id of the partner.', wholeNumber)
+    .option('--name <name>', 'Name, if the partner has no account.')
+    .option('--email <address>', 'Address, if the partner has no account.')
+    .option('--status <status>', 'active or inactive, for the partner and all their links.')
+    .option('--external-id <id>', 'An id of yours.')
+    .option('--group-id <id>', 'Group of the partner.', wholeNumber)
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ svc partners update 2 --status inactive\n  $ svc partners update 2 --email ""',
+    )
+    .action(async (id: number, flags: Flags & { groupId?: number }) =>
+      update(id, flags, 'partners', ['name', 'email', 'status', 'external-id'], {
+        ...(flags.groupId !== undefined && { group_id: flags.groupId }),
+      }),
+    )
+
+  subcommand(links, 'update', `Change a link. ${unset}`)
+    .argument('<id>', 'Id of the link.', wholeNumber)
+    .option('--status <status>', 'active or inactive.')
+    .option('--page-url <address>', "The page it opens, on the program's domain.")
+    .option('--external-id <id>', 'An id of yours.')
+    .addHelpText('after', '\nExamples:\n  $ svc links update 4 --page-url https://shop.example.com/spring')
+    .action(async (id: number, flags: Flags) => update(id, flags, 'links', ['status', 'page-url', 'external-id']))
 
   subcommand(groups, 'create', 'Add a group of partners with a commission rule.')
     .requiredOption('--name <name>', 'Name of the group.')
@@ -222,24 +265,27 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     return [answer, fieldsOfLink(answer.link)]
   })
 
-  subcommand(of('adjustments'), 'create', "Add to a partner's balance by hand, or deduct from it with --deduct.")
+  subcommand(of('adjustments'), 'create', "Add to a partner's balance by hand, or deduct from it.")
     .requiredOption('--partner-id <id>', 'Id of the partner.', wholeNumber)
-    .requiredOption('--amount-cents <amount>', 'Amount in the smallest unit of the currency.', wholeNumber)
+    .requiredOption(
+      '--amount-cents <amount>',
+      'Amount in the smallest unit of the currency; negative to deduct.',
+      signedNumber,
+    )
     .requiredOption('--note <text>', 'Reason. The partner reads it.')
-    .option('--deduct', 'Deduct the amount.')
     .option('--currency <code>', "Default: the program's currency.")
     .option('--transaction-id <id>', 'The related sale.')
     .option('--external-id <id>', 'Your own id. The service refuses a repeat.')
     .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
     .addHelpText(
       'after',
-      '\nExamples:\n  $ svc adjustments create --partner-id 2 --amount-cents 5000 --note "Bonus for May"\n  $ svc adjustments create --partner-id 2 --amount-cents 1200 --deduct --note "Paid twice in April"',
+      '\nExamples:\n  $ svc adjustments create --partner-id 2 --amount-cents 5000 --note "Bonus for May"\n  $ svc adjustments create --partner-id 2 --amount-cents -1200 --note "Paid twice in April"',
     )
     .action(async (flags: Flags & { partnerId: number; amountCents: number }) => {
       const body = {
         ...given(flags, ['note', 'currency', 'transaction-id', 'external-id']),
         partner_id: flags.partnerId,
-        amount_cents: flags['deduct'] === true ? -flags.amountCents : flags.amountCents,
+        amount_cents: flags.amountCents,
       }
       const made = await create<ApiOperations['createAdjustment']['answer']>(flags, 'adjustments', body)
       const { id, partner_id: partner, amount_cents: cents, currency } = made.adjustment
