@@ -11,7 +11,6 @@ import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withKey } from '../lib/api/program-key.ts'
 import { listCommissions } from '../lib/money/commission-list.ts'
 import { approveCommission, decideCommissions, rejectCommission } from '../lib/money/commissions.ts'
-import { prepareApproval } from '../lib/money/reviews.ts'
 import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications/outbox.ts'
 
 const app = createProgramApi<RelayEnv & { EMAIL_HASH_KEY: string }>()
@@ -27,8 +26,7 @@ app.patch(all, limitBody, withKey('manage'), accept('json', commissionDecisions,
   const { ids: named, reason } = c.req.valid('json')
   const [db, programId, ids] = [c.get('db'), c.get('programId'), [...new Set(named)]]
   const outbox: RelayMessage[] = []
-  if (reason === undefined) await prepareApproval(db, c.env.EMAIL_HASH_KEY, programId, ids)
-  const decided = await decideCommissions(db, programId, ids, reason, outbox)
+  const decided = await decideCommissions(db, programId, ids, reason, outbox, c.env.EMAIL_HASH_KEY)
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   const unknown_ids = ids.filter((asked) => !decided.commissions.some(({ id }) => id === asked))
   return c.json({ success: true, changed: decided.changed, data: decided.commissions.map(asCommission), unknown_ids })
@@ -44,10 +42,9 @@ app.patch(
   async (c) => {
     const [db, programId, id] = [c.get('db'), c.get('programId'), c.req.valid('param').commission_id]
     const { reason } = c.req.valid('json')
-    if (reason === undefined) await prepareApproval(db, c.env.EMAIL_HASH_KEY, programId, [id])
     const { commission, outbox } =
       reason === undefined
-        ? await approveCommission(db, programId, id)
+        ? await approveCommission(db, programId, id, c.env.EMAIL_HASH_KEY)
         : await rejectCommission(db, programId, id, reason)
     c.executionCtx.waitUntil(sendSoon(c.env, outbox))
     return c.json({ success: true, commission: asCommission(commission) })

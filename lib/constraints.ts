@@ -37,6 +37,14 @@ const refusals: Record<string, () => ApiError> = {
       'external_id',
       'must be of no other one of the program',
     ),
+  payouts_paid_on_open: () =>
+    invalid(
+      'This day is before the month in which the payout was created, and that month is closed. Enter a later day.',
+      {
+        field: 'paid_on',
+        message: 'must not be before the month of the payout',
+      },
+    ),
   join_slugs_pkey: () =>
     conflict('Another program has this address. Choose another.', 'slug', 'must not belong to another program'),
   join_slugs_few: () =>

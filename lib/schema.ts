@@ -187,6 +187,7 @@ export interface BalanceEntries {
   correction_number: number | null;
   created_at: Generated<Timestamp>;
   currency: string;
+  entry_hash: Uint8Array;
   entry_number: Int8;
   partner_id: Int8;
   payout_id: Int8 | null;
@@ -827,6 +828,7 @@ export interface Sales {
   id: Generated<Int8>;
   is_recurring: Generated<boolean>;
   is_test: Generated<boolean>;
+  lines: string[] | null;
   partner_id: Int8 | null;
   payment_status: Generated<string>;
   processor_charge_id: string | null;
@@ -836,7 +838,6 @@ export interface Sales {
   processor_invoice_id: string | null;
   processor_payment_intent_id: string | null;
   processor_session_id: string | null;
-  product_ids: string[] | null;
   program_id: Int8;
   refunded_cents: Generated<Int8>;
   request_id: string | null;
@@ -845,6 +846,7 @@ export interface Sales {
   sale_type: Generated<string>;
   subscription_id: string | null;
   terms_among: string | null;
+  terms_by_line: string[] | null;
   transaction_id: string;
 }
 
@@ -1120,7 +1122,7 @@ export interface DatabaseFunctions {
   }
   approve_commissions: {
     arguments: { program_ids: (number)[] | null; commission_ids: (number)[] | null }
-    row: { approved: number | null }
+    row: { approved: number | null; uncompared: number | null }
   }
   approve_due_commissions: {
     arguments: { at_most: number | null }

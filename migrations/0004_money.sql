@@ -13,6 +13,14 @@ create domain review_reason as text check (value in ('unverified_customer'));
 -- Sources of a sale's amount. A later one in this list overrides an earlier one, in whatever order they arrive.
 create type amount_source as enum ('api', 'charge', 'intent', 'session', 'invoice');
 
+-- A line of an invoice: its price before its product, and its share of the sale, after its discounts and without included tax.
+create type sale_line as (product_ids text[], weight bigint);
+
+-- The terms of those lines of a sale that share them.
+create type line_terms as (
+  rule_id bigint, commission_bp integer, commission_months integer, fixed_cents bigint, cap_cents bigint, weight bigint
+);
+
 -- The candidates for the terms of a sale when it was attributed: the version of the program's rules, the partner's group, and the program's
 -- own terms.
 create type terms_choice as (rules_version integer, group_id bigint, commission_bp integer, commission_months integer);
@@ -47,8 +55,10 @@ create table sales (
   commission_cap_cents bigint,
   -- Null if the program had no rules. The terms are chosen again among these if a better source names other products.
   terms_among terms_choice,
-  -- The processor's ids of the products, each price before its product, the largest amount first. Null if nobody named them.
-  product_ids text[],
+  -- The lines, if a product is named. Null if nobody named any.
+  lines sale_line[],
+  -- The terms of the lines, the largest part first. Null if all lines have the same terms. The terms above are then those of the largest part.
+  terms_by_line line_terms[],
   -- The given code, whether or not it exists, and the code that decided the sale's partner or belongs to that partner. No foreign key, as
   -- with rules.
   coupon text,
@@ -180,6 +190,8 @@ create table payouts (
   foreign key (program_id, partner_id) references partners (program_id, id),
   foreign key (program_id, payout_run_id) references payout_runs (program_id, id),
   unique (program_id, id, partner_id, currency),
+  -- Closed months do not change. Half a day is for places west of UTC.
+  constraint payouts_paid_on_open check (paid_on >= date_trunc('month', created_at at time zone 'UTC' - interval '12 hours')::date),
   check (amount_cents <= requested_cents),
   check (amount_cents > 0 or status = 'cancelled'),
   check ((status in ('requested', 'sent')) = (decided_at is null)),
@@ -323,7 +335,10 @@ create table balance_entries (
   refund_id bigint,
   payout_id bigint,
   adjustment_id bigint,
+  -- Not before the previous entry's.
   created_at timestamptz not null default now(),
+  -- SHA-256 of the previous entry's hash and of this entry, set by a trigger. It shows a rewritten past.
+  entry_hash bytea not null check (length(entry_hash) = 32),
   previous_entry_number bigint generated always as (nullif(entry_number - 1, 0)) stored,
   primary key (program_id, partner_id, currency, entry_number),
   unique (program_id, partner_id, currency, entry_number, balance_after_cents),

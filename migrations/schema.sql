@@ -259,6 +259,7 @@ create table balance_entries (
   payout_id bigint,
   adjustment_id bigint,
   created_at timestamp with time zone not null default now(),
+  entry_hash bytea not null,
   previous_entry_number bigint generated always as (NULLIF((entry_number - 1), 0)) stored,
   constraint balance_entries_have_balance TRIGGER DEFERRABLE INITIALLY DEFERRED,
   constraint balance_entries_pkey PRIMARY KEY (program_id, partner_id, currency, entry_number),
@@ -278,6 +279,7 @@ CASE cause
     WHEN 'payout_returned'::text THEN ((amount_cents > 0) AND (payout_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
     ELSE ((amount_cents < 0) AND (payout_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
 END AND ((cause = 'adjusted'::text) = (adjustment_id IS NOT NULL)))),
+  constraint balance_entries_entry_hash_check CHECK ((length(entry_hash) = 32)),
   constraint balance_entries_entry_number_check CHECK ((entry_number > 0)),
   constraint balance_entries_program_id_adjustment_id_partner_id_curren_fkey FOREIGN KEY (program_id, adjustment_id, partner_id, currency) REFERENCES adjustments(program_id, id, partner_id, currency),
   constraint balance_entries_program_id_commission_id_partner_id_curren_fkey FOREIGN KEY (program_id, commission_id, partner_id, currency) REFERENCES commissions(program_id, id, partner_id, currency),
@@ -289,6 +291,7 @@ END AND ((cause = 'adjusted'::text) = (adjustment_id IS NOT NULL)))),
 CREATE INDEX balance_entries_adjustment_idx ON public.balance_entries USING btree (program_id, adjustment_id) WHERE (adjustment_id IS NOT NULL);
 CREATE INDEX balance_entries_refund_idx ON public.balance_entries USING btree (program_id, refund_id) WHERE (refund_id IS NOT NULL);
 CREATE TRIGGER balance_entries_append_only BEFORE DELETE OR UPDATE ON public.balance_entries FOR EACH ROW EXECUTE FUNCTION refuse_ledger_change();
+CREATE TRIGGER balance_entries_chain BEFORE INSERT ON public.balance_entries FOR EACH ROW WHEN ((new.entry_hash IS NULL)) EXECUTE FUNCTION chain_entry();
 CREATE CONSTRAINT TRIGGER balance_entries_have_balance AFTER INSERT ON public.balance_entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance_of_entry();
 
 create table balances (
@@ -871,6 +874,7 @@ CASE status
     ELSE true
 END),
   constraint payouts_check4 CHECK ((((num_nulls(reference, paid_on) = 0) AND (status = ANY (ARRAY['paid'::text, 'returned'::text, 'failed'::text]))) OR ((num_nulls(reference, paid_on) = 2) AND (status <> 'paid'::text)))),
+  constraint payouts_paid_on_open CHECK ((paid_on >= (date_trunc('month'::text, ((created_at AT TIME ZONE 'UTC'::text) - '12:00:00'::interval)))::date)),
   constraint payouts_payout_address_check CHECK ((length(payout_address) <= 320)),
   constraint payouts_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
   constraint payouts_requested_cents_check CHECK (((requested_cents)::bigint > 0)),
@@ -884,6 +888,7 @@ CREATE UNIQUE INDEX payouts_payout_run_key ON public.payouts USING btree (progra
 CREATE UNIQUE INDEX payouts_request_key ON public.payouts USING btree (program_id, request_id);
 CREATE TRIGGER payouts_audit AFTER UPDATE OF status ON public.payouts FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND ((new.status = ANY (ARRAY['refused'::text, 'returned'::text, 'failed'::text])) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_payout();
 CREATE TRIGGER payouts_note_balance BEFORE INSERT ON public.payouts FOR EACH ROW EXECUTE FUNCTION note_balance_of_payout();
+CREATE TRIGGER payouts_stay BEFORE DELETE OR UPDATE ON public.payouts FOR EACH ROW EXECUTE FUNCTION keep_payout();
 CREATE TRIGGER payouts_webhooks AFTER INSERT OR UPDATE ON public.payouts FOR EACH ROW EXECUTE FUNCTION send_webhooks_of_payout();
 
 create table processor_backfills (
@@ -1219,7 +1224,8 @@ create table sales (
   commission_fixed_cents bigint,
   commission_cap_cents bigint,
   terms_among terms_choice,
-  product_ids text[],
+  lines sale_line[],
+  terms_by_line line_terms[],
   coupon text,
   code_id bigint,
   resolution jsonb,
@@ -2445,8 +2451,8 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.approve_commissions(program_ids bigint[], commission_ids bigint[], OUT approved integer)
- RETURNS integer
+CREATE OR REPLACE FUNCTION public.approve_commissions(program_ids bigint[], commission_ids bigint[], OUT approved integer, OUT uncompared integer)
+ RETURNS record
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -2456,14 +2462,17 @@ declare
 begin
   -- Every commission is checked before it is credited.
   perform flag_commissions(program_ids, commission_ids);
-  select coalesce(array_agg(locked.c), '{}') into due
+  select coalesce(array_agg(x.c) filter (where not x.awaits), '{}'), count(*) filter (where x.awaits) into due, uncompared
   from (
-    select c from commissions c
-    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
-      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null and not awaits_comparison(c)
-    order by c.program_id, c.id
-    for no key update of c
-  ) locked;
+    select locked.c, awaits_comparison(locked.c) as awaits
+    from (
+      select c from commissions c
+      where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
+        and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+      order by c.program_id, c.id
+      for no key update of c
+    ) locked
+  ) x;
   insert into balances (program_id, partner_id, currency)
   select distinct c.program_id, c.partner_id, c.currency from unnest(due) c order by 1, 2, 3
   on conflict do nothing;
@@ -2481,8 +2490,8 @@ begin
         select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
       )) || jsonb_build_object('approved_cents', left_cents));
     end if;
-    -- The audit log records people and keys, not the end of a hold.
-    if acting_user() is not null or acting_key() is not null then
+    -- The audit log records people, keys and early credits, not the end of a hold.
+    if acting_user() is not null or acting_key() is not null or commission.hold_until > now() then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
     end if;
   end loop;
@@ -2505,7 +2514,7 @@ begin
       and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
-  approved := approve_commissions(program_ids, commission_ids);
+  approved := (approve_commissions(program_ids, commission_ids)).approved;
 end $function$
 ;
 
@@ -3020,6 +3029,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.brought_before(sale sales)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+RETURN COALESCE((SELECT (sum((c.amount_cents)::bigint))::bigint AS sum FROM (sales s JOIN commissions c ON (((c.program_id = s.program_id) AND (c.sale_id = s.id)))) WHERE ((s.program_id = (brought_before.sale).program_id) AND (s.customer_id = (brought_before.sale).customer_id) AND (NOT s.is_test) AND ((s.currency)::text = ((brought_before.sale).currency)::text) AND (ROW(s.sale_date, s.id) < ROW((brought_before.sale).sale_date, (brought_before.sale).id)))), (0)::bigint)
+;
+
 CREATE OR REPLACE FUNCTION public.buyer_names(fact jsonb)
  RETURNS text[]
  LANGUAGE sql
@@ -3098,6 +3114,21 @@ begin
   end if;
   perform change_balance(commission.program_id, commission.partner_id, commission.currency, change_cents, 'commission_corrected', by_cause,
     details_of(commission, of_transaction_id), of_commission_id => commission.id, of_correction_number => commission.correction_count);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.chain_entry()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  previous balance_entries;
+begin
+  select e.* into previous from balance_entries e
+  where e.program_id = new.program_id and e.partner_id = new.partner_id and e.currency = new.currency and e.entry_number = new.entry_number - 1;
+  new.created_at := greatest(new.created_at, previous.created_at);
+  new.entry_hash := hash_of_entry(previous.entry_hash, facts_of_entry(new));
+  return new;
 end $function$
 ;
 
@@ -3503,26 +3534,29 @@ declare
 begin
   for sold in
     with sold as materialized (
-      select s.id, s.partner_id, s.customer_id, s.currency, s.product_ids, s.sale_type, s.commission_base_cents, s.sale_date from sales s
+      select s.id, s.partner_id, s.customer_id, s.currency, s.sale_type, s.commission_base_cents, s.sale_date,
+        -- The weight of a single line says nothing.
+        case when cardinality(s.lines) = 1 then array[((s.lines[1]).product_ids, 1)::sale_line] else s.lines end as lines
+      from sales s
       where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.sale_date >= from_time and s.sale_date < until
     ),
     -- One row for all sales with the same values for every rule. A partner who has left earns nothing by any rule.
     terms as materialized (
-      select k.*, t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents
-      from (select distinct s.partner_id, s.currency, s.product_ids, s.sale_type from sold s) k
+      select k.*, t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents, t.terms_by_line
+      from (select distinct s.partner_id, s.currency, s.lines, s.sale_type from sold s) k
       join partners r on r.program_id = of_program_id and r.id = k.partner_id and r.closed_at is null
       join programs p on p.id = r.program_id
       cross join lateral with_terms(jsonb_populate_record(null::sales, jsonb_build_object(
-        'program_id', p.id, 'partner_id', k.partner_id, 'currency', k.currency, 'product_ids', k.product_ids, 'sale_type', k.sale_type,
+        'program_id', p.id, 'partner_id', k.partner_id, 'currency', k.currency, 'lines', k.lines, 'sale_type', k.sale_type,
         'terms_among', jsonb_build_object('rules_version', p.rules_version, 'group_id', r.group_id, 'commission_bp', p.commission_bp,
           'commission_months', p.commission_duration_months)))) t
     )
     select s.*, u.first_purchase_date, coalesce(c.amount_cents, 0) as brought_cents,
-      t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents
+      t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents, t.terms_by_line
     from sold s
     join customers u on u.program_id = of_program_id and u.id = s.customer_id
     left join terms t on t.partner_id = s.partner_id and t.currency = s.currency and t.sale_type = s.sale_type
-      and t.product_ids is not distinct from s.product_ids
+      and t.lines is not distinct from s.lines
     left join commissions c on c.program_id = of_program_id and c.sale_id = s.id
     order by s.customer_id, s.currency, s.sale_date, s.id
   loop
@@ -3533,7 +3567,7 @@ begin
       earlier_cents := null;
     end if;
     -- The same as left_under_cap, but with the recomputed commissions of the customer's sales in the period.
-    if sold.commission_cap_cents is not null and earlier_cents is null then
+    if num_nonnulls(sold.commission_cap_cents, sold.terms_by_line) > 0 and earlier_cents is null then
       select coalesce(sum(c.amount_cents), 0) into earlier_cents
       from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
       where s.program_id = of_program_id and s.customer_id = sold.customer_id and not s.is_test and s.currency = sold.currency
@@ -3542,6 +3576,10 @@ begin
     of_partner_id := sold.partner_id;
     brought_cents := sold.brought_cents;
     cents := case when sold.commission_bp is null then 0
+      when sold.terms_by_line is not null then (
+        select sum(l.commission_cents) from commissions_of_lines(sold.commission_base_cents, sold.terms_by_line, sold.sale_date,
+          sold.first_purchase_date, earlier_cents + counted_cents) l
+      )
       else commission_of(sold.commission_base_cents, sold.commission_bp, sold.commission_fixed_cents, sold.commission_months,
         sold.sale_date, sold.first_purchase_date, sold.commission_cap_cents - earlier_cents - counted_cents) end;
     counted_cents := counted_cents + cents;
@@ -3559,6 +3597,28 @@ begin
     join programs p on p.id = of_program_id
     join partners r on r.program_id = p.id and r.id = l.partner_id
     left join lateral lead_terms_of(p.id, p.rules_version, r.id, r.group_id) t on true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.commissions_of_lines(base_cents bigint, parts line_terms[], sale_date timestamp with time zone, first_purchase_date timestamp with time zone, brought_cents bigint)
+ RETURNS TABLE(part line_terms, part_cents bigint, commission_cents bigint)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  all_weight numeric := (select sum(p.weight) from unnest(parts) p);
+  weight numeric := 0;
+  shared_cents bigint := 0;
+begin
+  foreach part in array parts loop
+    weight := weight + part.weight;
+    part_cents := div(base_cents * weight, all_weight)::bigint - shared_cents;
+    shared_cents := shared_cents + part_cents;
+    commission_cents := commission_of(part_cents, part.commission_bp, part.fixed_cents, part.commission_months, sale_date, first_purchase_date,
+      part.cap_cents - brought_cents);
+    brought_cents := brought_cents + commission_cents;
+    return next;
+  end loop;
 end $function$
 ;
 
@@ -3598,7 +3658,7 @@ begin
     sale := correct_sale(sale, given);
   end if;
   if not was_attributed then
-    given.product_ids := sale.product_ids;
+    given.lines := sale.lines;
     given.sale_type := sale.sale_type;
     given.currency := sale.currency;
     given := with_terms(given);
@@ -3612,6 +3672,7 @@ begin
     commission_fixed_cents = case when was_attributed then s.commission_fixed_cents else given.commission_fixed_cents end,
     commission_cap_cents = case when was_attributed then s.commission_cap_cents else given.commission_cap_cents end,
     terms_among = case when was_attributed then s.terms_among else given.terms_among end,
+    terms_by_line = case when was_attributed then s.terms_by_line else given.terms_by_line end,
     coupon = coalesce(s.coupon, given.coupon),
     code_id = case when was_attributed then s.code_id else given.code_id end,
     resolution = case when was_attributed then s.resolution else coalesce(given.resolution, s.resolution) end,
@@ -3776,7 +3837,7 @@ begin
   select array_agg(locked.id) into sale_ids from (
     select s.id from sales s
     where s.program_id = of_sale.program_id and s.customer_id = of_sale.customer_id and not s.is_test
-      and case when s.id = of_sale.id then itself else others and s.commission_months is not null or s.commission_cap_cents is not null end
+      and case when s.id = of_sale.id then itself else others and s.commission_months is not null or s.commission_cap_cents is not null or s.terms_by_line is not null end
     order by s.id for no key update
   ) locked;
   perform lock_commissions(of_sale.program_id, sale_ids);
@@ -3858,13 +3919,13 @@ begin
   end if;
   sale.refunded_cents := fit_refunds(sale, given.amount_cents);
   sale.sale_type := given.sale_type;
-  sale.product_ids := coalesce(given.product_ids, sale.product_ids);
+  sale.lines := coalesce(given.lines, sale.lines);
   sale := with_terms(sale);
   update sales s set currency = sale.currency, amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
     processor_fee_cents = given.processor_fee_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
     refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s)),
-    sale_type = sale.sale_type, product_ids = sale.product_ids, commission_rule_id = sale.commission_rule_id,
+    sale_type = sale.sale_type, lines = sale.lines, terms_by_line = sale.terms_by_line, commission_rule_id = sale.commission_rule_id,
     commission_bp = sale.commission_bp, commission_months = sale.commission_months,
     commission_fixed_cents = sale.commission_fixed_cents, commission_cap_cents = sale.commission_cap_cents
   where s.program_id = sale.program_id and s.id = sale.id
@@ -4697,9 +4758,19 @@ RETURN (SELECT NULLIF(count(*), 0) AS "nullif" FROM balance_entries e WHERE ((e.
 
 CREATE OR REPLACE FUNCTION public.earned_by(sale sales, first_purchase_date timestamp with time zone)
  RETURNS bigint
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
-RETURN commission_of(((sale).commission_base_cents)::bigint, (sale).commission_bp, (sale).commission_fixed_cents, (sale).commission_months, (sale).sale_date, first_purchase_date, left_under_cap(sale))
+AS $function$
+begin
+  if sale.terms_by_line is null then
+    return commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months, sale.sale_date,
+      first_purchase_date, left_under_cap(sale));
+  end if;
+  return (
+    select sum(l.commission_cents)
+    from commissions_of_lines(sale.commission_base_cents, sale.terms_by_line, sale.sale_date, first_purchase_date, brought_before(sale)) l
+  );
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.enter_earlier_refunds(sale sales, commission commissions)
@@ -4930,9 +5001,10 @@ begin
     where m.program_id = of_program_id
       and ((m.data->>'customer_id')::bigint = any (customer_ids) or (m.data->>'sale_id')::bigint = any (sale_ids))
   );
-  update webhook_messages m set data = m.data - 'subscription_id' - 'coupon' || jsonb_build_object('sale_type', case
-    when (m.data->>'is_recurring')::boolean then 'subscription' else 'payment' end)
-  where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type';
+  update webhook_messages m set data = m.data - 'subscription_id' - 'coupon' || jsonb_build_object('sale_type', s.sale_type)
+  from sales s
+  where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type'
+    and s.program_id = m.program_id and s.id = (m.data->>'sale_id')::bigint;
   update webhook_attempts a set answer = null
   where a.program_id = of_program_id and a.message_id = any (message_ids) and a.answer is not null;
   update processor_events e set fact = jsonb_set(e.fact, '{reversals}', (
@@ -4951,7 +5023,7 @@ CREATE OR REPLACE FUNCTION public.erase_words_of_sales(of_program_id bigint, sal
 AS $function$
 begin
   -- A code that isn't a partner's code is the buyer's own words.
-  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null,
+  update sales s set sale_type = erased_sale_type(s), api_payload = null,
     coupon = case when s.code_id is not null then s.coupon end
   where s.program_id = of_program_id and s.id = any (sale_ids);
   update processor_reversals v set reason_text = null
@@ -4970,6 +5042,17 @@ CREATE OR REPLACE FUNCTION public.erased_refund_key(key text, salt text)
  LANGUAGE sql
  IMMUTABLE
 RETURN ((('sha:'::text || salt) || ':'::text) || encode(sha256(convert_to((salt || key), 'UTF8'::name)), 'hex'::text))
+;
+
+CREATE OR REPLACE FUNCTION public.erased_sale_type(sale sales)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select case when sale.sale_type = any (r.types) then sale.sale_type when w.word = any (r.types) then 'erased' else w.word end
+  from (select array(select c.sale_type::text from commission_rules c where c.program_id = (sale).program_id) as types) r
+  cross join (select case when (sale).is_recurring then 'subscription' else 'payment' end as word) w
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.existed_at(created_at timestamp with time zone, at timestamp with time zone)
@@ -5073,6 +5156,13 @@ AS $function$
   cross join (select f.metric, total(f.amount) as amount from fact f group by f.metric) f
   left join (select c.name, c.metric, total(c.amount) as amount from campaign c group by 1, 2) c on c.name = n.name and c.metric = f.metric
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.facts_of_entry(entry balance_entries)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+RETURN jsonb_build_array((entry).program_id, (entry).partner_id, (entry).currency, (entry).entry_number, (entry).amount_cents, (entry).balance_before_cents, (entry).balance_after_cents, (entry).cause, (entry).commission_id, (entry).correction_number, (entry).refund_id, (entry).payout_id, (entry).adjustment_id, EXTRACT(epoch FROM (entry).created_at))
 ;
 
 CREATE OR REPLACE FUNCTION public.figure_of(t grouped_totals, metric grouped_metric, money text, with_all_sales boolean)
@@ -5937,6 +6027,13 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.hash_of_entry(previous_hash bytea, facts jsonb)
+ RETURNS bytea
+ LANGUAGE sql
+ IMMUTABLE
+RETURN sha256((COALESCE(previous_hash, '\x'::bytea) || convert_to((facts)::text, 'UTF8'::name)))
+;
+
 CREATE OR REPLACE FUNCTION public.hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint)
  RETURNS TABLE(hashes bytea[])
  LANGUAGE sql
@@ -5947,8 +6044,11 @@ AS $function$
   cross join lateral (
     select array_agg(h.hash) as hashes
     from (
-      select s.processor_event_id from sales s
-      where s.program_id = u.program_id and s.customer_id = u.id and s.id = coalesce(of_sale_id, s.id) order by s.id limit 20
+      select s.processor_event_id from sales s where s.program_id = u.program_id and s.id = of_sale_id
+      union all (
+        select s.processor_event_id from sales s
+        where of_sale_id is null and s.program_id = u.program_id and s.customer_id = u.id order by s.id limit 20
+      )
     ) s
     join programs p on p.id = u.program_id
     join processor_events e on e.account_id = any (accounts_of(p)) and e.event_id = s.processor_event_id
@@ -6056,13 +6156,13 @@ declare
 begin
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
     amount_source, commission_base_cents, processor_fee_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
-    terms_among, product_ids, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
+    terms_among, lines, terms_by_line, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
     subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
     processor_charge_id, processor_invoice_id, processor_customer_id)
   values (given.program_id, given.is_test, given.transaction_id, given.customer_id, given.partner_id, given.customer_key,
     coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents, given.processor_fee_cents,
     given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
-    given.terms_among, given.product_ids, given.coupon, given.code_id, given.resolution, given.currency, given.sale_type,
+    given.terms_among, given.lines, given.terms_by_line, given.coupon, given.code_id, given.resolution, given.currency, given.sale_type,
     given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
     given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
     given.processor_invoice_id, given.processor_customer_id)
@@ -6212,6 +6312,22 @@ AS $function$
   update partners r set email_hashes = array(select decode(h, 'hex') from unnest(hashes) h)
   where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.keep_payout()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.requested_cents, new.created_at, new.created_at_entry_number,
+      new.payout_run_id, new.request_id) is distinct from (old.program_id, old.id, old.partner_id, old.currency, old.requested_cents,
+      old.created_at, old.created_at_entry_number, old.payout_run_id, old.request_id)
+    or old.status <> 'requested' and (new.amount_cents <> old.amount_cents or new.payout_address <> old.payout_address)
+    or new.paid_on is not null and old.paid_on is not null and (new.reference, new.paid_on) <> (old.reference, old.paid_on) then
+    raise exception 'payouts stay as they were sent and paid' using errcode = 'restrict_violation';
+  end if;
+  return new;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.keep_refund_rise(event processor_events, sale sales)
@@ -6525,14 +6641,7 @@ CREATE OR REPLACE FUNCTION public.left_under_cap(sale sales)
  STABLE
 AS $function$
 begin
-  if sale.commission_cap_cents is null then
-    return null;
-  end if;
-  return sale.commission_cap_cents - coalesce((
-    select sum(c.amount_cents) from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
-    where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.currency = sale.currency
-      and (s.sale_date, s.id) < (sale.sale_date, sale.id)
-  ), 0);
+  return case when sale.commission_cap_cents is not null then sale.commission_cap_cents - brought_before(sale) end;
 end $function$
 ;
 
@@ -7217,7 +7326,8 @@ begin
   end if;
   update sales s set partner_id = moved.partner_id, coupon = moved.coupon, code_id = moved.code_id, resolution = moved.resolution,
     commission_bp = moved.commission_bp, commission_months = moved.commission_months, commission_rule_id = moved.commission_rule_id,
-    commission_fixed_cents = moved.commission_fixed_cents, commission_cap_cents = moved.commission_cap_cents, terms_among = moved.terms_among
+    commission_fixed_cents = moved.commission_fixed_cents, commission_cap_cents = moved.commission_cap_cents, terms_among = moved.terms_among,
+    terms_by_line = moved.terms_by_line
   where s.program_id = moved.program_id and s.id = moved.id;
   perform count_paid_sale(sale, -1);
   perform count_paid_sale(moved, 1);
@@ -7332,7 +7442,7 @@ begin
   elsif was_date is not null and exists (
     select from programs p join sales s on s.program_id = p.id
     where p.id = sale.program_id and p.rules_version > 0 and s.customer_id = sale.customer_id and not s.is_test
-      and s.commission_cap_cents is not null and (s.sale_date, s.id) > (sale.sale_date, sale.id)
+      and (s.commission_cap_cents is not null or s.terms_by_line is not null) and (s.sale_date, s.id) > (sale.sale_date, sale.id)
   ) then
     perform correct_customer(sale, false, false);
   end if;
@@ -9748,6 +9858,27 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.terms_of_lines(sale sales)
+ RETURNS line_terms[]
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select array_agg((x.rule_id, x.bp, x.months, x.fixed_cents, x.cap_cents, x.weight)::line_terms order by x.weight desc, x.rule_id)
+  from (
+    select r.id as rule_id, case when r.id is null then (sale.terms_among).commission_bp else r.commission_bp end as bp,
+      case when r.id is null then (sale.terms_among).commission_months else r.commission_duration_months end as months,
+      case when p.currency = sale.currency then nullif(r.commission_fixed_cents, 0) end as fixed_cents,
+      case when p.currency = sale.currency then r.lifetime_cap_cents end as cap_cents, sum(l.weight)::bigint as weight
+    from programs p
+    cross join unnest(coalesce(sale.lines, array[(null, 1)::sale_line])) l
+    left join lateral terms_of(p.id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, l.product_ids,
+      sale.sale_type, p.currency = sale.currency) r on true
+    where p.id = sale.program_id
+    group by 1, 2, 3, 4, 5
+  ) x
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.test_webhook(of_program_id bigint, of_endpoint_id bigint)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -10388,6 +10519,7 @@ declare
   partner partners;
 begin
   select r.* into partner from partners r where r.program_id = given.program_id and r.id = given.partner_id for key share;
+  given := without_terms(given);
   given.commission_bp := program.commission_bp;
   given.commission_months := program.commission_duration_months;
   -- A partner who erased their account earns nothing more.
@@ -10476,15 +10608,9 @@ declare
 begin
   given.customer_id := customer.id;
   given.partner_id := customer.partner_id;
-  given.commission_rule_id := null;
-  given.commission_fixed_cents := null;
-  given.commission_cap_cents := null;
-  given.terms_among := null;
   if customer.id is null then
-    given.commission_bp := null;
-    given.commission_months := null;
     given.code_id := null;
-    return given;
+    return without_terms(given);
   end if;
   select p.* into program from programs p where p.id = given.program_id;
   -- A sale without steps was found by the customer key alone, as most sales of the API are.
@@ -10537,22 +10663,19 @@ CREATE OR REPLACE FUNCTION public.with_terms(sale sales)
  LANGUAGE plpgsql
  STABLE
 AS $function$
+declare
+  parts line_terms[];
 begin
   if (sale.terms_among).rules_version is null then
     return sale;
   end if;
-  select r.id, r.commission_bp, r.commission_duration_months,
-    case when p.currency = sale.currency then nullif(r.commission_fixed_cents, 0) end,
-    case when p.currency = sale.currency then r.lifetime_cap_cents end
-  into sale.commission_rule_id, sale.commission_bp, sale.commission_months, sale.commission_fixed_cents, sale.commission_cap_cents
-  from programs p
-  cross join lateral terms_of(p.id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, sale.product_ids,
-    sale.sale_type, p.currency = sale.currency) r
-  where p.id = sale.program_id;
-  if sale.commission_rule_id is null then
-    sale.commission_bp := (sale.terms_among).commission_bp;
-    sale.commission_months := (sale.terms_among).commission_months;
-  end if;
+  parts := terms_of_lines(sale);
+  sale.commission_rule_id := (parts[1]).rule_id;
+  sale.commission_bp := (parts[1]).commission_bp;
+  sale.commission_months := (parts[1]).commission_months;
+  sale.commission_fixed_cents := (parts[1]).fixed_cents;
+  sale.commission_cap_cents := (parts[1]).cap_cents;
+  sale.terms_by_line := case when cardinality(parts) > 1 then parts end;
   return sale;
 end $function$
 ;
@@ -10562,6 +10685,23 @@ CREATE OR REPLACE FUNCTION public.without_steps(resolution jsonb, steps text[])
  LANGUAGE sql
  IMMUTABLE
 RETURN (resolution || jsonb_build_object('steps', (SELECT COALESCE(jsonb_agg(s.step ORDER BY s.place), '[]'::jsonb) AS "coalesce" FROM jsonb_array_elements((without_steps.resolution -> 'steps'::text)) WITH ORDINALITY s(step, place) WHERE ((s.step ->> 0) <> ALL (without_steps.steps)))))
+;
+
+CREATE OR REPLACE FUNCTION public.without_terms(given sales)
+ RETURNS sales
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+begin
+  given.commission_bp := null;
+  given.commission_months := null;
+  given.commission_rule_id := null;
+  given.commission_fixed_cents := null;
+  given.commission_cap_cents := null;
+  given.terms_among := null;
+  given.terms_by_line := null;
+  return given;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.without_words(payload jsonb)

@@ -2,6 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { type QueryConfig, types } from 'pg'
 import { expect, test } from 'vitest'
 import { audit, checks, findDifferences } from '../lib/commands/audit.ts'
+import { applyEvent } from '../lib/processors/apply-event.ts'
+import { askStripe } from '../lib/processors/stripe/ask.ts'
+import { openStripe } from '../lib/processors/stripe/client.ts'
+import { readEvent } from '../lib/processors/stripe/read-event.ts'
+import { checkoutSession, refund, type Shop, stripeEvent } from '../lib/local/stripe-events.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
@@ -11,6 +16,37 @@ import type { PlanNode } from './support/plans.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
+
+const stripe = askStripe(openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' }))
+
+/** Stripe's reports of a payment with tax, and of a refund of a part. */
+async function reportPayment(programId: number) {
+  const { rows } = await sql.query<{ account: string; click_id: string }>(
+    `select p.processor_account_id as account, c.click_id from programs p join customers c on c.program_id = p.id
+    where p.id = $1 and c.customer_key = 'lead'`,
+    [programId],
+  )
+  const shop: Shop = {
+    generation: 'new',
+    account: rows[0]?.account ?? '',
+    programId,
+    clickId: rows[0]?.click_id ?? '',
+    customerKey: 'lead',
+    email: null,
+    customer: null,
+    livemode: true,
+    now: Math.floor(Date.now() / 1000),
+  }
+  const paid = { payment_intent: `pi_${programId}`, charge: `ch_${programId}` }
+  const events = [
+    ['checkout.session.completed', checkoutSession(shop, { id: `cs_${programId}`, total: 1190, tax: 190, ...paid })],
+    ['refund.created', refund(shop, { id: `re_${programId}`, amount: 90, ...paid })],
+  ] as const
+  for (const [type, object] of events) {
+    const event = stripeEvent(shop, `evt_${type}_${programId}`, type, object)
+    await applyEvent(db, stripe, await readEvent(event, async () => ''))
+  }
+}
 
 /** A program in which everything has happened once. */
 async function createHistory() {
@@ -41,6 +77,7 @@ async function createHistory() {
   await program.returnRefund(refunded.id, 'failed')
   await program.refund(paid.id, null)
   await rejectCommission(db, programId, rejected.commissionId, 'Self-referral')
+  await reportPayment(programId)
   await sql.query(
     `with told as (update outbox set delivered_at = now() where program_id = $1 and id % 2 = 0 returning *)
     insert into notifications select program_id, id, kind, audience, partner_id, payload, created_at from told`,
@@ -65,6 +102,30 @@ test('a database in which everything has happened is in order', async () => {
 
 /** Corruptions of a program by the check that finds them. Each statement takes the program. */
 const corruptions: Record<string, string[]> = {
+  'a sale has the amount, the untaxed part': [
+    'update sales set commission_base_cents = amount_cents where processor_event_id is not null and program_id = $1',
+    "update sales set sale_date = sale_date - interval '40 days' where processor_event_id is not null and program_id = $1",
+    "update sales set sale_date = sale_date - interval '40 days' where request_id is not null and program_id = $1",
+  ],
+  'a payment of the processor is one sale': [
+    `insert into sales (program_id, transaction_id, amount_cents, commission_base_cents, currency)
+    select program_id, processor_session_id, 1, 1, currency from sales where processor_event_id is not null and program_id = $1`,
+  ],
+  'a refund or dispute that the processor reported': [
+    `with lost as (delete from refunds where processor_reversal_id = 're_' || $1::bigint and program_id = $1 returning *)
+    update sales s set refunded_cents = 0 from lost where s.program_id = lost.program_id and s.id = lost.sale_id`,
+  ],
+  'a sale that no rule decides': ['update sales set commission_bp = commission_bp + 1 where program_id = $1'],
+  'an entry of a balance is not earlier': [
+    "update balance_entries set created_at = created_at - interval '40 days' where entry_number = 2 and program_id = $1",
+    "update balance_entries set cause = 'commission_corrected', correction_number = 1 where entry_number = 1 and program_id = $1",
+  ],
+  'a manual commission or deduction is in the audit log': [
+    "delete from audit_log where action = 'partner.adjusted' and program_id = $1",
+  ],
+  'a commission that was credited before its hold': [
+    "delete from audit_log where action = 'commission.approved' and program_id = $1",
+  ],
   'a balance is the sum of its entries': [
     'update balances set balance_cents = balance_cents + 1 where program_id = $1',
     'delete from balances where program_id = $1',
@@ -255,6 +316,19 @@ test.for(planted)('the check "%s" finds: %s', async ([check, statement]) => {
     expect(failed.map((result) => result.check)).toContainEqual(expect.stringContaining(check))
   } finally {
     await sql.query('rollback')
+  }
+})
+
+test('entries and paid payouts never change, whoever asks', async () => {
+  for (const statement of [
+    "update balance_entries set created_at = now() - interval '40 days' where program_id = $1",
+    "update payouts set paid_on = paid_on - 1 where status = 'paid' and program_id = $1",
+    "update payouts set reference = 'other' where status = 'paid' and program_id = $1",
+    "update payouts set amount_cents = amount_cents - 1 where status = 'paid' and program_id = $1",
+    "update payouts set partner_id = partner_id + 1 where status = 'requested' and program_id = $1",
+    "delete from payouts where status = 'requested' and program_id = $1",
+  ]) {
+    await expect(sql.query(statement, [corrupted]), statement).rejects.toMatchObject({ code: '23001' })
   }
 })
 

@@ -71,7 +71,7 @@ test('a partner’s own rule comes before those of the group, those before every
   for (const [holder, rules] of rates) await world.rules(holder, ...rules)
   const rateNow = async (product: string) => {
     const id = randomUUID()
-    await world.tell({ transaction_id: id, amount_cents: 10_000, product_ids: [product] })
+    await world.tell({ transaction_id: id, amount_cents: 10_000, lines: [{ product_ids: [product], weight: 1 }] })
     return (await world.earned())[id]
   }
   const seen = [[await rateNow('prod_a'), await rateNow('prod_b')]]
@@ -202,11 +202,21 @@ test('an invoice that names the product takes the rule that held when the sale w
   await world.rules('everybody', { product_id: 'prod_a', commission_bp: 9000 })
   await sql.query('update partners set group_id = null where program_id = $1', [world.programId])
   await sql.query('update programs set commission_bp = 7000 where id = $1', [world.programId])
-  await world.tell({ ...payment, amount_source: 'invoice', product_ids: ['price_1', 'prod_a'] })
+  await world.tell({ ...payment, amount_source: 'invoice', lines: [{ product_ids: ['price_1', 'prod_a'], weight: 1 }] })
   expect(await world.earned()).toEqual({ pi_1: 100 })
   // The next one is of today's.
-  await world.tell({ transaction_id: 'in_2', amount_cents: 10_000, amount_source: 'invoice', product_ids: ['prod_a'] })
-  await world.tell({ transaction_id: 'in_3', amount_cents: 10_000, amount_source: 'invoice', product_ids: ['prod_b'] })
+  await world.tell({
+    transaction_id: 'in_2',
+    amount_cents: 10_000,
+    amount_source: 'invoice',
+    lines: [{ product_ids: ['prod_a'], weight: 1 }],
+  })
+  await world.tell({
+    transaction_id: 'in_3',
+    amount_cents: 10_000,
+    amount_source: 'invoice',
+    lines: [{ product_ids: ['prod_b'], weight: 1 }],
+  })
   expect(await world.earned()).toEqual({ pi_1: 100, in_2: 9000, in_3: 7000 })
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
@@ -221,9 +231,38 @@ test('of several products the first with a rule counts, a price before its produ
   )
   const products = [['price_1', 'prod_2'], ['price_9', 'prod_2', 'price_1', 'prod_1'], ['price_9'], null]
   for (const [number, product_ids] of products.entries()) {
-    await world.tell({ transaction_id: `in_${number}`, amount_cents: 10_000, product_ids })
+    await world.tell({
+      transaction_id: `in_${number}`,
+      amount_cents: 10_000,
+      lines: product_ids && [{ product_ids, weight: 1 }],
+    })
   }
   expect(await world.earned()).toEqual({ in_0: 100, in_1: 200, in_2: 300, in_3: 300 })
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+const line = (product: string, weight: number) => ({ product_ids: [`price of ${product}`, product], weight })
+
+test('each line of an invoice earns by its own rule, and a refund reverses all in proportion', async () => {
+  const world = await createWorld({ commissionBp: 2000 })
+  await world.rules(
+    'everybody',
+    { product_id: 'prod_b', commission_bp: 8000, commission_fixed_cents: 100, lifetime_cap_cents: 21_000 },
+    { product_id: 'prod_c', commission_bp: 0 },
+  )
+  const lines = [line('prod_a', 100_000), line('prod_b', 1000), line('prod_d', 0), line('prod_c', 500)]
+  await world.tell({ transaction_id: 'in_1', amount_cents: 101_500, lines: lines.filter(({ weight }) => weight > 0) })
+  // 20% of 1,000.00, 80% of 10.00 and 1.00, nothing of 5.00.
+  expect((await world.earned())['in_1']).toBe(20_900)
+  const asked = { programId: world.programId, transaction_id: 'in_1', test: false, withCustomer: true }
+  const { commission } = await explainSale(db, asked)
+  expect(commission?.text).toContain('80% of $10.00 and $1.00 for prod_b is $9.00')
+  expect(commission?.lines?.map(({ commission_cents: cents }) => cents)).toEqual([20_000, 900, 0])
+  // 66 cents and 34 cents. The cap of 210.00 leaves 87 cents after 209.00 and 13 cents.
+  await world.tell({ transaction_id: 'in_2', amount_cents: 100, lines: [line('prod_a', 2), line('prod_b', 1)] })
+  expect((await world.earned())['in_2']).toBe(100)
+  await world.refund('in_1', 50_750)
+  expect((await world.earned())['in_1']).toBe(10_450)
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 

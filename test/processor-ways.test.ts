@@ -59,7 +59,7 @@ test('a credited line of an invoice names no product', async () => {
     new Date().toISOString(),
     (email) => Promise.resolve(email),
   )
-  expect(fact).toMatchObject({ sale: { product_ids: ['price_a', 'prod_a'] } })
+  expect(fact).toMatchObject({ sale: { lines: [{ product_ids: ['price_a', 'prod_a'] }] } })
 })
 
 describe('a payment link', () => {

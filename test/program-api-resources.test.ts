@@ -502,6 +502,34 @@ test('a customer, their sale and its commission are read by their own names', as
   expect((await get('/api/v1/sales/nothing')).status).toBe(404)
 })
 
+test('a payout that does not arrive is returned or failed, and its money is payable again', async () => {
+  for (const [status, opposite] of [
+    ['returned', 'failed'],
+    ['failed', 'returned'],
+  ] as const) {
+    await patch(`/api/v1/commissions/${await sell()}`, { status: 'approved' })
+    const run = (await post('/api/v1/payout-runs', {})).body.payout_run
+    const [{ id, amount_cents }] = (await get(`/api/v1/payout-runs/${run.id}`)).body.payout_run.payout_list
+    const payout = `/api/v1/payouts/${id}`
+    const transfer = { amount_cents, reference: 'transfer 9', paid_on: new Date().toISOString().slice(0, 10) }
+    expect((await patch(payout, { status, reason: 'Account closed' })).status).toBe(409)
+    await patch(payout, { status: 'paid', ...transfer })
+    expect((await patch(payout, { status }, { databaseRequests: 1 })).status).toBe(400)
+    expect((await patch(payout, { status, ...transfer }, { databaseRequests: 1 })).status).toBe(400)
+    for (let time = 0; time < 2; time++) {
+      const answer = await patch(payout, { status, reason: 'Account closed' })
+      expect(answer.body.payout).toMatchObject({ id, status, reason: 'Account closed', amount_cents })
+    }
+    expect((await patch(payout, { status: opposite, reason: 'x' })).status).toBe(409)
+    expect((await patch(payout, { status: 'paid', ...transfer })).status).toBe(409)
+    expect((await get(`/api/v1/payouts?status=${status}`)).body.data).toMatchObject([{ id }])
+    const again = (await post('/api/v1/payout-runs', {})).body.payout_run
+    const [next] = (await get(`/api/v1/payout-runs/${again.id}`)).body.payout_run.payout_list
+    expect(next).toMatchObject({ status: 'requested', amount_cents })
+    await patch(`/api/v1/payouts/${next.id}`, { status: 'paid', ...transfer })
+  }
+})
+
 test('money is decided on by the rules of the dashboard, and again changes nothing', async () => {
   const commission = await sell()
   const path = `/api/v1/commissions/${commission}`
@@ -518,6 +546,9 @@ test('money is decided on by the rules of the dashboard, and again changes nothi
   expect((await patch(payout, { ...transfer, reason: 'x' }, { databaseRequests: 1 })).status).toBe(400)
   for (const day of ['9999-12-31', '0026-11-20'])
     expect((await patch(payout, { ...transfer, paid_on: day }, { databaseRequests: 1 })).status).toBe(400)
+  const closed = await patch(payout, { ...transfer, paid_on: '2019-01-31' })
+  expect(closed.body.error).toMatchObject({ code: 'invalid_request', details: [{ field: 'paid_on' }] })
+  expect((await patch(payout, { status: 'returned', reason: 'Not sent yet' })).status).toBe(409)
   expect((await patch(payout, { status: 'paid' }, { databaseRequests: 1 })).status).toBe(400)
   for (let time = 0; time < 2; time++) {
     expect((await patch(payout, transfer)).body.payout).toMatchObject({

@@ -105,6 +105,7 @@ const fields = {
 
 /** Describes payouts for the reference. */
 export function payoutOperations(): Operation[] {
+  const today = new Date().toISOString().slice(0, 10)
   const { list, get, change } = resource({
     path: '/api/v1/payouts',
     name: 'payout',
@@ -138,7 +139,7 @@ export function payoutOperations(): Operation[] {
         status: 'The decision: `paid`, `refused`, `returned` or `failed`.',
         amount_cents: 'With `paid`: the transferred amount, which must equal the payout’s amount.',
         reference: 'With `paid`: the reference of the transfer at the bank or PayPal.',
-        paid_on: 'With `paid`: the day of the transfer.',
+        paid_on: 'With `paid`: the day of the transfer, not before the month in which the payout was created.',
         reason: 'With `refused`, `returned` and `failed`: the reason. The partner reads it.',
       }),
       errors: ['conflict'],
@@ -151,11 +152,11 @@ export function payoutOperations(): Operation[] {
               ...example,
               status: 'paid',
               reference: 'transfer 17',
-              paid_on: '2026-01-31',
+              paid_on: today,
               decided_at: '2026-01-31T13:00:00.000Z',
             },
           },
-          { status: 'paid', amount_cents: 580, reference: 'transfer 17', paid_on: '2026-01-31' },
+          { status: 'paid', amount_cents: 580, reference: 'transfer 17', paid_on: today },
         ),
       ],
     }),

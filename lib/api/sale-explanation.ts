@@ -54,6 +54,7 @@ const example: Explanation = {
     left_cents: 980,
     currency: 'usd',
     text: '20% of $49.00 is $9.80.',
+    lines: null,
   },
   lead_commission: null,
   payout: null,
@@ -111,6 +112,8 @@ export const saleExplanation = (): Operation => ({
         'The deciding click. For an unattributed payment, the click that it names after its attribution window ended.',
       payout: 'The payout that paid the commission.',
       exact: 'Base times rate in minor units, before rounding half up.',
+      lines:
+        'The parts of an invoice whose products earn by different rules, the largest first. `product_id` is null for the rest. Null if one rule counts for the whole sale.',
       commission: 'Null for a sale without a customer. Its `id` is null if the sale earned nothing.',
       history:
         'Oldest first. The sum of `change_cents` is the rest of the commission; the sum of the entries is its part of the balance.',

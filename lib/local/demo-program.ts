@@ -1,7 +1,8 @@
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { createAdjustment } from '../money/adjustments.ts'
-import { decideReviews, flagNewCommissions, hashPartnerEmails, listReviews } from '../money/reviews.ts'
+import { hashPartnerEmails } from '../money/partner-hashes.ts'
+import { decideReviews, flagNewCommissions, listReviews } from '../money/reviews.ts'
 import {
   apply,
   approveApplication,

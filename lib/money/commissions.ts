@@ -1,7 +1,9 @@
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
+import { emailHash } from '../tracking/customers.ts'
 import { commissionsStatement, type ListedCommission } from './commission-list.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
+import { hashPartnerEmails } from './partner-hashes.ts'
 
 /**
  * Credits commissions whose hold has ended to their partners' balances, at most `limit` of them, the longest waiting first. Earlier refunds
@@ -22,8 +24,9 @@ export async function approveCommissions(
   programId: number,
   commissionIds: number[],
   outbox: RelayMessage[] = [],
+  emailHashKey?: string,
 ): Promise<number> {
-  return (await decideCommissions(db, programId, commissionIds, undefined, outbox)).changed
+  return (await approve(db, programId, commissionIds, outbox, emailHashKey)).changed
 }
 
 /**
@@ -34,11 +37,12 @@ export async function approveCommission(
   db: Database,
   programId: number,
   commissionId: number,
+  emailHashKey?: string,
 ): Promise<{ commission: ListedCommission; outbox: RelayMessage[] }> {
-  const approve = call('approve_commissions', { program_ids: [programId], commission_ids: [commissionId] })
-  const [, [commission], [written]] = await retryOnce(() =>
-    db.batch([approve, oneCommission(programId, commissionId), writtenMessages()]),
-  )
+  const outbox: RelayMessage[] = []
+  const {
+    commissions: [commission],
+  } = await approve(db, programId, [commissionId], outbox, emailHashKey)
   if (!commission) throw noCommission()
   if (commission.credited_at === null || commission.rejected_at !== null) {
     throw new ApiError(
@@ -48,7 +52,7 @@ export async function approveCommission(
         : 'This commission is held for review. Release or reject it there.',
     )
   }
-  return { commission, outbox: messagesAbout({ program_id: programId, ...written }) }
+  return { commission, outbox }
 }
 
 /**
@@ -75,17 +79,10 @@ export async function decideCommissions(
   commissionIds: number[],
   reason: string | undefined,
   outbox: RelayMessage[],
+  emailHashKey?: string,
 ): Promise<{ changed: number; commissions: ListedCommission[] }> {
   const list = commissionsStatement({ programId }, { limit: commissionIds.length, commissionIds })
-  if (reason === undefined) {
-    const approve = call('approve_commissions', {
-      program_ids: commissionIds.map(() => programId),
-      commission_ids: commissionIds,
-    })
-    const [[row], commissions, [written]] = await retryOnce(() => db.batch([approve, list, writtenMessages()]))
-    outbox.push(...messagesAbout({ program_id: programId, ...written }))
-    return { changed: row?.approved ?? 0, commissions }
-  }
+  if (reason === undefined) return await approve(db, programId, commissionIds, outbox, emailHashKey)
   const reject = call('reject_commissions', {
     of_program_id: programId,
     commission_ids: commissionIds,
@@ -94,6 +91,32 @@ export async function decideCommissions(
   const [[row], commissions, [written]] = await retryOnce(() => db.batch([reject, list, writtenMessages()]))
   outbox.push(...messagesAbout({ program_id: programId, ...written }))
   return { changed: row?.rejected ?? 0, commissions }
+}
+
+/**
+ * Approves commissions. A buyer whose address is known is compared with the partner first. If the partner's addresses are not hashed yet, this
+ * hashes them with `emailHashKey` and approves again; without it such commissions stay.
+ */
+async function approve(
+  db: Database,
+  programId: number,
+  commissionIds: number[],
+  outbox: RelayMessage[],
+  emailHashKey: string | undefined,
+): Promise<{ changed: number; commissions: ListedCommission[] }> {
+  const statement = call('approve_commissions', {
+    program_ids: commissionIds.map(() => programId),
+    commission_ids: commissionIds,
+  })
+  const list = commissionsStatement({ programId }, { limit: commissionIds.length, commissionIds })
+  const [[row], commissions, [written]] = await retryOnce(() => db.batch([statement, list, writtenMessages()]))
+  outbox.push(...messagesAbout({ program_id: programId, ...written }))
+  const changed = row?.approved ?? 0
+  if (!row?.uncompared || emailHashKey === undefined) return { changed, commissions }
+  const of = { programId, commissionIds }
+  await hashPartnerEmails(db, (address) => emailHash(emailHashKey, address), commissionIds.length, of)
+  const again = await approve(db, programId, commissionIds, outbox, undefined)
+  return { ...again, changed: changed + again.changed }
 }
 
 const noCommission = () => new ApiError('not_found', 'This program has no such commission.')

@@ -79,6 +79,19 @@ export const explanation = () =>
         left_cents: cents(),
         currency: currency(),
         text: z.string(),
+        /** The parts of an invoice whose products earn by different rules; null if the whole sale earns by one. */
+        lines: z.nullable(
+          z.array(
+            z.object({
+              rule_id: z.nullable(id()),
+              product_id: text(),
+              commission_bp: count(),
+              fixed_cents: cents(),
+              base_cents: cents(),
+              commission_cents: cents(),
+            }),
+          ),
+        ),
       }),
     ),
     /** The commission that the customer's signup earned. */

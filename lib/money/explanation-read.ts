@@ -78,6 +78,26 @@ export function entriesOf(programId: Expression<number | null>, commissionId: Ex
   )
 }
 
+/** The parts of a sale `s` with terms of their own, or null. `c` is its customer. */
+const linesOfSale = sql<
+  | {
+      rule_id: number | null
+      product_id: string | null
+      commission_bp: number
+      fixed_cents: number
+      base_cents: number
+      commission_cents: number
+    }[]
+  | null
+>`(
+  select json_agg(json_build_object('rule_id', (l.part).rule_id, 'product_id', k.product_id, 'commission_bp', (l.part).commission_bp,
+    'fixed_cents', coalesce((l.part).fixed_cents, 0), 'base_cents', l.part_cents, 'commission_cents', l.commission_cents) order by l.place)
+  from commissions_of_lines(s.commission_base_cents, s.terms_by_line, s.sale_date, c.first_purchase_date, brought_before(s))
+    with ordinality l (part, part_cents, commission_cents, place)
+  left join commission_rules k on k.program_id = s.program_id and k.id = (l.part).rule_id
+  where s.terms_by_line is not null
+)`
+
 /** All that is kept of sales of a program. */
 export function explainedSales(programId: number) {
   return (
@@ -118,6 +138,7 @@ export function explainedSales(programId: number) {
       .select(['k.partner_id as rule_partner_id', 'k.product_id as rule_product_id', 'k.sale_type as rule_sale_type'])
       .select(['k.commission_fixed_cents as rule_fixed_cents', 'k.lifetime_cap_cents as rule_cap_cents'])
       .select(sql<number | null>`left_under_cap(s)`.as('left_cents'))
+      .select(linesOfSale.as('lines'))
       .select(['s.transaction_id', 's.is_test', 's.sale_date', 's.created_at', 's.amount_cents', 's.amount_source'])
       .select(['s.commission_base_cents', 's.commission_bp', 's.commission_months', 's.refunded_cents', 's.currency'])
       // The percentage of the base, by the function that commissions use, and before its rounding.

@@ -364,7 +364,8 @@ function ageText(seconds: number): string {
 }
 
 function commissionOf(sale: ExplainedSale, resolution: Resolution): Explanation['commission'] {
-  const { commission_bp: bp, currency, exact_share: exact } = sale
+  const { commission_bp: bp, currency } = sale
+  const exact = sale.lines === null ? sale.exact_share : String(sale.commission_cents ?? 0)
   if (bp === null || exact === null) return null
   const amount = sale.commission_cents ?? 0
   const reversed = sale.reversed_cents ?? 0
@@ -376,8 +377,28 @@ function commissionOf(sale: ExplainedSale, resolution: Resolution): Explanation[
     reversed_cents: reversed,
     left_cents: amount - reversed,
     currency,
-    text: commissionText(sale, resolution, bp, exact, amount),
+    text:
+      sale.lines === null || sale.is_test
+        ? commissionText(sale, resolution, bp, exact, amount)
+        : linesText(sale, sale.lines),
+    lines: sale.lines,
   }
+}
+
+/** Says what each part of an invoice earns. */
+function linesText(
+  { currency, amount_cents: whole, commission_base_cents: base }: ExplainedSale,
+  lines: NonNullable<ExplainedSale['lines']>,
+): string {
+  const money = (cents: number) => formatMoney(cents, currency)
+  const tax = whole > base ? `${money(whole)} without ${money(whole - base)} of tax is ${money(base)}. ` : ''
+  const parts = lines.map(({ product_id, commission_bp, fixed_cents, base_cents, commission_cents }) => {
+    const fixed = fixed_cents > 0 ? ` and ${money(fixed_cents)}` : ''
+    const of = product_id === null ? 'for the rest' : `for ${product_id}`
+    return `${percent(commission_bp)} of ${money(base_cents)}${fixed} ${of} is ${money(commission_cents)}`
+  })
+  const total = lines.reduce((sum, { commission_cents: cents }) => sum + cents, 0)
+  return `${tax}Its products earn by different rules: ${parts.join('; ')}. Together they earn ${money(total)}.`
 }
 
 function commissionText(

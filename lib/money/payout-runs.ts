@@ -1,5 +1,6 @@
 import { type InferResult, type NotNull, sql } from 'kysely'
 import { keepMade, type Made } from '../idempotency.ts'
+import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
@@ -61,7 +62,7 @@ export async function payPayoutRun(
     of_reference: transfer.reference,
     of_paid_on: transfer.paid_on,
   })
-  const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
+  const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()])).catch(refuse)
   if (!row?.run_id) throw noRun()
   if (!row.was_paid && transferredCents !== null && row.open_cents !== transferredCents) {
     throw new ApiError(
@@ -108,7 +109,7 @@ export async function payByHand(
     of_paid_on: transfer.paid_on,
     request: requestId,
   })
-  const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
+  const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()])).catch(refuse)
   if (!row?.payout_id) {
     const payable = formatMoney(Math.max(row?.payable_cents ?? 0, 0), currency)
     throw new ApiError('conflict', `${payable} is payable to this partner now. Pay that amount, then record it.`)

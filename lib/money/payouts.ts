@@ -1,4 +1,5 @@
 import { type InferResult, type Selectable, sql } from 'kysely'
+import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Order, type Part, partOf } from '../keyset.ts'
@@ -106,7 +107,7 @@ export async function cancelPayout(
  * migrations/functions/2_ledger/payouts.sql) and notifies the partner.
  *
  * `amountCents` is the transferred amount: if a reversal has reduced the payout meanwhile, this refuses with `conflict`, as it does if the
- * payout is refused or canceled. Refuses with `not_found` if the program has no such payout. Paying it again changes nothing.
+ * payout is refused or canceled. Refuses with `invalid_request` if the day is in a month before the payout's, and with `not_found` if the program has no such payout. Paying it again changes nothing.
  */
 export async function payPayout(
   db: Database,
@@ -124,7 +125,7 @@ export async function payPayout(
   })
   const [[row], [payout], [written]] = await retryOnce(() =>
     db.batch([statement, one(programId, payoutId), writtenMessages()]),
-  )
+  ).catch(refuse)
   if (!row?.status || !payout) throw notFound()
   const isOpen = row.status === 'requested' || row.status === 'sent'
   if (!isOpen && row.status !== 'paid') {

@@ -2,9 +2,9 @@ import { type InferResult, sql } from 'kysely'
 import { call, type Database, retryOnce } from '../database.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
-import { mailboxOf } from '../access/mailbox.ts'
-import { emailHash, normalizedEmail } from '../tracking/customers.ts'
+import { emailHash } from '../tracking/customers.ts'
 import { approveDueCommissions } from './commissions.ts'
+import { hashPartnerEmails } from './partner-hashes.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 
 export type CommissionReview = InferResult<ReturnType<typeof reviewsStatement>>[number]
@@ -76,55 +76,6 @@ export async function decideReviews(
   const [[row], reviews, [written]] = await retryOnce(() => db.batch([statement, list, writtenMessages()]))
   outbox.push(...messagesAbout({ program_id: programId, ...written }))
   return { changed: row?.decided ?? 0, reviews }
-}
-
-/**
- * Hashes the addresses of partners who are not hashed yet and whose customers' addresses are known, at most `limit` partners, by `hash` (hex).
- * Returns how many these were. `of` names the commissions that somebody is about to approve.
- */
-export async function hashPartnerEmails(
-  db: Database,
-  hash: (address: string) => Promise<string>,
-  limit: number,
-  of?: { programId: number; commissionIds: number[] },
-): Promise<number> {
-  const partners = await db.query(
-    call('partners_to_hash', {
-      at_most: limit,
-      of_program_id: of?.programId ?? null,
-      commission_ids: of?.commissionIds ?? null,
-    }),
-  )
-  const statements = await Promise.all(
-    partners.map(async ({ program_id, partner_id, addresses }) => {
-      const texts = (addresses ?? []).map(String)
-      const hashes = await Promise.all(
-        [...new Set(texts.flatMap((text) => [text, mailboxOf(normalizedEmail(text))]))].map(hash),
-      )
-      return call('keep_email_hashes', {
-        of_program_id: program_id,
-        of_partner_id: partner_id,
-        addresses: texts,
-        // As text, because Neon's driver takes no array of bytes.
-        hashes,
-      })
-    }),
-  )
-  if (statements.length > 0) await db.batch(statements)
-  return partners.length
-}
-
-/** Makes the partners of commissions comparable with their buyers. Call it before somebody approves them. */
-export async function prepareApproval(
-  db: Database,
-  emailHashKey: string,
-  programId: number,
-  commissionIds: number[],
-): Promise<void> {
-  await hashPartnerEmails(db, (address) => emailHash(emailHashKey, address), commissionIds.length, {
-    programId,
-    commissionIds,
-  })
 }
 
 /** Looks at commissions that nobody looked at yet, `limit` of them, and returns how many it holds and whether more may wait. */

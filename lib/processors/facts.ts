@@ -77,8 +77,8 @@ export interface PurchaseSale {
   sale_type: string
   is_recurring: boolean
   subscription_id: string | null
-  /** Only an invoice names products. */
-  product_ids?: string[] | null
+  /** Only an invoice has lines: each with its price before its product, and its share of the amount. */
+  lines?: { product_ids: string[]; weight: number }[] | null
   processor_invoice_id: string | null
   processor_payment_intent_id: string | null
   processor_charge_id: string | null

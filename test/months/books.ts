@@ -5,9 +5,10 @@ import {
   monthsAfter,
   reversedOf,
   ruleFor,
+  sharesOf,
   termsOf,
 } from '../support/commission-oracle.ts'
-import { daysInAll, earlierClicks, type Holder, type Plan, type Step, type Terms } from './plan.ts'
+import { daysInAll, earlierClicks, type Holder, linesOf, type Plan, type Step, type Terms } from './plan.ts'
 
 /** A run's payment to one partner in one currency. */
 export interface Payment {
@@ -121,12 +122,19 @@ export function booksOf(
   /** The commission of a sale by the current terms, given the customer's earlier commissions. */
   function commissionOf(sale: Omit<Sold, 'cents'>, brought: number): number {
     const { base, partner, products, type } = sale
-    const rule = ruleFor(rulesFor(partner), products, type, sale.currency === 'usd')
-    const months = rule ? rule.commission_duration_months : terms.commission_duration_months
+    const isOwn = sale.currency === 'usd'
     const first = customers[sale.customer]?.firstBought ?? sale.day
-    if (isLate(sale.day - first, months)) return 0
-    const byTerms = termsOf(rule, terms.commission_bp, sale.currency === 'usd')
-    return Number(commissionBy(BigInt(base), byTerms, BigInt(brought)))
+    const lines = linesOf(products).map(({ product_ids: ids, weight }) => ({
+      rule: ruleFor(rulesFor(partner), ids, type, isOwn),
+      weight,
+    }))
+    let earned = 0
+    for (const { rule, cents } of sharesOf(BigInt(base), lines)) {
+      const months = rule ? rule.commission_duration_months : terms.commission_duration_months
+      if (isLate(sale.day - first, months)) continue
+      earned += Number(commissionBy(cents, termsOf(rule, terms.commission_bp, isOwn), BigInt(brought + earned)))
+    }
+    return earned
   }
 
   function leadCommissionOf(partner: number): number {

@@ -195,7 +195,9 @@ export function drawPlan(seed: number): Plan {
     const isKnown = plan.buyers[customer]?.by !== 'code' || firstDay !== undefined
     if (firstDay === undefined) bought.set(customer, day)
     const products =
-      isKnown && random.chance(0.35) ? random.pick([['prod_a'], ['price_b', 'prod_a'], ['prod_z']]) : undefined
+      isKnown && random.chance(0.35)
+        ? random.pick([['prod_a'], ['price_b', 'prod_a'], ['prod_z'], ['prod_z', 'prod_a', 'price_b']])
+        : undefined
     sales.push({ amount, refunds: 0, isDisputed: false })
     return {
       do: 'sale',
@@ -293,3 +295,9 @@ export function drawPlan(seed: number): Plan {
   plan.previews = [0, 1, 2].map(() => ofHolder(drawHolder(random)))
   return plan
 }
+
+/** The lines of an invoice with these products: each is larger than all later ones together. */
+export const linesOf = (products: string[]) =>
+  products.length === 0
+    ? [{ product_ids: [], weight: 1 }]
+    : products.map((product, at) => ({ product_ids: [product], weight: 3 ** (products.length - at) }))

@@ -5,7 +5,8 @@ import type { Database } from '../../lib/database.ts'
 import { ApiError } from '../../lib/errors.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../../lib/money/commissions.ts'
 import { createAdjustment } from '../../lib/money/adjustments.ts'
-import { decideReviews, flagNewCommissions, hashPartnerEmails } from '../../lib/money/reviews.ts'
+import { hashPartnerEmails } from '../../lib/money/partner-hashes.ts'
+import { decideReviews, flagNewCommissions } from '../../lib/money/reviews.ts'
 import { createPayoutRun, payPayoutRun } from '../../lib/money/payout-runs.ts'
 import { refundSale } from '../../lib/money/refunds.ts'
 import { recordSale } from '../../lib/money/sales.ts'
@@ -18,7 +19,16 @@ import { emailHash } from '../../lib/tracking/customers.ts'
 import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { noClick, noLead, noSale, transfer } from '../support/ledger.ts'
 import type { Payment, Previewed } from './books.ts'
-import { type Buyer, earlierClicks, type Holder, partnersInAll, type Plan, type Step, type Terms } from './plan.ts'
+import {
+  type Buyer,
+  earlierClicks,
+  type Holder,
+  linesOf,
+  partnersInAll,
+  type Plan,
+  type Step,
+  type Terms,
+} from './plan.ts'
 
 type Sql = Pick<pg.Pool, 'query'>
 
@@ -81,8 +91,18 @@ export async function playMonth(
         `select record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', $1::bigint, 'customer_id', (
             select c.id from customers c where c.program_id = $1 and (c.customer_key = $3 or c.click_id = $4) order by c.customer_key limit 1
           ), 'customer_key', $3::text, 'transaction_id', $2::text, 'amount_cents', $5::bigint, 'commission_base_cents', $6::bigint, 'currency', $7::text,
-          'sale_type', $8::text, 'product_ids', $9::text[], 'is_test', false, 'is_recurring', false, 'payment_status', 'paid', 'sale_date', now())), true)`,
-        [programId, transaction_id, keyOf(customer), clickId, amount, amount - tax, currency, type, products],
+          'sale_type', $8::text, 'lines', $9::jsonb, 'is_test', false, 'is_recurring', false, 'payment_status', 'paid', 'sale_date', now())), true)`,
+        [
+          programId,
+          transaction_id,
+          keyOf(customer),
+          clickId,
+          amount,
+          amount - tax,
+          currency,
+          type,
+          JSON.stringify(linesOf(products)),
+        ],
       )
       return
     }

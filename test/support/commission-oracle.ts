@@ -62,6 +62,24 @@ export function commissionOf(base: bigint, { bp, fixed, cap }: Terms, brought: b
   return left < 0n ? 0n : left < whole ? left : whole
 }
 
+/**
+ * Shares the base of a sale among the rules of its lines in proportion: the largest part first, each rounded down so that all parts together
+ * are the base. Lines of one rule, or of none, are one part.
+ */
+export function sharesOf<Of>(base: bigint, lines: { rule: Of; weight: number }[]): { rule: Of; cents: bigint }[] {
+  const weights = new Map<Of, number>()
+  for (const { rule, weight } of lines) weights.set(rule, weight + (weights.get(rule) ?? 0))
+  const all = lines.reduce((sum, { weight }) => sum + weight, 0)
+  let upTo = 0
+  return [...weights]
+    .toSorted(([, a], [, b]) => b - a)
+    .map(([rule, weight]) => {
+      const before = (base * BigInt(upTo)) / BigInt(all)
+      upTo += weight
+      return { rule, cents: (base * BigInt(upTo)) / BigInt(all) - before }
+    })
+}
+
 /** Returns the reversed part of a commission when this much of its sale is refunded, rounded down. */
 export const reversedOf = (commission: bigint, refunded: bigint, amount: bigint) => (commission * refunded) / amount
 

@@ -35,6 +35,19 @@ export async function wrongExplanations(db: Database, sql: pg.Client): Promise<s
     differs('sum of its entries', sum(history.map(({ entry }) => entry?.amount_cents ?? 0)), ledger)
     if (steps.length === 0) wrong.push(`${programId} ${transaction_id}: no step is kept`)
     if (!commission || !sale || !rule || commission.text.includes('earns nothing')) continue
+    if (commission.lines) {
+      differs(
+        'sum of its lines',
+        sum(commission.lines.map(({ commission_cents: cents }) => cents)),
+        commission.amount_cents,
+      )
+      differs(
+        'base of its lines',
+        sum(commission.lines.map(({ base_cents: cents }) => cents)),
+        sale.commission_base_cents,
+      )
+      continue
+    }
     const terms = { bp: rule.commission_bp, fixed: rule.fixed_cents, cap: null }
     const uncapped = Number(commissionOf(BigInt(sale.commission_base_cents), terms, 0n))
     if (rule.cap_cents === null) differs('arithmetic', commission.amount_cents, uncapped)

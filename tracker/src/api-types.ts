@@ -1052,6 +1052,16 @@ export interface ApiOperations {
           left_cents: number
           currency: string
           text: string
+          lines:
+            | {
+                rule_id: number | null
+                product_id: string | null
+                commission_bp: number
+                fixed_cents: number
+                base_cents: number
+                commission_cents: number
+              }[]
+            | null
         } | null
         lead_commission: {
           id: number
@@ -1406,7 +1416,7 @@ export interface ApiOperations {
       amount_cents?: number | undefined
       /** With `paid`: the reference of the transfer at the bank or PayPal. */
       reference?: string | undefined
-      /** With `paid`: the day of the transfer. */
+      /** With `paid`: the day of the transfer, not before the month in which the payout was created. */
       paid_on?: string | undefined
       /** With `refused`, `returned` and `failed`: the reason. The partner reads it. */
       reason?: string | undefined

@@ -7,7 +7,6 @@ import {
   rejectCommission,
   rejectCommissions,
 } from '../../../lib/money/commissions.ts'
-import { prepareApproval } from '../../../lib/money/reviews.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { backTo, idInPath } from '../components/address.ts'
 import { Badge, LinkButton } from '../components/blocks.tsx'
@@ -220,14 +219,16 @@ pages.post('/commissions/decide', requireProgram('commission:decide'), form(deci
     })
   }
   const outbox: RelayMessage[] = []
-  if (which !== 'rejected') await prepareApproval(c.get('db'), c.env.EMAIL_HASH_KEY, programId, ids)
   const [changed, text] =
     which === 'rejected'
       ? [
           await rejectCommissions(c.get('db'), programId, ids, reason, outbox),
           'rejected. The partners are notified with the reason.',
         ]
-      : [await approveCommissions(c.get('db'), programId, ids, outbox), "approved: they are in the partners' balances."]
+      : [
+          await approveCommissions(c.get('db'), programId, ids, outbox, c.env.EMAIL_HASH_KEY),
+          "approved: they are in the partners' balances.",
+        ]
   await sendSoon(c.env, outbox)
   const left = ids.length - changed
   const others = `${left} had been approved, rejected or reversed already${which === 'rejected' ? '' : ', or held for review'}.`
@@ -237,8 +238,7 @@ pages.post('/commissions/decide', requireProgram('commission:decide'), form(deci
 pages.post('/commissions/:commissionId/approve', requireProgram('commission:decide'), async (c) => {
   const { id: programId } = c.get('program')
   const commissionId = idInPath(c, 'commissionId', missing)
-  await prepareApproval(c.get('db'), c.env.EMAIL_HASH_KEY, programId, [commissionId])
-  const { outbox } = await approveCommission(c.get('db'), programId, commissionId)
+  const { outbox } = await approveCommission(c.get('db'), programId, commissionId, c.env.EMAIL_HASH_KEY)
   await sendSoon(c.env, outbox)
   return redirectWith(c, backTo(c, addressIn(programId)), "Approved: it is in the partner's balance.")
 })

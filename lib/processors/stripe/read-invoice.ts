@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { paidOfInvoice } from '../../../tracker/src/stripe-amounts.ts'
-import { type Fact, ignored } from '../facts.ts'
+import { type Fact, ignored, type PurchaseSale } from '../facts.ts'
 import { emailHashes } from '../../tracking/customers.ts'
 import { discountFacts } from './read-discounts.ts'
 import {
@@ -18,6 +18,8 @@ import {
 
 const payment = z.looseObject({ payment_intent: reference, charge: reference })
 
+const includedTax = z.looseObject({ amount, inclusive: z.nullish(z.boolean()), tax_behavior: z.nullish(z.string()) })
+
 const line = z.looseObject({
   /** Before 2025-03-31: `subscription` or `invoiceitem`. */
   type: z.nullish(z.string()),
@@ -25,6 +27,11 @@ const line = z.looseObject({
   parent: z.nullish(z.looseObject({ type: z.nullish(z.string()) })),
   metadata,
   amount: z.nullish(z.int()),
+  discount_amounts: z.nullish(z.array(z.looseObject({ amount }))),
+  /** From 2025-03-31. */
+  taxes: z.nullish(z.array(includedTax)),
+  /** Before it. */
+  tax_amounts: z.nullish(z.array(includedTax)),
   /** From 2025-03-31. */
   pricing: z.nullish(
     z.looseObject({
@@ -124,7 +131,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
       sale_type: subscriptionId === null ? 'payment' : 'subscription',
       is_recurring: paid.billing_reason === 'subscription_cycle',
       subscription_id: subscriptionId,
-      product_ids: productsOf(lines),
+      lines: soldLines(lines),
       processor_invoice_id: paid.id,
       processor_payment_intent_id: paid.payment_intent,
       processor_charge_id: paid.charge,
@@ -134,20 +141,39 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
 }
 
 /**
- * Returns the sold products for `sales.product_ids`: the largest amount first, each price before its product. A credited line sells
- * nothing. Null if no line names any.
+ * Returns the sold lines for `sales.lines`, after their discounts and without included tax. A credited line sells nothing. Lines of the same price
+ * are one. Those beyond the 50 largest count as one without a product. Null if no line names a product.
  */
-function productsOf(lines: z.output<typeof line>[]): string[] | null {
-  const ids = lines
-    .filter((sold) => (sold.amount ?? 1) > 0)
-    .toSorted((a, b) => (b.amount ?? 0) - (a.amount ?? 0))
-    .flatMap(({ pricing, price }) => [
+function soldLines(lines: z.output<typeof line>[]): PurchaseSale['lines'] {
+  const weights = new Map<string, { product_ids: string[]; weight: number }>()
+  const sell = (productIds: string[], weight: number) => {
+    const known = weights.get(productIds.join(' '))
+    weights.set(productIds.join(' '), { product_ids: productIds, weight: weight + (known?.weight ?? 0) })
+  }
+  for (const { amount: whole, discount_amounts: discounts, taxes, tax_amounts: oldTaxes, pricing, price } of lines) {
+    const included = [...(taxes ?? []), ...(oldTaxes ?? [])].filter(
+      (tax) => tax.inclusive || tax.tax_behavior === 'inclusive',
+    )
+    const weight = (whole ?? 0) - sum(discounts ?? []) - sum(included)
+    const ids = [
       pricing?.price_details?.price ?? price?.id ?? null,
       pricing?.price_details?.product ?? price?.product ?? null,
-    ])
-    .filter((productId) => productId !== null)
-  return ids.length === 0 ? null : [...new Set(ids)].slice(0, 50)
+    ]
+    if (weight > 0)
+      sell(
+        ids.filter((productId) => productId !== null),
+        weight,
+      )
+  }
+  const found = [...weights.values()].toSorted((a, b) => b.weight - a.weight)
+  if (!found.some(({ product_ids: ids }) => ids.length > 0)) return null
+  const rest = found.slice(50)
+  return rest.length === 0
+    ? found
+    : [...found.slice(0, 50), { product_ids: [], weight: rest.reduce((total, { weight }) => total + weight, 0) }]
 }
+
+const sum = (parts: { amount: number }[]) => parts.reduce((total, { amount: part }) => total + part, 0)
 
 const invoicePayment = z.looseObject({ invoice: reference, payment })
 

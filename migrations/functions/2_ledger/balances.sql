@@ -6,6 +6,29 @@ end $$;
 create or replace trigger balance_entries_append_only before update or delete on balance_entries
   for each row execute function refuse_ledger_change();
 
+-- The facts of an entry that its hash covers.
+create or replace function facts_of_entry(entry balance_entries) returns jsonb language sql stable
+return jsonb_build_array(entry.program_id, entry.partner_id, entry.currency, entry.entry_number, entry.amount_cents, entry.balance_before_cents,
+  entry.balance_after_cents, entry.cause, entry.commission_id, entry.correction_number, entry.refund_id, entry.payout_id, entry.adjustment_id,
+  extract(epoch from entry.created_at));
+
+create or replace function hash_of_entry(previous_hash bytea, facts jsonb) returns bytea language sql immutable
+return sha256(coalesce(previous_hash, '') || convert_to(facts::text, 'UTF8'));
+
+-- Dates an entry after the previous one, and chains it to that one by its hash. A restored backup brings its own hashes.
+create or replace function chain_entry() returns trigger language plpgsql as $$
+declare
+  previous balance_entries;
+begin
+  select e.* into previous from balance_entries e
+  where e.program_id = new.program_id and e.partner_id = new.partner_id and e.currency = new.currency and e.entry_number = new.entry_number - 1;
+  new.created_at := greatest(new.created_at, previous.created_at);
+  new.entry_hash := hash_of_entry(previous.entry_hash, facts_of_entry(new));
+  return new;
+end $$;
+create or replace trigger balance_entries_chain before insert on balance_entries
+  for each row when (new.entry_hash is null) execute function chain_entry();
+
 -- Requires at commit that the balance row counts the entry: whoever writes one must move the other.
 create or replace function require_balance_of_entry() returns trigger language plpgsql as $$
 begin

@@ -10,6 +10,21 @@ end $$;
 create or replace trigger payouts_note_balance before insert on payouts
   for each row execute function note_balance_of_payout();
 
+-- Keeps the partner, the currency and the request of a payout for ever, and its amount, address, reference and day once it is sent or paid.
+-- Erasing its partner's account clears the address.
+create or replace function keep_payout() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.requested_cents, new.created_at, new.created_at_entry_number,
+      new.payout_run_id, new.request_id) is distinct from (old.program_id, old.id, old.partner_id, old.currency, old.requested_cents,
+      old.created_at, old.created_at_entry_number, old.payout_run_id, old.request_id)
+    or old.status <> 'requested' and (new.amount_cents <> old.amount_cents or new.payout_address <> old.payout_address)
+    or new.paid_on is not null and old.paid_on is not null and (new.reference, new.paid_on) <> (old.reference, old.paid_on) then
+    raise exception 'payouts stay as they were sent and paid' using errcode = 'restrict_violation';
+  end if;
+  return new;
+end $$;
+create or replace trigger payouts_stay before update or delete on payouts for each row execute function keep_payout();
+
 -- Locks a balance and returns its payable amount. Nothing is payable if there was no balance to lock: a balance that is being credited at
 -- this moment can be reversed again before the caller commits.
 create or replace function locked_payable_cents(of_program_id bigint, of_partner_id bigint, of_currency text) returns bigint

@@ -14,6 +14,27 @@ create or replace function commission_of(
 return case when base_cents = 0 or sale_date > months_after(first_purchase_date, months) then 0
   else greatest(least((base_cents * commission_bp + 5000) / 10000 + coalesce(fixed_cents, 0), left_cents, 9999999999999), 0) end;
 
+-- Computes the commissions of the parts of a sale with terms of their own. The shares of the base are rounded down so that they add up to it, and the
+-- last part gets the rest. `brought_cents` are the customer's earlier commissions, which count against each cap.
+create or replace function commissions_of_lines(
+  base_cents bigint, parts line_terms[], sale_date timestamptz, first_purchase_date timestamptz, brought_cents bigint
+) returns table (part line_terms, part_cents bigint, commission_cents bigint) language plpgsql stable as $$
+declare
+  all_weight numeric := (select sum(p.weight) from unnest(parts) p);
+  weight numeric := 0;
+  shared_cents bigint := 0;
+begin
+  foreach part in array parts loop
+    weight := weight + part.weight;
+    part_cents := div(base_cents * weight, all_weight)::bigint - shared_cents;
+    shared_cents := shared_cents + part_cents;
+    commission_cents := commission_of(part_cents, part.commission_bp, part.fixed_cents, part.commission_months, sale_date, first_purchase_date,
+      part.cap_cents - brought_cents);
+    brought_cents := brought_cents + commission_cents;
+    return next;
+  end loop;
+end $$;
+
 -- Computes the reversed part of a commission if `refunded_cents` of its sale are refunded. It rounds down, and each refund takes the
 -- difference, so refunds of the whole sale reverse exactly the commission, in however many steps.
 create or replace function reversed_share(commission_cents bigint, refunded_cents bigint, sale_cents bigint) returns bigint

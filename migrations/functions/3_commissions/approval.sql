@@ -1,10 +1,11 @@
 -- Commissions are credited when their hold ends, or when a person approves them.
 
 -- Credits commissions to their partners' balances, each without its refunds, and returns how many. Commissions that are credited, held,
--- rejected or fully reversed, or whose buyer cannot be compared with the partner yet, stay as they are. This locks all commissions and then all balances, each in the order of their keys, so that
--- two calls cannot wait for each other in a circle.
-create or replace function approve_commissions(program_ids bigint[], commission_ids bigint[], out approved integer)
-language plpgsql as $$
+-- rejected or fully reversed stay as they are, and so do those whose buyer cannot be compared with the partner yet: `uncompared`. This locks
+-- all commissions and then all balances, each in the order of their keys, so that two calls cannot wait for each other in a circle.
+create or replace function approve_commissions(
+  program_ids bigint[], commission_ids bigint[], out approved integer, out uncompared integer
+) language plpgsql as $$
 declare
   due commissions[];
   commission commissions;
@@ -12,14 +13,17 @@ declare
 begin
   -- Every commission is checked before it is credited.
   perform flag_commissions(program_ids, commission_ids);
-  select coalesce(array_agg(locked.c), '{}') into due
+  select coalesce(array_agg(x.c) filter (where not x.awaits), '{}'), count(*) filter (where x.awaits) into due, uncompared
   from (
-    select c from commissions c
-    where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
-      and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null and not awaits_comparison(c)
-    order by c.program_id, c.id
-    for no key update of c
-  ) locked;
+    select locked.c, awaits_comparison(locked.c) as awaits
+    from (
+      select c from commissions c
+      where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
+        and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+      order by c.program_id, c.id
+      for no key update of c
+    ) locked
+  ) x;
   insert into balances (program_id, partner_id, currency)
   select distinct c.program_id, c.partner_id, c.currency from unnest(due) c order by 1, 2, 3
   on conflict do nothing;
@@ -37,8 +41,8 @@ begin
         select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
       )) || jsonb_build_object('approved_cents', left_cents));
     end if;
-    -- The audit log records people and keys, not the end of a hold.
-    if acting_user() is not null or acting_key() is not null then
+    -- The audit log records people, keys and early credits, not the end of a hold.
+    if acting_user() is not null or acting_key() is not null or commission.hold_until > now() then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
     end if;
   end loop;
@@ -59,5 +63,5 @@ begin
       and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
-  approved := approve_commissions(program_ids, commission_ids);
+  approved := (approve_commissions(program_ids, commission_ids)).approved;
 end $$;

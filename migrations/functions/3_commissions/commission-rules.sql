@@ -103,26 +103,29 @@ declare
 begin
   for sold in
     with sold as materialized (
-      select s.id, s.partner_id, s.customer_id, s.currency, s.product_ids, s.sale_type, s.commission_base_cents, s.sale_date from sales s
+      select s.id, s.partner_id, s.customer_id, s.currency, s.sale_type, s.commission_base_cents, s.sale_date,
+        -- The weight of a single line says nothing.
+        case when cardinality(s.lines) = 1 then array[((s.lines[1]).product_ids, 1)::sale_line] else s.lines end as lines
+      from sales s
       where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.sale_date >= from_time and s.sale_date < until
     ),
     -- One row for all sales with the same values for every rule. A partner who has left earns nothing by any rule.
     terms as materialized (
-      select k.*, t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents
-      from (select distinct s.partner_id, s.currency, s.product_ids, s.sale_type from sold s) k
+      select k.*, t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents, t.terms_by_line
+      from (select distinct s.partner_id, s.currency, s.lines, s.sale_type from sold s) k
       join partners r on r.program_id = of_program_id and r.id = k.partner_id and r.closed_at is null
       join programs p on p.id = r.program_id
       cross join lateral with_terms(jsonb_populate_record(null::sales, jsonb_build_object(
-        'program_id', p.id, 'partner_id', k.partner_id, 'currency', k.currency, 'product_ids', k.product_ids, 'sale_type', k.sale_type,
+        'program_id', p.id, 'partner_id', k.partner_id, 'currency', k.currency, 'lines', k.lines, 'sale_type', k.sale_type,
         'terms_among', jsonb_build_object('rules_version', p.rules_version, 'group_id', r.group_id, 'commission_bp', p.commission_bp,
           'commission_months', p.commission_duration_months)))) t
     )
     select s.*, u.first_purchase_date, coalesce(c.amount_cents, 0) as brought_cents,
-      t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents
+      t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents, t.terms_by_line
     from sold s
     join customers u on u.program_id = of_program_id and u.id = s.customer_id
     left join terms t on t.partner_id = s.partner_id and t.currency = s.currency and t.sale_type = s.sale_type
-      and t.product_ids is not distinct from s.product_ids
+      and t.lines is not distinct from s.lines
     left join commissions c on c.program_id = of_program_id and c.sale_id = s.id
     order by s.customer_id, s.currency, s.sale_date, s.id
   loop
@@ -133,7 +136,7 @@ begin
       earlier_cents := null;
     end if;
     -- The same as left_under_cap, but with the recomputed commissions of the customer's sales in the period.
-    if sold.commission_cap_cents is not null and earlier_cents is null then
+    if num_nonnulls(sold.commission_cap_cents, sold.terms_by_line) > 0 and earlier_cents is null then
       select coalesce(sum(c.amount_cents), 0) into earlier_cents
       from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
       where s.program_id = of_program_id and s.customer_id = sold.customer_id and not s.is_test and s.currency = sold.currency
@@ -142,6 +145,10 @@ begin
     of_partner_id := sold.partner_id;
     brought_cents := sold.brought_cents;
     cents := case when sold.commission_bp is null then 0
+      when sold.terms_by_line is not null then (
+        select sum(l.commission_cents) from commissions_of_lines(sold.commission_base_cents, sold.terms_by_line, sold.sale_date,
+          sold.first_purchase_date, earlier_cents + counted_cents) l
+      )
       else commission_of(sold.commission_base_cents, sold.commission_bp, sold.commission_fixed_cents, sold.commission_months,
         sold.sale_date, sold.first_purchase_date, sold.commission_cap_cents - earlier_cents - counted_cents) end;
     counted_cents := counted_cents + cents;

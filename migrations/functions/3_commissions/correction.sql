@@ -15,7 +15,7 @@ begin
   select array_agg(locked.id) into sale_ids from (
     select s.id from sales s
     where s.program_id = of_sale.program_id and s.customer_id = of_sale.customer_id and not s.is_test
-      and case when s.id = of_sale.id then itself else others and s.commission_months is not null or s.commission_cap_cents is not null end
+      and case when s.id = of_sale.id then itself else others and s.commission_months is not null or s.commission_cap_cents is not null or s.terms_by_line is not null end
     order by s.id for no key update
   ) locked;
   perform lock_commissions(of_sale.program_id, sale_ids);

@@ -38,8 +38,11 @@ language sql stable rows 1 as $$
   cross join lateral (
     select array_agg(h.hash) as hashes
     from (
-      select s.processor_event_id from sales s
-      where s.program_id = u.program_id and s.customer_id = u.id and s.id = coalesce(of_sale_id, s.id) order by s.id limit 20
+      select s.processor_event_id from sales s where s.program_id = u.program_id and s.id = of_sale_id
+      union all (
+        select s.processor_event_id from sales s
+        where of_sale_id is null and s.program_id = u.program_id and s.customer_id = u.id order by s.id limit 20
+      )
     ) s
     join programs p on p.id = u.program_id
     join processor_events e on e.account_id = any (accounts_of(p)) and e.event_id = s.processor_event_id

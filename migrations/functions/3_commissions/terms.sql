@@ -13,8 +13,8 @@ returns setof commission_rules language sql stable rows 3 as $$
   where r.since_version <= version and (r.until_version is null or r.until_version > version)
 $$;
 
--- Returns the rule for a sale, or no row. The partner's own rules come before those of their group, and these before everybody's. A rule
--- for a product comes before one for a type of sale, and that before one for all. If several products have a rule, the first product
+-- Returns the rule for a line of a sale, or no row. The partner's own rules come before those of their group, and these before everybody's. A rule
+-- for a product comes before one for a type of sale, and that before one for all. If several of `product_ids` have a rule, the first one
 -- counts. A rule with a fixed amount alone counts in the program's own currency only: in another one, the next rule counts.
 create or replace function terms_of(
   of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text,
@@ -28,46 +28,69 @@ create or replace function terms_of(
   limit 1
 $$;
 
--- Returns a sale with the terms that applied when it was attributed: those of a rule, or else the program's own. Fixed amounts and caps are
--- in the program's currency, so a sale in another currency has neither. Does nothing if the program had no rules then.
+-- Returns the terms of a sale's lines: of each by its rule, or else the program's own. Lines with the same terms are one part. The largest part comes
+-- first. Fixed amounts and caps are in the program's currency, so a sale in another currency has neither.
+create or replace function terms_of_lines(sale sales) returns line_terms[] language sql stable as $$
+  select array_agg((x.rule_id, x.bp, x.months, x.fixed_cents, x.cap_cents, x.weight)::line_terms order by x.weight desc, x.rule_id)
+  from (
+    select r.id as rule_id, case when r.id is null then (sale.terms_among).commission_bp else r.commission_bp end as bp,
+      case when r.id is null then (sale.terms_among).commission_months else r.commission_duration_months end as months,
+      case when p.currency = sale.currency then nullif(r.commission_fixed_cents, 0) end as fixed_cents,
+      case when p.currency = sale.currency then r.lifetime_cap_cents end as cap_cents, sum(l.weight)::bigint as weight
+    from programs p
+    cross join unnest(coalesce(sale.lines, array[(null, 1)::sale_line])) l
+    left join lateral terms_of(p.id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, l.product_ids,
+      sale.sale_type, p.currency = sale.currency) r on true
+    where p.id = sale.program_id
+    group by 1, 2, 3, 4, 5
+  ) x
+$$;
+
+-- Returns a sale with the terms that applied when it was attributed. If its lines have different ones, they are in `terms_by_line`, and those of the
+-- largest part also in the sale's own columns. Does nothing if the program had no rules then.
 create or replace function with_terms(sale sales) returns sales language plpgsql stable as $$
+declare
+  parts line_terms[];
 begin
   if (sale.terms_among).rules_version is null then
     return sale;
   end if;
-  select r.id, r.commission_bp, r.commission_duration_months,
-    case when p.currency = sale.currency then nullif(r.commission_fixed_cents, 0) end,
-    case when p.currency = sale.currency then r.lifetime_cap_cents end
-  into sale.commission_rule_id, sale.commission_bp, sale.commission_months, sale.commission_fixed_cents, sale.commission_cap_cents
-  from programs p
-  cross join lateral terms_of(p.id, (sale.terms_among).rules_version, sale.partner_id, (sale.terms_among).group_id, sale.product_ids,
-    sale.sale_type, p.currency = sale.currency) r
-  where p.id = sale.program_id;
-  if sale.commission_rule_id is null then
-    sale.commission_bp := (sale.terms_among).commission_bp;
-    sale.commission_months := (sale.terms_among).commission_months;
-  end if;
+  parts := terms_of_lines(sale);
+  sale.commission_rule_id := (parts[1]).rule_id;
+  sale.commission_bp := (parts[1]).commission_bp;
+  sale.commission_months := (parts[1]).commission_months;
+  sale.commission_fixed_cents := (parts[1]).fixed_cents;
+  sale.commission_cap_cents := (parts[1]).cap_cents;
+  sale.terms_by_line := case when cardinality(parts) > 1 then parts end;
   return sale;
 end $$;
 
--- The most that a sale may earn under its cap: the cap minus the commissions of the customer's earlier sales before reversals. Null without
--- a cap.
+-- The commissions of a customer's sales before this one, before reversals. They count against caps.
+create or replace function brought_before(sale sales) returns bigint language sql stable
+return coalesce((
+  select sum(c.amount_cents)::bigint from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+  where s.program_id = (sale).program_id and s.customer_id = (sale).customer_id and not s.is_test and s.currency = (sale).currency
+    and (s.sale_date, s.id) < ((sale).sale_date, (sale).id)
+), 0);
+
+-- The most that a sale may earn under its cap; null without a cap.
 create or replace function left_under_cap(sale sales) returns bigint language plpgsql stable as $$
 begin
-  if sale.commission_cap_cents is null then
-    return null;
-  end if;
-  return sale.commission_cap_cents - coalesce((
-    select sum(c.amount_cents) from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
-    where s.program_id = sale.program_id and s.customer_id = sale.customer_id and not s.is_test and s.currency = sale.currency
-      and (s.sale_date, s.id) < (sale.sale_date, sale.id)
-  ), 0);
+  return case when sale.commission_cap_cents is not null then sale.commission_cap_cents - brought_before(sale) end;
 end $$;
 
 -- The commission of a sale by its own terms.
-create or replace function earned_by(sale sales, first_purchase_date timestamptz) returns bigint language sql stable
-return commission_of((sale).commission_base_cents, (sale).commission_bp, (sale).commission_fixed_cents, (sale).commission_months,
-  (sale).sale_date, first_purchase_date, left_under_cap(sale));
+create or replace function earned_by(sale sales, first_purchase_date timestamptz) returns bigint language plpgsql stable as $$
+begin
+  if sale.terms_by_line is null then
+    return commission_of(sale.commission_base_cents, sale.commission_bp, sale.commission_fixed_cents, sale.commission_months, sale.sale_date,
+      first_purchase_date, left_under_cap(sale));
+  end if;
+  return (
+    select sum(l.commission_cents)
+    from commissions_of_lines(sale.commission_base_cents, sale.terms_by_line, sale.sale_date, first_purchase_date, brought_before(sale)) l
+  );
+end $$;
 
 -- Returns the rule for a partner's lead: the partner's own, or else their group's. Without a row the program's own amount counts.
 create or replace function lead_terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)

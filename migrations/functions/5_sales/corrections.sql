@@ -24,13 +24,13 @@ begin
   end if;
   sale.refunded_cents := fit_refunds(sale, given.amount_cents);
   sale.sale_type := given.sale_type;
-  sale.product_ids := coalesce(given.product_ids, sale.product_ids);
+  sale.lines := coalesce(given.lines, sale.lines);
   sale := with_terms(sale);
   update sales s set currency = sale.currency, amount_cents = given.amount_cents, commission_base_cents = given.commission_base_cents,
     processor_fee_cents = given.processor_fee_cents,
     amount_source = given.amount_source, payment_status = given.payment_status, sale_date = given.sale_date,
     refunded_cents = sale.refunded_cents, api_payload = coalesce(s.api_payload, api_payload_of(s)),
-    sale_type = sale.sale_type, product_ids = sale.product_ids, commission_rule_id = sale.commission_rule_id,
+    sale_type = sale.sale_type, lines = sale.lines, terms_by_line = sale.terms_by_line, commission_rule_id = sale.commission_rule_id,
     commission_bp = sale.commission_bp, commission_months = sale.commission_months,
     commission_fixed_cents = sale.commission_fixed_cents, commission_cap_cents = sale.commission_cap_cents
   where s.program_id = sale.program_id and s.id = sale.id

@@ -56,7 +56,8 @@ begin
   end if;
   update sales s set partner_id = moved.partner_id, coupon = moved.coupon, code_id = moved.code_id, resolution = moved.resolution,
     commission_bp = moved.commission_bp, commission_months = moved.commission_months, commission_rule_id = moved.commission_rule_id,
-    commission_fixed_cents = moved.commission_fixed_cents, commission_cap_cents = moved.commission_cap_cents, terms_among = moved.terms_among
+    commission_fixed_cents = moved.commission_fixed_cents, commission_cap_cents = moved.commission_cap_cents, terms_among = moved.terms_among,
+    terms_by_line = moved.terms_by_line
   where s.program_id = moved.program_id and s.id = moved.id;
   perform count_paid_sale(sale, -1);
   perform count_paid_sale(moved, 1);

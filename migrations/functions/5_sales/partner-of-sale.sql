@@ -7,15 +7,9 @@ declare
 begin
   given.customer_id := customer.id;
   given.partner_id := customer.partner_id;
-  given.commission_rule_id := null;
-  given.commission_fixed_cents := null;
-  given.commission_cap_cents := null;
-  given.terms_among := null;
   if customer.id is null then
-    given.commission_bp := null;
-    given.commission_months := null;
     given.code_id := null;
-    return given;
+    return without_terms(given);
   end if;
   select p.* into program from programs p where p.id = given.program_id;
   -- A sale without steps was found by the customer key alone, as most sales of the API are.
@@ -33,12 +27,25 @@ begin
   return with_current_terms(given, program);
 end $$;
 
+create or replace function without_terms(given sales) returns sales language plpgsql immutable as $$
+begin
+  given.commission_bp := null;
+  given.commission_months := null;
+  given.commission_rule_id := null;
+  given.commission_fixed_cents := null;
+  given.commission_cap_cents := null;
+  given.terms_among := null;
+  given.terms_by_line := null;
+  return given;
+end $$;
+
 -- Returns a sale with its partner's current terms. Locks the partner.
 create or replace function with_current_terms(given sales, program programs) returns sales language plpgsql as $$
 declare
   partner partners;
 begin
   select r.* into partner from partners r where r.program_id = given.program_id and r.id = given.partner_id for key share;
+  given := without_terms(given);
   given.commission_bp := program.commission_bp;
   given.commission_months := program.commission_duration_months;
   -- A partner who erased their account earns nothing more.

@@ -83,13 +83,13 @@ declare
 begin
   insert into sales (program_id, is_test, transaction_id, customer_id, partner_id, customer_key, sale_date, amount_cents,
     amount_source, commission_base_cents, processor_fee_cents, commission_bp, commission_months, commission_rule_id, commission_fixed_cents, commission_cap_cents,
-    terms_among, product_ids, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
+    terms_among, lines, terms_by_line, coupon, code_id, resolution, currency, sale_type, payment_status, is_recurring,
     subscription_id, additional_data, request_id, processor_event_id, processor_session_id, processor_payment_intent_id,
     processor_charge_id, processor_invoice_id, processor_customer_id)
   values (given.program_id, given.is_test, given.transaction_id, given.customer_id, given.partner_id, given.customer_key,
     coalesce(given.sale_date, now()), given.amount_cents, coalesce(given.amount_source, 'api'), given.commission_base_cents, given.processor_fee_cents,
     given.commission_bp, given.commission_months, given.commission_rule_id, given.commission_fixed_cents, given.commission_cap_cents,
-    given.terms_among, given.product_ids, given.coupon, given.code_id, given.resolution, given.currency, given.sale_type,
+    given.terms_among, given.lines, given.terms_by_line, given.coupon, given.code_id, given.resolution, given.currency, given.sale_type,
     given.payment_status, given.is_recurring, given.subscription_id, given.additional_data, given.request_id,
     given.processor_event_id, given.processor_session_id, given.processor_payment_intent_id, given.processor_charge_id,
     given.processor_invoice_id, given.processor_customer_id)
@@ -109,7 +109,7 @@ begin
     sale := correct_sale(sale, given);
   end if;
   if not was_attributed then
-    given.product_ids := sale.product_ids;
+    given.lines := sale.lines;
     given.sale_type := sale.sale_type;
     given.currency := sale.currency;
     given := with_terms(given);
@@ -123,6 +123,7 @@ begin
     commission_fixed_cents = case when was_attributed then s.commission_fixed_cents else given.commission_fixed_cents end,
     commission_cap_cents = case when was_attributed then s.commission_cap_cents else given.commission_cap_cents end,
     terms_among = case when was_attributed then s.terms_among else given.terms_among end,
+    terms_by_line = case when was_attributed then s.terms_by_line else given.terms_by_line end,
     coupon = coalesce(s.coupon, given.coupon),
     code_id = case when was_attributed then s.code_id else given.code_id end,
     resolution = case when was_attributed then s.resolution else coalesce(given.resolution, s.resolution) end,
@@ -163,7 +164,7 @@ begin
   elsif was_date is not null and exists (
     select from programs p join sales s on s.program_id = p.id
     where p.id = sale.program_id and p.rules_version > 0 and s.customer_id = sale.customer_id and not s.is_test
-      and s.commission_cap_cents is not null and (s.sale_date, s.id) > (sale.sale_date, sale.id)
+      and (s.commission_cap_cents is not null or s.terms_by_line is not null) and (s.sale_date, s.id) > (sale.sale_date, sale.id)
   ) then
     perform correct_customer(sale, false, false);
   end if;

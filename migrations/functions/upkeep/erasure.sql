@@ -69,11 +69,19 @@ begin
   end if;
 end $$;
 
+-- Returns the type of an erased sale. A type of which a rule speaks is the program's own word, and its commission follows from it. Any other one may be
+-- the integrator's word about the customer. A type without any rule replaces it, so that its commission stays right.
+create or replace function erased_sale_type(sale sales) returns text language sql stable as $$
+  select case when sale.sale_type = any (r.types) then sale.sale_type when w.word = any (r.types) then 'erased' else w.word end
+  from (select array(select c.sale_type::text from commission_rules c where c.program_id = (sale).program_id) as types) r
+  cross join (select case when (sale).is_recurring then 'subscription' else 'payment' end as word) w
+$$;
+
 -- Erases the words of a customer and the integrator in sales and their refunds. The ids of payments stay.
 create or replace function erase_words_of_sales(of_program_id bigint, sale_ids bigint[]) returns void language plpgsql as $$
 begin
   -- A code that isn't a partner's code is the buyer's own words.
-  update sales s set sale_type = case when s.is_recurring then 'subscription' else 'payment' end, api_payload = null,
+  update sales s set sale_type = erased_sale_type(s), api_payload = null,
     coupon = case when s.code_id is not null then s.coupon end
   where s.program_id = of_program_id and s.id = any (sale_ids);
   update processor_reversals v set reason_text = null
@@ -131,9 +139,10 @@ begin
     where m.program_id = of_program_id
       and ((m.data->>'customer_id')::bigint = any (customer_ids) or (m.data->>'sale_id')::bigint = any (sale_ids))
   );
-  update webhook_messages m set data = m.data - 'subscription_id' - 'coupon' || jsonb_build_object('sale_type', case
-    when (m.data->>'is_recurring')::boolean then 'subscription' else 'payment' end)
-  where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type';
+  update webhook_messages m set data = m.data - 'subscription_id' - 'coupon' || jsonb_build_object('sale_type', s.sale_type)
+  from sales s
+  where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type'
+    and s.program_id = m.program_id and s.id = (m.data->>'sale_id')::bigint;
   update webhook_attempts a set answer = null
   where a.program_id = of_program_id and a.message_id = any (message_ids) and a.answer is not null;
   update processor_events e set fact = jsonb_set(e.fact, '{reversals}', (

@@ -1,0 +1,39 @@
+import { mailboxOf } from '../access/mailbox.ts'
+import { call, type Database } from '../database.ts'
+import { normalizedEmail } from '../tracking/customers.ts'
+
+/**
+ * Hashes the addresses of partners who are not hashed yet and whose customers' addresses are known, at most `limit` partners, by `hash` (hex).
+ * Returns how many these were. `of` names the commissions that somebody is about to approve.
+ */
+export async function hashPartnerEmails(
+  db: Database,
+  hash: (address: string) => Promise<string>,
+  limit: number,
+  of?: { programId: number; commissionIds: number[] },
+): Promise<number> {
+  const partners = await db.query(
+    call('partners_to_hash', {
+      at_most: limit,
+      of_program_id: of?.programId ?? null,
+      commission_ids: of?.commissionIds ?? null,
+    }),
+  )
+  const statements = await Promise.all(
+    partners.map(async ({ program_id, partner_id, addresses }) => {
+      const texts = (addresses ?? []).map(String)
+      const hashes = await Promise.all(
+        [...new Set(texts.flatMap((text) => [text, mailboxOf(normalizedEmail(text))]))].map(hash),
+      )
+      return call('keep_email_hashes', {
+        of_program_id: program_id,
+        of_partner_id: partner_id,
+        addresses: texts,
+        // As text, because Neon's driver takes no array of bytes.
+        hashes,
+      })
+    }),
+  )
+  if (statements.length > 0) await db.batch(statements)
+  return partners.length
+}
