@@ -1,13 +1,22 @@
 import { limitBody, onlyMethods } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
-import { asDecision, asPayout, payoutDecision, payoutPath, payoutsQuery } from '../lib/api/payouts.ts'
+import {
+  asDecision,
+  asPayout,
+  asPayoutLine,
+  payoutDecision,
+  payoutLinesQuery,
+  payoutPath,
+  payoutsQuery,
+} from '../lib/api/payouts.ts'
 import { createProgramApi, known, withKey } from '../lib/api/program-key.ts'
 import { listPayouts, payPayout, readPayout, refusePayout, returnPayout } from '../lib/money/payouts.ts'
+import { listPayoutLines } from '../lib/money/payout-lines.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 
 const app = createProgramApi<RelayEnv>()
-const [all, one] = ['/api/v1/payouts', '/api/v1/payouts/:payout_id'] as const
+const [all, one, lines] = ['/api/v1/payouts', '/api/v1/payouts/:payout_id', '/api/v1/payouts/:payout_id/lines'] as const
 
 app.get(all, withKey('read'), accept('query', payoutsQuery, known), async (c) => {
   const { payout_run_id: payoutRunId, ...query } = c.req.valid('query')
@@ -41,5 +50,19 @@ app.patch(
   },
 )
 app.all(one, onlyMethods('GET', 'HEAD', 'PATCH'))
+
+app.get(
+  lines,
+  withKey('read'),
+  accept('param', payoutPath, known),
+  accept('query', payoutLinesQuery, known),
+  async (c) => {
+    const [db, programId, payoutId] = [c.get('db'), c.get('programId'), c.req.valid('param').payout_id]
+    const query = c.req.valid('query')
+    const found = await listPayoutLines(db, { programId }, { ...pageOf(query), payoutId })
+    return c.json(listed(found, query.limit, asPayoutLine, idCursorOf))
+  },
+)
+app.all(lines, onlyMethods('GET', 'HEAD'))
 
 export default app

@@ -552,6 +552,18 @@ export interface PayableBalances {
   program_id: Int8 | null;
 }
 
+export interface PayoutLines {
+  amount_cents: Int8;
+  currency: string;
+  entry_number: Int8;
+  id: Generated<Int8>;
+  is_returned: Generated<boolean>;
+  partner_id: Int8;
+  payment_number: number;
+  payout_id: Int8;
+  program_id: Int8;
+}
+
 export interface PayoutRunExclusions {
   currency: string;
   partner_id: Int8;
@@ -908,6 +920,16 @@ export interface UncountedFigures {
   sales: Generated<Int8>;
 }
 
+export interface UnpaidEntries {
+  adjustment_id: Int8 | null;
+  commission_id: Int8 | null;
+  currency: string | null;
+  entry_number: Int8 | null;
+  partner_id: Int8 | null;
+  program_id: Int8 | null;
+  unpaid_cents: Int8 | null;
+}
+
 export interface UnsettledPartners {
   partner_id: Int8 | null;
   program_id: Int8 | null;
@@ -1064,6 +1086,7 @@ export interface DB {
   partner_profiles: PartnerProfiles;
   partners: Partners;
   payable_balances: PayableBalances;
+  payout_lines: PayoutLines;
   payout_run_exclusions: PayoutRunExclusions;
   payout_runs: PayoutRuns;
   payouts: Payouts;
@@ -1093,6 +1116,7 @@ export interface DB {
   two_factors: TwoFactors;
   uncounted_clicks: UncountedClicks;
   uncounted_figures: UncountedFigures;
+  unpaid_entries: UnpaidEntries;
   unsettled_partners: UnsettledPartners;
   used_forms: UsedForms;
   users: Users;

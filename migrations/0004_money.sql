@@ -230,7 +230,7 @@ create table commissions (
   hold_until timestamptz not null,
   credited_at timestamptz,
   paid_at timestamptz,
-  -- The payout that paid it (mark_paid_commissions in functions/2_ledger/payouts.sql).
+  -- The payout that paid the last part of it (functions/2_ledger/payout-lines.sql).
   payout_id bigint,
   rejected_at timestamptz,
   -- Set while it is held for review (functions/3_commissions/flags.sql), and when it was first checked.
@@ -299,7 +299,7 @@ create table adjustments (
   -- The request that created it; repeating the request creates no second adjustment.
   request_id uuid not null,
   paid_at timestamptz,
-  -- The payout that paid it, as for a commission (mark_paid_commissions in functions/2_ledger/payouts.sql).
+  -- The payout that paid the last part of it, as for a commission.
   payout_id bigint,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -368,6 +368,27 @@ create table balance_entries (
 );
 create index balance_entries_refund_idx on balance_entries (program_id, refund_id) where refund_id is not null;
 create index balance_entries_adjustment_idx on balance_entries (program_id, adjustment_id) where adjustment_id is not null;
+
+-- The entries that a payment pays, to the cent: the sum of a payment's lines is its payout's amount. A line of a large commission can pay
+-- a part of it. A payout that came back and is paid again has the lines of each payment.
+create table payout_lines (
+  program_id bigint not null,
+  id bigint generated always as identity,
+  payout_id bigint not null,
+  -- 1 for the first payment of the payout.
+  payment_number integer not null check (payment_number > 0),
+  partner_id bigint not null,
+  currency currency_code not null,
+  entry_number bigint not null,
+  amount_cents bigint not null check (amount_cents <> 0),
+  -- The payment came back: the entry waits for another payment.
+  is_returned boolean not null default false,
+  primary key (program_id, payout_id, id),
+  unique (program_id, payout_id, payment_number, entry_number),
+  foreign key (program_id, payout_id, partner_id, currency) references payouts (program_id, id, partner_id, currency),
+  foreign key (program_id, partner_id, currency, entry_number) references balance_entries (program_id, partner_id, currency, entry_number)
+);
+create index payout_lines_entry_idx on payout_lines (program_id, partner_id, currency, entry_number);
 
 create table balances (
   program_id bigint not null,

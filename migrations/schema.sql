@@ -812,6 +812,25 @@ CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH
 CREATE TRIGGER partners_moved_to_group BEFORE UPDATE OF group_id ON public.partners FOR EACH ROW WHEN (((new.group_id IS NOT NULL) AND (new.group_id IS DISTINCT FROM old.group_id))) EXECUTE FUNCTION refuse_removed_group();
 CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
 
+create table payout_lines (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  payout_id bigint not null,
+  payment_number integer not null,
+  partner_id bigint not null,
+  currency currency_code not null,
+  entry_number bigint not null,
+  amount_cents bigint not null,
+  is_returned boolean not null default false,
+  constraint payout_lines_pkey PRIMARY KEY (program_id, payout_id, id),
+  constraint payout_lines_program_id_payout_id_payment_number_entry_numb_key UNIQUE (program_id, payout_id, payment_number, entry_number),
+  constraint payout_lines_amount_cents_check CHECK ((amount_cents <> 0)),
+  constraint payout_lines_payment_number_check CHECK ((payment_number > 0)),
+  constraint payout_lines_program_id_partner_id_currency_entry_number_fkey FOREIGN KEY (program_id, partner_id, currency, entry_number) REFERENCES balance_entries(program_id, partner_id, currency, entry_number),
+  constraint payout_lines_program_id_payout_id_partner_id_currency_fkey FOREIGN KEY (program_id, payout_id, partner_id, currency) REFERENCES payouts(program_id, id, partner_id, currency)
+);
+CREATE INDEX payout_lines_entry_idx ON public.payout_lines USING btree (program_id, partner_id, currency, entry_number);
+
 create table payout_run_exclusions (
   program_id bigint not null,
   payout_run_id bigint not null,
@@ -1574,6 +1593,25 @@ create view program_roles as
    FROM ((active_members m
      JOIN programs p ON (((p.workspace_id = m.workspace_id) AND (p.deleted_at IS NULL))))
      LEFT JOIN program_members o ON (((o.program_id = p.id) AND (o.user_id = m.user_id))));
+
+create view unpaid_entries as
+ SELECT e.program_id,
+    e.partner_id,
+    e.currency,
+    e.entry_number,
+    e.commission_id,
+    e.adjustment_id,
+    (((e.amount_cents)::numeric - COALESCE(l.paid_cents, (0)::numeric)))::bigint AS unpaid_cents
+   FROM (balance_entries e
+     LEFT JOIN ( SELECT l_1.program_id,
+            l_1.partner_id,
+            l_1.currency,
+            l_1.entry_number,
+            sum(l_1.amount_cents) AS paid_cents
+           FROM payout_lines l_1
+          WHERE (NOT l_1.is_returned)
+          GROUP BY l_1.program_id, l_1.partner_id, l_1.currency, l_1.entry_number) l USING (program_id, partner_id, currency, entry_number))
+  WHERE ((e.payout_id IS NULL) AND ((e.amount_cents)::numeric <> COALESCE(l.paid_cents, (0)::numeric)));
 
 create view unsettled_partners as
  SELECT r.program_id,
@@ -6872,7 +6910,12 @@ CREATE OR REPLACE FUNCTION public.lock_paid_payouts(of_program_id bigint, payout
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform from commissions c where c.program_id = of_program_id and c.payout_id = any (payout_ids) order by c.id for no key update;
+  perform from commissions c
+  where c.program_id = of_program_id and c.paid_at is not null and c.id in (
+    select e.commission_id from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
+    where l.program_id = of_program_id and l.payout_id = any (payout_ids)
+  )
+  order by c.id for no key update;
   perform lock_payout_balances(of_program_id, payout_ids);
 end $function$
 ;
@@ -7092,38 +7135,28 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.mark_paid_commissions(payout payouts, balance_cents bigint)
+CREATE OR REPLACE FUNCTION public.mark_paid(payout payouts)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+  paid record;
 begin
-  with credit as (
-    select c.id as commission_id, null::bigint as adjustment_id, e.entry_number, c.amount_cents - c.reversed_cents as left_cents
-    from commissions c
-    join balance_entries e on e.program_id = c.program_id and e.cause = 'commission_credited' and e.commission_id = c.id
-    where c.program_id = payout.program_id and c.partner_id = payout.partner_id and c.currency = payout.currency
-      and c.credited_at is not null and c.paid_at is null and c.amount_cents > c.reversed_cents
-    union all
-    select null, a.id, e.entry_number, a.amount_cents
-    from adjustments a
-    join balance_entries e on e.program_id = a.program_id and e.adjustment_id = a.id
-    where a.program_id = payout.program_id and a.partner_id = payout.partner_id and a.currency = payout.currency
-      and a.paid_at is null and a.amount_cents > 0
-  ),
-  paid as (
-    select * from (
-      select *, coalesce(sum(left_cents) over (
-        order by entry_number desc rows between unbounded preceding and 1 preceding), 0) as newer_cents
-      from credit
-    ) unpaid
-    where newer_cents >= balance_cents
-  ),
-  by_hand as (
-    update adjustments a set paid_at = now(), payout_id = payout.id
-    from paid where a.program_id = payout.program_id and a.id = paid.adjustment_id
-  )
+  select array_agg(distinct e.commission_id) as commission_ids, array_agg(distinct e.adjustment_id) as adjustment_ids into paid
+  from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
+  where l.program_id = payout.program_id and l.payout_id = payout.id and not l.is_returned and l.amount_cents > 0;
   update commissions c set paid_at = now(), payout_id = payout.id
-  from paid where c.program_id = payout.program_id and c.id = paid.commission_id;
+  where c.program_id = payout.program_id and c.id = any (paid.commission_ids) and c.paid_at is null and c.amount_cents > c.reversed_cents
+    and coalesce((
+      select sum(u.unpaid_cents) from unpaid_entries u
+      where u.program_id = c.program_id and u.partner_id = c.partner_id and u.currency = c.currency and u.commission_id = c.id
+    ), 0) <= 0;
+  update adjustments a set paid_at = now(), payout_id = payout.id
+  where a.program_id = payout.program_id and a.id = any (paid.adjustment_ids) and a.paid_at is null and a.amount_cents > 0
+    and not exists (
+      select from unpaid_entries u
+      where u.program_id = a.program_id and u.partner_id = a.partner_id and u.currency = a.currency and u.adjustment_id = a.id
+    );
 end $function$
 ;
 
@@ -7661,6 +7694,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.open_payout_cents(payout payouts)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT (COALESCE(sum((w.amount_cents)::bigint), (0)::numeric))::bigint AS "coalesce" FROM payouts w WHERE ((w.program_id = (open_payout_cents.payout).program_id) AND (w.partner_id = (open_payout_cents.payout).partner_id) AND ((w.currency)::text = ((open_payout_cents.payout).currency)::text) AND (w.decided_at IS NULL)))
+;
+
 CREATE OR REPLACE FUNCTION public.origin_of_customer(c customers, clicked_at timestamp with time zone)
  RETURNS jsonb
  LANGUAGE sql
@@ -7921,8 +7961,9 @@ begin
   update payouts w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
   where w.program_id = payout.program_id and w.id = payout.id
   returning w.* into payout;
-  perform mark_paid_commissions(payout, post_entry(payout.program_id, payout.partner_id, payout.currency,
-    -payout.amount_cents, 'payout_paid', of_correction_number => earlier_payments(payout), of_payout_id => payout.id));
+  perform post_entry(payout.program_id, payout.partner_id, payout.currency, -payout.amount_cents, 'payout_paid',
+    of_correction_number => earlier_payments(payout), of_payout_id => payout.id);
+  perform write_payout_lines(payout, coalesce(earlier_payments(payout), 1));
   perform notify_payout('payout_paid', payout);
 end $function$
 ;
@@ -7932,8 +7973,7 @@ CREATE OR REPLACE FUNCTION public.post_returned_payout(payout payouts)
  LANGUAGE plpgsql
 AS $function$
 begin
-  update commissions c set paid_at = null, payout_id = null where c.program_id = payout.program_id and c.payout_id = payout.id;
-  update adjustments a set paid_at = null, payout_id = null where a.program_id = payout.program_id and a.payout_id = payout.id;
+  perform return_payout_lines(payout);
   perform post_entry(payout.program_id, payout.partner_id, payout.currency, payout.amount_cents, 'payout_returned',
     of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
 end $function$
@@ -9105,6 +9145,26 @@ begin
     returning w.* into payout;
     perform notify_payout('payout_returned', payout);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.return_payout_lines(payout payouts)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  returned record;
+begin
+  with line as (
+    update payout_lines l set is_returned = true where l.program_id = payout.program_id and l.payout_id = payout.id and not l.is_returned
+    returning l.*
+  )
+  select array_agg(distinct e.commission_id) as commission_ids, array_agg(distinct e.adjustment_id) as adjustment_ids into returned
+  from line join balance_entries e using (program_id, partner_id, currency, entry_number) where line.amount_cents > 0;
+  update commissions c set paid_at = null, payout_id = null
+  where c.program_id = payout.program_id and c.id = any (returned.commission_ids) and c.paid_at is not null;
+  update adjustments a set paid_at = null, payout_id = null
+  where a.program_id = payout.program_id and a.id = any (returned.adjustment_ids) and a.paid_at is not null;
 end $function$
 ;
 
@@ -10804,6 +10864,44 @@ begin
   values (of_program_id, of_kind, of_audience, of_partner_id, of_cause, of_payload)
   returning id into written;
   perform set_config('svc.outbox_ids', concat_ws(',', nullif(current_setting('svc.outbox_ids', true), ''), written), true);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.write_payout_lines(payout payouts, of_payment_number integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  written_cents bigint;
+begin
+  with unpaid as materialized (
+    select u.entry_number, abs(u.unpaid_cents) as cents, u.unpaid_cents > 0 as is_credit,
+      sum(abs(u.unpaid_cents)) over (partition by u.unpaid_cents > 0 order by u.entry_number) - abs(u.unpaid_cents) as older_cents
+    from unpaid_entries u
+    where u.program_id = payout.program_id and u.partner_id = payout.partner_id and u.currency = payout.currency
+  ),
+  deducted as (
+    select least(
+      coalesce(sum(u.cents) filter (where not u.is_credit), 0),
+      greatest(coalesce(sum(u.cents) filter (where u.is_credit), 0) - payout.amount_cents - open_payout_cents(payout), 0)
+    ) as cents
+    from unpaid u
+  ),
+  written as (
+    insert into payout_lines (program_id, payout_id, payment_number, partner_id, currency, entry_number, amount_cents)
+    select payout.program_id, payout.id, of_payment_number, payout.partner_id, payout.currency, u.entry_number,
+      case when u.is_credit then 1 else -1 end * least(u.cents, t.cents - u.older_cents)
+    from unpaid u
+    cross join deducted d
+    cross join lateral (select case when u.is_credit then payout.amount_cents + d.cents else d.cents end as cents) t
+    where u.older_cents < t.cents
+    returning amount_cents
+  )
+  select sum(w.amount_cents) into written_cents from written w;
+  if written_cents is distinct from payout.amount_cents then
+    raise exception 'payout % of % has lines of %', payout.id, payout.amount_cents, written_cents using errcode = 'check_violation';
+  end if;
+  perform mark_paid(payout);
 end $function$
 ;
 

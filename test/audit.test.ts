@@ -189,8 +189,21 @@ const corruptions: Record<string, string[]> = {
     "update payouts set requested_cents = 90000, amount_cents = 90000 where status = 'requested' and program_id = $1",
   ],
   'a reduced payout was reported': ["delete from outbox where kind = 'payout_reduced' and program_id = $1"],
-  'a payment pays the oldest': ['update commissions set paid_at = null, payout_id = null where program_id = $1'],
-  'a paid commission was paid when': [
+  'the lines of a paid payout': [
+    'update payout_lines set amount_cents = amount_cents + 1 where program_id = $1',
+    'delete from payout_lines where program_id = $1',
+  ],
+  'the payout lines of an entry': [
+    'update payout_lines set amount_cents = amount_cents + 100000 where program_id = $1',
+  ],
+  'a payment pays the oldest': [
+    `update payout_lines l set entry_number = (
+      select max(e.entry_number) from balance_entries e
+      where e.program_id = l.program_id and e.partner_id = l.partner_id and e.currency = l.currency and e.cause = 'commission_credited'
+    ) where l.program_id = $1`,
+  ],
+  'a commission or manual addition is paid when': [
+    'update commissions set paid_at = null, payout_id = null where program_id = $1',
     "update commissions set paid_at = paid_at + interval '1 second' where paid_at is not null and program_id = $1",
   ],
   'every refund of a sale with a commission': [

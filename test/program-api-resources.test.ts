@@ -559,6 +559,13 @@ test('money is decided on by the rules of the dashboard, and again changes nothi
   }
   expect((await patch(payout, { status: 'refused', reason: 'late' })).status).toBe(409)
   expect((await get(payout)).body.payout).toMatchObject({ status: 'paid' })
+  expect((await get(`${payout}/lines`)).body.data).toMatchObject([
+    { cause: 'commission_credited', commission_id: commission, amount_cents, entry_cents: amount_cents },
+  ])
+  expect((await get(`/api/v1/payouts/${id + 999}/lines`)).status).toBe(404)
+  expect((await get('/api/v1/commissions')).body.data).toContainEqual(
+    expect.objectContaining({ id: commission, status: 'paid', payout_id: id }),
+  )
   expect((await get(`/api/v1/payouts?payout_run_id=${run.id}&status=paid`)).body.data).toHaveLength(1)
   expect((await post('/api/v1/payout-runs', {})).status).toBe(409)
   for (let time = 0; time < 2; time++) {

@@ -4,6 +4,7 @@ import * as z from 'zod/mini'
 import { Database } from '../lib/database.ts'
 import { balancesOf } from '../lib/money/balances.ts'
 import { earningsByDay, listCommissions } from '../lib/money/commission-list.ts'
+import { listPayoutLines } from '../lib/money/payout-lines.ts'
 import { listPayouts } from '../lib/money/payouts.ts'
 import { writeNotifications } from '../lib/notifications/in-app.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
@@ -174,6 +175,8 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     'listCommissions of a partner': () => listCommissions(db, { userId: 'user' }, { limit: 25, status: 'paid' }),
     earningsByDay: () => earningsByDay(db, 'user', 'usd', 30),
     'listPayouts of a program': () => listPayouts(db, { programId: 1 }, { limit: 25, before: 99, status: 'paid' }),
+    'listPayoutLines of a run': () => listPayoutLines(db, { programId: 1 }, { limit: 25, before: 99, payoutRunId: 1 }),
+    'listPayoutLines of a partner': () => listPayoutLines(db, { userId: 'user' }, { limit: 25, payoutId: 1 }),
     'listPayouts of a partner': () => listPayouts(db, { userId: 'user' }, { limit: 25 }),
   },
   events: {

@@ -64,6 +64,7 @@ const commission = () =>
     hold_until: time(),
     credited_at: z.nullable(time()),
     rejected_at: z.nullable(time()),
+    payout_id: z.nullable(id()),
     created_at: time(),
   })
 
@@ -85,6 +86,7 @@ const example = {
   hold_until: '2026-01-31T12:05:00.000Z',
   credited_at: null,
   rejected_at: null,
+  payout_id: null,
   created_at: '2026-01-01T12:05:00.000Z',
 }
 const fields = {
@@ -94,6 +96,7 @@ const fields = {
   reason: 'The reason for a reversal or rejection.',
   held_at: 'When it was put on hold for review. It is not credited until somebody decides. Its status stays `pending`.',
   flags: 'The review rules that flagged it; [the evidence](#listReviews) says more. Null if none did.',
+  payout_id: 'The payout that paid it, or the last part of it.',
   review_reason: '`unverified_customer` if only a browser identified the customer.',
 }
 const path = '/api/v1/commissions'

@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import type { PayoutLine } from '../money/payout-lines.ts'
 import { transferDay, type Payout, payoutSorts, payoutStatuses } from '../money/payouts.ts'
 import { fromTo, fromToFields, toNotBeforeFrom } from './date-range.ts'
 import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
@@ -14,6 +15,8 @@ export const payoutsQuery = listQuery({
   sort: z.optional(oneOf(payoutSorts)),
   ...fromTo,
 }).check(toNotBeforeFrom)
+
+export const payoutLinesQuery = listQuery({})
 
 export const payoutPath = z.object({ payout_id: idIn() })
 
@@ -62,6 +65,28 @@ export function asPayout(payout: Payout) {
   return { ...shown, payout_address: payout_address ?? address, paid_on: paid_on && paid_on.toISOString().slice(0, 10) }
 }
 
+/** Renders a line of a payout. */
+export function asPayoutLine(line: PayoutLine) {
+  const { program_id: _, payout_id: _payout, payout_run_id: _run, partner_id: _partner, ...rest } = line
+  const { partner_name: _name, currency: _currency, ...shown } = rest
+  return shown
+}
+
+const payoutLine = () =>
+  z.object({
+    id: id(),
+    cause: z.string(),
+    commission_id: z.nullable(id()),
+    transaction_id: text(),
+    refund_id: z.nullable(id()),
+    adjustment_id: z.nullable(id()),
+    note: text(),
+    amount_cents: z.int(),
+    entry_cents: z.int(),
+    is_returned: z.boolean(),
+    created_at: time(),
+  })
+
 const payout = () =>
   z.object({
     id: id(),
@@ -103,6 +128,35 @@ const fields = {
   payout_waits_until: 'The partner changed the payout address; no run pays there before this time.',
 }
 
+const inPath = idParameter('payout_id', 'Id of the payout.')
+
+const lines = resource({
+  path: '/api/v1/payouts/{payout_id}/lines',
+  name: 'line',
+  plural: 'lines',
+  item: payoutLine(),
+  fields: {
+    cause: 'The kind of the balance entry, such as `commission_credited`, `commission_reversed` or `adjusted`.',
+    amount_cents: 'The part of the entry that this payout pays. Below zero for a deduction.',
+    entry_cents: 'The whole entry.',
+    is_returned: 'Whether this payment came back. Another payout then pays the entry.',
+    created_at: 'When the entry was posted to the balance.',
+  },
+  example: {
+    id: 1,
+    cause: 'commission_credited',
+    commission_id: 1,
+    transaction_id: 'order-1001',
+    refund_id: null,
+    adjustment_id: null,
+    note: null,
+    amount_cents: 580,
+    entry_cents: 580,
+    is_returned: false,
+    created_at: '2026-01-31T11:00:00.000Z',
+  },
+})
+
 /** Describes payouts for the reference. */
 export function payoutOperations(): Operation[] {
   const today = new Date().toISOString().slice(0, 10)
@@ -113,7 +167,7 @@ export function payoutOperations(): Operation[] {
     item: payout(),
     fields,
     example,
-    inPath: idParameter('payout_id', 'Id of the payout.'),
+    inPath,
   })
   return [
     list({
@@ -130,6 +184,15 @@ export function payoutOperations(): Operation[] {
       },
     }),
     get({ id: 'getPayout', summary: 'Read a payout', description: 'One payout of the program.' }),
+    lines.list({
+      id: 'listPayoutLines',
+      summary: 'List what a payout pays',
+      description:
+        'The commissions, reversals and manual adjustments that a paid payout pays, newest first. Their amounts add up to the payout’s amount. A commission can be paid in parts by several payouts.',
+      query: payoutLinesQuery,
+      parameters: [inPath],
+      errors: ['not_found'],
+    }),
     change({
       id: 'decidePayout',
       summary: 'Record a payout as paid, refuse it, or record that it came back',

@@ -110,6 +110,8 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       'c.hold_until',
       'c.credited_at',
       'c.rejected_at',
+      /** The payout that paid the last part of it. */
+      'c.payout_id',
       'c.created_at',
       /** The refunds and chargebacks that reversed it, the oldest first. `returned` ones were put back. */
       jsonArrayFrom(

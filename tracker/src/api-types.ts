@@ -1194,6 +1194,7 @@ export interface ApiOperations {
         hold_until: string
         credited_at: string | null
         rejected_at: string | null
+        payout_id: number | null
         created_at: string
       }[]
       next_cursor: string | null
@@ -1231,6 +1232,7 @@ export interface ApiOperations {
         hold_until: string
         credited_at: string | null
         rejected_at: string | null
+        payout_id: number | null
         created_at: string
       }[]
       unknown_ids: number[]
@@ -1265,6 +1267,7 @@ export interface ApiOperations {
         hold_until: string
         credited_at: string | null
         rejected_at: string | null
+        payout_id: number | null
         created_at: string
       }
     }
@@ -1404,6 +1407,33 @@ export interface ApiOperations {
         created_at: string
         decided_at: string | null
       }
+    }
+  }
+  /** List what a payout pays. */
+  listPayoutLines: {
+    query: {
+      /** Items per page, 25 by default. */
+      limit?: number | undefined
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      cursor?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        id: number
+        cause: string
+        commission_id: number | null
+        transaction_id: string | null
+        refund_id: number | null
+        adjustment_id: number | null
+        note: string | null
+        amount_cents: number
+        entry_cents: number
+        is_returned: boolean
+        created_at: string
+      }[]
+      next_cursor: string | null
     }
   }
   /** Record a payout as paid, refuse it, or record that it came back. */

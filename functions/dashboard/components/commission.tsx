@@ -47,6 +47,7 @@ export const commissionsCsv = (commissions: ListedCommission[], columns?: string
       reason: ({ reason }) => commissionReason(reason),
       hold_until: (commission) => commission.hold_until,
       review_reason: (commission) => commission.review_reason,
+      payout_id: (commission) => commission.payout_id,
       held: (commission) => commission.held_at,
       flags: ({ flags }) => flags?.join(' ') ?? null,
     },

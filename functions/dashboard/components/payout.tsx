@@ -27,7 +27,17 @@ export function payoutsCsv(
   payouts: Payout[],
   whose: ('program' | 'partner_id' | 'partner' | 'payout_email')[],
 ): string {
-  const what = ['status', 'currency', 'amount', 'requested', 'decided', 'reference', 'paid_on', 'reason'] as const
+  const what = [
+    'payout_run_id',
+    'status',
+    'currency',
+    'amount',
+    'requested',
+    'decided',
+    'reference',
+    'paid_on',
+    'reason',
+  ] as const
   return toCsv(['id', 'asked', ...whose, ...what], payouts.map(payoutRow))
 }
 
@@ -39,6 +49,7 @@ function payoutRow(payout: Payout) {
     partner_id: payout.partner_id,
     partner: payout.partner_name,
     payout_email: payout.payout_email,
+    payout_run_id: payout.payout_run_id,
     status: payout.status,
     currency: payout.currency,
     amount: majorUnits(payout.amount_cents, payout.currency),

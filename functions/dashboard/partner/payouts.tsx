@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney } from '../../../lib/money.ts'
+import { listPayoutLines } from '../../../lib/money/payout-lines.ts'
 import { askPayout, cancelPayout, listPayouts, type Payout } from '../../../lib/money/payouts.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { sendMail } from '../../../lib/mail.ts'
@@ -12,12 +13,14 @@ import { Field, Form, Hidden, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal, optionalText } from '../components/form.ts'
 import { PartnerPage } from '../components/layout.tsx'
-import { byId, ExportLink, List, listResponse, Pager } from '../components/list.tsx'
+import { byId, ExportLink, List, listResponse, Pager, partnerList } from '../components/list.tsx'
 import { isolated } from '../components/format.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 import type { Column } from '../components/table.tsx'
 import { amountProblem, smallestUnits } from '../components/typed-number.ts'
 import { payoutColumns, payoutsCsv } from '../components/payout.tsx'
+import { payoutLineList } from '../components/payout-lines.tsx'
+import { partnerSaleAddress } from './sale.tsx'
 import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
 
 /** Requesting payouts, the payout address, and the list of payouts. */
@@ -46,7 +49,14 @@ pages.get(address, requirePartner, async (c) => {
         title="Your payouts"
         page={{ rows: payouts }}
         caption="Your payouts, newest first"
-        columns={[asked, { label: 'Program', cell: ({ program_name: name }) => name }, state, amount, cancel]}
+        columns={[
+          asked,
+          { label: 'Payout', cell: ({ id }) => <a href={`${address}/${id}/lines`}>{id}</a> },
+          { label: 'Program', cell: ({ program_name: name }) => name },
+          state,
+          amount,
+          cancel,
+        ]}
         empty={{
           title: 'No payouts yet',
           text: 'Payouts that you request are listed here with their state.',
@@ -54,6 +64,17 @@ pages.get(address, requirePartner, async (c) => {
       />
     </PartnerPage>,
   )
+})
+
+partnerList(pages, `${address}/:payoutId/lines`, (c) => {
+  const payoutId = idInPath(c, 'payoutId', missing)
+  return payoutLineList({
+    title: `Payout ${payoutId}`,
+    current: '/payouts',
+    file: `payout-${payoutId}`,
+    read: (part) => listPayoutLines(c.get('db'), { userId: c.get('viewer').user.id }, { ...part, payoutId }),
+    saleAddress: partnerSaleAddress,
+  })
 })
 
 const cancel: Column<Payout> = {

@@ -13,10 +13,11 @@ import {
   readPayoutRunPart,
   reopenPayoutRun,
 } from '../../../lib/money/payout-runs.ts'
+import { listPayoutLines } from '../../../lib/money/payout-lines.ts'
 import type { Payout } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath } from '../components/address.ts'
-import { Badge, Card, Metric, Segments } from '../components/blocks.tsx'
+import { Badge, Card, LinkButton, Metric, Segments } from '../components/blocks.tsx'
 import { Form, Hidden, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form } from '../components/form.ts'
@@ -29,12 +30,15 @@ import {
   List,
   noneFits,
   type Page,
+  programList,
   readPage,
   searchIn,
   StateBadge,
 } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { shownCents, transferFields, TransferFields } from '../components/transfer.tsx'
+import { saleAddress } from '../components/explanation.tsx'
+import { payoutLineList } from '../components/payout-lines.tsx'
 import { Payee, payoutColumns, payoutStates } from '../components/payout.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
@@ -133,6 +137,7 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
               ]}
             />
           )}
+          {run.paid_at !== null && <LinkButton href={`${address}/lines`} text="Paid commissions" />}
           {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={inFiles} />}
         </>
       }
@@ -237,6 +242,18 @@ pages.get('/payout-runs/:runId/file.csv', requireProgram('payout:pay'), async (c
   const file = payoutFileOf(c.req.query())
   const text = await exportPayments(c.get('db'), programId, { payoutRunId }, file)
   return await exportCsv(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}`, text)
+})
+
+programList(pages, '/payout-runs/:runId/lines', 'payout:list', (c) => {
+  const { id: programId } = c.get('program')
+  const payoutRunId = runIn(c)
+  return payoutLineList({
+    title: `What payout run ${payoutRunId} pays`,
+    current: '/payout-runs',
+    file: `payout-run-${programId}-${payoutRunId}-lines`,
+    read: (part) => listPayoutLines(c.get('db'), { programId }, { ...part, payoutRunId }),
+    saleAddress: (sale) => saleAddress(programId, sale.transactionId),
+  })
 })
 
 pages.post('/payout-runs/:runId/reopen', requireProgram('payout:pay'), async (c) => {

@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { countAskedPayments, exportPayments } from '../../../lib/money/payout-files.ts'
+import { listPayoutLines } from '../../../lib/money/payout-lines.ts'
 import {
   listPayouts,
   type Payout,
@@ -18,6 +19,8 @@ import { form, reasonForm } from '../components/form.ts'
 import { askedOf, asQuery, byId, exportCsv, programList, stateIn } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
+import { saleAddress } from '../components/explanation.tsx'
+import { payoutLineList } from '../components/payout-lines.tsx'
 import { Payee, payoutColumns, payoutsCsv, payoutStates } from '../components/payout.tsx'
 import { type PaymentCount, PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
@@ -55,6 +58,7 @@ programList(pages, '/payouts', 'payout:list', (c) => {
       caption: 'Payouts, newest first',
       columns: [
         payoutColumns.asked,
+        { label: 'Payout', cell: ({ id }) => <a href={`${address}/${id}/lines`}>{id}</a> },
         {
           label: 'Partner',
           cell: ({ partner_name: name, payout_email: payTo, payout_waits_until: until, status }) => (
@@ -73,6 +77,18 @@ programList(pages, '/payouts', 'payout:list', (c) => {
     file: () => `payouts-${programId}`,
     csv: (payouts) => payoutsCsv(payouts, ['partner_id', 'partner', 'payout_email']),
   }
+})
+
+programList(pages, '/payouts/:payoutId/lines', 'payout:list', (c) => {
+  const { id: programId } = c.get('program')
+  const payoutId = idInPath(c, 'payoutId', missing)
+  return payoutLineList({
+    title: `Payout ${payoutId}`,
+    current: '/payouts',
+    file: `payout-${programId}-${payoutId}`,
+    read: (part) => listPayoutLines(c.get('db'), { programId }, { ...part, payoutId }),
+    saleAddress: (sale) => saleAddress(programId, sale.transactionId),
+  })
 })
 
 function Decisions({ payout, address }: { payout: Payout; address: string }) {

@@ -117,41 +117,6 @@ begin
   end if;
 end $$;
 
--- Marks the commissions and manual additions that a payout pays: the oldest credited ones first. The balance after the payment then
--- consists of the newest unpaid ones. So a commission is paid if the later unpaid ones, minus their reversals, add up to at least that
--- balance. A commission that is paid only in part waits for the next payment. Once marked, it stays marked, even if a refund reverses it
--- later.
-create or replace function mark_paid_commissions(payout payouts, balance_cents bigint) returns void language plpgsql as $$
-begin
-  with credit as (
-    select c.id as commission_id, null::bigint as adjustment_id, e.entry_number, c.amount_cents - c.reversed_cents as left_cents
-    from commissions c
-    join balance_entries e on e.program_id = c.program_id and e.cause = 'commission_credited' and e.commission_id = c.id
-    where c.program_id = payout.program_id and c.partner_id = payout.partner_id and c.currency = payout.currency
-      and c.credited_at is not null and c.paid_at is null and c.amount_cents > c.reversed_cents
-    union all
-    select null, a.id, e.entry_number, a.amount_cents
-    from adjustments a
-    join balance_entries e on e.program_id = a.program_id and e.adjustment_id = a.id
-    where a.program_id = payout.program_id and a.partner_id = payout.partner_id and a.currency = payout.currency
-      and a.paid_at is null and a.amount_cents > 0
-  ),
-  paid as (
-    select * from (
-      select *, coalesce(sum(left_cents) over (
-        order by entry_number desc rows between unbounded preceding and 1 preceding), 0) as newer_cents
-      from credit
-    ) unpaid
-    where newer_cents >= balance_cents
-  ),
-  by_hand as (
-    update adjustments a set paid_at = now(), payout_id = payout.id
-    from paid where a.program_id = payout.program_id and a.id = paid.adjustment_id
-  )
-  update commissions c set paid_at = now(), payout_id = payout.id
-  from paid where c.program_id = payout.program_id and c.id = paid.commission_id;
-end $$;
-
 -- Fixes the amounts and addresses of payouts in a payment file: requested ones are sent from now on. Returns false and changes nothing if
 -- one of them has another amount or address by now, or is no longer to be paid.
 create or replace function send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[]) returns boolean
@@ -179,8 +144,9 @@ begin
   update payouts w set status = 'paid', decided_at = now(), reference = of_reference, paid_on = of_paid_on
   where w.program_id = payout.program_id and w.id = payout.id
   returning w.* into payout;
-  perform mark_paid_commissions(payout, post_entry(payout.program_id, payout.partner_id, payout.currency,
-    -payout.amount_cents, 'payout_paid', of_correction_number => earlier_payments(payout), of_payout_id => payout.id));
+  perform post_entry(payout.program_id, payout.partner_id, payout.currency, -payout.amount_cents, 'payout_paid',
+    of_correction_number => earlier_payments(payout), of_payout_id => payout.id);
+  perform write_payout_lines(payout, coalesce(earlier_payments(payout), 1));
   perform notify_payout('payout_paid', payout);
 end $$;
 
@@ -192,12 +158,10 @@ return (
     and e.payout_id = (payout).id and e.cause = 'payout_paid'
 );
 
--- Posts that a paid payout came back. Its commissions and manual additions wait for another payment. The caller holds the locks of
--- lock_paid_payouts.
+-- Posts that a paid payout came back. Its entries wait for another payment. The caller holds the locks of lock_paid_payouts.
 create or replace function post_returned_payout(payout payouts) returns void language plpgsql as $$
 begin
-  update commissions c set paid_at = null, payout_id = null where c.program_id = payout.program_id and c.payout_id = payout.id;
-  update adjustments a set paid_at = null, payout_id = null where a.program_id = payout.program_id and a.payout_id = payout.id;
+  perform return_payout_lines(payout);
   perform post_entry(payout.program_id, payout.partner_id, payout.currency, payout.amount_cents, 'payout_returned',
     of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
 end $$;
@@ -242,7 +206,12 @@ end $$;
 -- Locks what these paid payouts paid, commissions by id, and then their balances.
 create or replace function lock_paid_payouts(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
 begin
-  perform from commissions c where c.program_id = of_program_id and c.payout_id = any (payout_ids) order by c.id for no key update;
+  perform from commissions c
+  where c.program_id = of_program_id and c.paid_at is not null and c.id in (
+    select e.commission_id from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
+    where l.program_id = of_program_id and l.payout_id = any (payout_ids)
+  )
+  order by c.id for no key update;
   perform lock_payout_balances(of_program_id, payout_ids);
 end $$;
 

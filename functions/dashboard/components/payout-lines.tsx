@@ -1,0 +1,91 @@
+import { csvOf } from '../../../lib/csv.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import type { PayoutLine } from '../../../lib/money/payout-lines.ts'
+import { Badge } from './blocks.tsx'
+import { Day } from './format.tsx'
+import { byId, type ListOf } from './list.tsx'
+
+const causes: Record<string, string> = {
+  commission_credited: 'Commission',
+  commission_corrected: 'Correction of a commission',
+  commission_reversed: 'Reversal',
+  reversal_returned: 'Reversal put back',
+  adjusted: 'Manual commission or deduction',
+}
+
+/** The list of what payouts pay. `saleAddress` is the explanation of a line's sale. */
+export const payoutLineList = (of: {
+  title: string
+  current: string
+  file: string
+  read: ListOf<PayoutLine>['read']
+  saleAddress: (sale: { programId: number; transactionId: string }) => string
+}): ListOf<PayoutLine> => ({
+  title: of.title,
+  current: of.current,
+  rows: 'lines',
+  cursor: byId,
+  read: of.read,
+  show: () => ({
+    lead: 'The commissions, reversals and manual adjustments that this pays. They add up to the amount of each payout.',
+    caption: 'What it pays, newest first',
+    columns: [
+      { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} /> },
+      { label: 'Payout', cell: ({ payout_id: payout, partner_name: partner }) => `${payout}, ${partner}` },
+      { label: 'For', cell: (line) => <Cause line={line} saleAddress={of.saleAddress} /> },
+      { label: 'Amount', right: true, cell: (line) => <Amount line={line} /> },
+    ],
+    empty: { title: 'Not paid yet', text: 'When it is paid, this page lists every commission that it pays.' },
+  }),
+  file: () => of.file,
+  csv: (lines) =>
+    csvOf(lines, {
+      payout_run_id: (line) => line.payout_run_id,
+      payout_id: (line) => line.payout_id,
+      partner_id: (line) => line.partner_id,
+      partner: (line) => line.partner_name,
+      cause: ({ cause }) => cause,
+      commission_id: (line) => line.commission_id,
+      transaction_id: (line) => line.transaction_id,
+      refund_id: (line) => line.refund_id,
+      adjustment_id: (line) => line.adjustment_id,
+      note: ({ note }) => note,
+      currency: ({ currency }) => currency,
+      amount: (line) => majorUnits(line.amount_cents, line.currency),
+      entry: (line) => majorUnits(line.entry_cents, line.currency),
+      returned: (line) => (line.is_returned ? 'yes' : 'no'),
+      posted: (line) => line.created_at,
+    }),
+})
+
+interface CauseProps {
+  line: PayoutLine
+  saleAddress: (sale: { programId: number; transactionId: string }) => string
+}
+
+function Cause({ line, saleAddress }: CauseProps) {
+  const { cause, transaction_id: transactionId, program_id: programId, note } = line
+  return (
+    <div>
+      {causes[cause] ?? cause}
+      {transactionId !== null && (
+        <>
+          {' '}
+          <a href={saleAddress({ programId, transactionId })}>{transactionId}</a>
+        </>
+      )}
+      {note !== null && <div class="muted small">{note}</div>}
+    </div>
+  )
+}
+
+/** The paid part, and the whole entry if it is larger. */
+function Amount({ line }: { line: PayoutLine }) {
+  const { amount_cents: cents, entry_cents: entry, currency, is_returned: isReturned } = line
+  return (
+    <div>
+      <strong>{formatMoney(cents, currency)}</strong> {isReturned && <Badge tone="bad">Came back</Badge>}
+      {cents !== entry && <div class="muted small">part of {formatMoney(entry, currency)}</div>}
+    </div>
+  )
+}

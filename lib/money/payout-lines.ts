@@ -1,0 +1,79 @@
+import { type InferResult, sql } from 'kysely'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { type Part, partOf } from '../keyset.ts'
+import { kysely } from '../kysely.ts'
+import { payoutsStatement } from './payouts.ts'
+
+export type PayoutLine = InferResult<ReturnType<typeof payoutLinesStatement>>[number]
+
+/** A program's payouts, or those of a person in all the programs they are a partner of. */
+type Whose = { programId: number } | { userId: string }
+
+type PayoutLineList = Part & ({ payoutId: number } | { payoutRunId: number })
+
+/**
+ * Lists the lines of a payout, or of all payouts of a run: the credits, reversals and manual adjustments that they pay, the newest first.
+ * The lines of a payment add up to its payout's amount. A large commission can have lines in several payouts. `is_returned` lines belong
+ * to a payment that came back. Open payouts have no lines yet. Refuses with `not_found` if `of` has no such payout or run.
+ */
+export async function listPayoutLines(db: Database, of: Whose, list: PayoutLineList): Promise<PayoutLine[]> {
+  const [payouts, lines] = await db.batch([
+    payoutsStatement(of, { ...list, limit: 1, before: undefined, after: undefined }),
+    payoutLinesStatement(of, list),
+  ])
+  if (payouts.length === 0) throw new ApiError('not_found', 'There is no such payout.')
+  return lines
+}
+
+export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
+  let query = kysely
+    .selectFrom('payout_lines as l')
+    .innerJoin('payouts as w', (join) =>
+      join.onRef('w.program_id', '=', 'l.program_id').onRef('w.id', '=', 'l.payout_id'),
+    )
+    .innerJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
+    )
+    .innerJoin('balance_entries as e', (join) =>
+      join
+        .onRef('e.program_id', '=', 'l.program_id')
+        .onRef('e.partner_id', '=', 'l.partner_id')
+        .onRef('e.currency', '=', 'l.currency')
+        .onRef('e.entry_number', '=', 'l.entry_number'),
+    )
+    .leftJoin('commissions as c', (join) =>
+      join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.commission_id'),
+    )
+    .leftJoin('sales as s', (join) => join.onRef('s.program_id', '=', 'c.program_id').onRef('s.id', '=', 'c.sale_id'))
+    .leftJoin('adjustments as a', (join) =>
+      join.onRef('a.program_id', '=', 'e.program_id').onRef('a.id', '=', 'e.adjustment_id'),
+    )
+    .select([
+      'l.id',
+      'l.program_id',
+      'l.payout_id',
+      'w.payout_run_id',
+      'l.partner_id',
+      'p.name as partner_name',
+      'l.currency',
+      'e.cause',
+      'e.commission_id',
+      's.transaction_id',
+      'e.refund_id',
+      'e.adjustment_id',
+      'a.note',
+      /** What this payment pays of the entry. */
+      'l.amount_cents',
+      /** The whole entry. */
+      'e.amount_cents as entry_cents',
+      'l.is_returned',
+      'e.created_at',
+    ])
+  query = 'programId' in of ? query.where('l.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
+  query =
+    'payoutId' in list
+      ? query.where('l.payout_id', '=', list.payoutId)
+      : query.where('w.payout_run_id', '=', list.payoutRunId)
+  return partOf(query, sql.ref<number>('l.id'), list)
+}
