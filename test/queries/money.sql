@@ -16,7 +16,7 @@ group by "currency"
 order by "currency";
 
 -- listCommissions of a program
-select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "c"."customer_id", "p"."name" as "partner_name", "c"."status", "c"."currency", "c"."amount_cents", "c"."reversed_cents", "c"."reason", "c"."review_reason", "c"."held_at", "v"."decision" as "review_decision", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", "s"."transaction_id", "s"."amount_cents" as "sale_cents", "c"."hold_until", "c"."credited_at", "c"."rejected_at", "c"."created_at", (
+select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "c"."customer_id", "p"."name" as "partner_name", "c"."status", "c"."currency", "c"."amount_cents", "c"."reversed_cents", "c"."reason", "c"."review_reason", "c"."held_at", "v"."decision" as "review_decision", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", "s"."transaction_id", "s"."amount_cents" as "sale_cents", "c"."hold_until", "c"."credited_at", "c"."rejected_at", "c"."payout_id", "c"."created_at", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "r"."applied_cents" as "amount_cents", "r"."reason", "r"."reason_text", "r"."created_at" as "at", "r"."returned_at" is not null as "returned"
