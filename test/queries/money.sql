@@ -58,6 +58,37 @@ where "w"."program_id" = $1 and "w"."status" = $2 and "w"."id" < $3
 order by "w"."id" desc
 limit $4;
 
+-- listPayoutLines of a run
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+from "payouts" as "w"
+inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
+inner join "programs" as "g" on "g"."id" = "w"."program_id"
+where "w"."program_id" = $1 and "w"."payout_run_id" = $2
+order by "w"."id" desc
+limit $3;
+select "l"."id", "l"."program_id", "l"."payout_id", "w"."payout_run_id", "l"."partner_id", "p"."name" as "partner_name", "l"."currency", "e"."cause", "e"."commission_id", "s"."transaction_id", "e"."refund_id", "e"."adjustment_id", "a"."note", "l"."amount_cents", "e"."amount_cents" as "entry_cents", "l"."is_returned", "e"."created_at"
+from "payout_lines" as "l"
+inner join "payouts" as "w" on "w"."program_id" = "l"."program_id" and "w"."id" = "l"."payout_id"
+inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
+inner join "balance_entries" as "e" on "e"."program_id" = "l"."program_id" and "e"."partner_id" = "l"."partner_id" and "e"."currency" = "l"."currency" and "e"."entry_number" = "l"."entry_number"
+left join "commissions" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."commission_id"
+left join "sales" as "s" on "s"."program_id" = "c"."program_id" and "s"."id" = "c"."sale_id"
+left join "adjustments" as "a" on "a"."program_id" = "e"."program_id" and "a"."id" = "e"."adjustment_id"
+where "l"."program_id" = $1 and "w"."payout_run_id" = $2 and "l"."id" < $3
+order by "l"."id" desc
+limit $4;
+
+-- listPayoutLines of a partner
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+from "payouts" as "w"
+inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
+inner join "programs" as "g" on "g"."id" = "w"."program_id"
+where "p"."user_id" = $1 and "w"."id" = $2
+-- 10 lines as in listPayoutLines of a run
+where "p"."user_id" = $1 and "l"."payout_id" = $2
+order by "l"."id" desc
+limit $3;
+
 -- listPayouts of a partner
 select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
 from "payouts" as "w"
