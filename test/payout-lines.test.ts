@@ -21,23 +21,23 @@ async function createBooks() {
   return {
     programId,
     /** A credited commission of a fifth of the amount. */
-    async earn(name: string, cents: number) {
+    earn: async (name: string, cents: number) => {
       const sale = await program.soldBy(0, cents * 5)
       names.set(String(sale.commissionId), name)
       await approveCommissions(db, programId, [sale.commissionId])
       return sale
     },
-    refund: program.refund,
+    refund: (id: string, cents: number | null) => program.refund(id, cents),
     adjust: (note: string, amountCents: number) =>
       createAdjustment(db, programId, { partnerId, amountCents, note }, randomUUID(), []),
     request: (amountCents: number) =>
       askPayout(db, { programId, partnerId, currency: 'usd', amountCents, requestId: randomUUID() }),
     pay: (payoutId: number, cents: number) => payPayout(db, programId, payoutId, cents, transfer),
-    async lines(payoutId: number) {
+    lines: async (payoutId: number) => {
       const lines = await listPayoutLines(db, { programId }, { limit: 100, payoutId })
       return lines.toReversed().map((line) => `${nameOf(line)} ${line.amount_cents}${line.is_returned ? ' back' : ''}`)
     },
-    async statuses() {
+    statuses: async () => {
       const { rows } = await sql.query<{ id: string; status: string; payout_id: string | null }>(
         'select id, status, payout_id from commissions where program_id = $1 order by id',
         [programId],

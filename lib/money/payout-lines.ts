@@ -63,7 +63,7 @@ export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
       'e.refund_id',
       'e.adjustment_id',
       'a.note',
-      /** What this payment pays of the entry. */
+      /** The part of the entry that this payment pays. */
       'l.amount_cents',
       /** The whole entry. */
       'e.amount_cents as entry_cents',

@@ -13,7 +13,7 @@ const causes: Record<string, string> = {
   adjusted: 'Manual commission or deduction',
 }
 
-/** The list of what payouts pay. `saleAddress` is the explanation of a line's sale. */
+/** The list of the lines of payouts. `saleAddress` is the explanation of a line's sale. */
 export const payoutLineList = (of: {
   title: string
   current: string
@@ -28,7 +28,7 @@ export const payoutLineList = (of: {
   read: of.read,
   show: () => ({
     lead: 'The commissions, reversals and manual adjustments that this pays. They add up to the amount of each payout.',
-    caption: 'What it pays, newest first',
+    caption: 'Paid commissions, reversals and adjustments, newest first',
     columns: [
       { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} /> },
       { label: 'Payout', cell: ({ payout_id: payout, partner_name: partner }) => `${payout}, ${partner}` },

@@ -248,7 +248,7 @@ programList(pages, '/payout-runs/:runId/lines', 'payout:list', (c) => {
   const { id: programId } = c.get('program')
   const payoutRunId = runIn(c)
   return payoutLineList({
-    title: `What payout run ${payoutRunId} pays`,
+    title: `Paid by payout run ${payoutRunId}`,
     current: '/payout-runs',
     file: `payout-run-${programId}-${payoutRunId}-lines`,
     read: (part) => listPayoutLines(c.get('db'), { programId }, { ...part, payoutRunId }),

@@ -77,7 +77,7 @@ begin
     );
 end $$;
 
--- Gives back the lines of a payment that came back. What they paid in part is not paid any more.
+-- Gives back the lines of a payment that came back. Their commissions and adjustments are not paid any more.
 create or replace function return_payout_lines(payout payouts) returns void language plpgsql as $$
 declare
   returned record;
