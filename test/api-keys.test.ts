@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { apiKeyHash, generateApiKey } from '../lib/access/api-keys.ts'
 
-test('a key is svc_live_ with 32 random bytes and a checksum in base 62; its hash and last four characters are kept', async () => {
+test('a key is `svc_live_` with 32 random bytes and a checksum in base 62; its hash and last four characters are stored', async () => {
   const { key, keyHash, hint } = await generateApiKey()
   expect(key).toMatch(/^svc_live_[0-9A-Za-z]{49}$/)
   expect(keyHash).toMatch(/^[0-9a-f]{64}$/)
@@ -11,7 +11,7 @@ test('a key is svc_live_ with 32 random bytes and a checksum in base 62; its has
   expect((await generateApiKey()).key).not.toBe(key)
 })
 
-test('one wrong character anywhere is refused without asking the database', async () => {
+test('a key with one wrong character is refused without a database request', async () => {
   const { key } = await generateApiKey()
   const other = fc.constantFrom('0', 'a', 'Z')
   await fc.assert(

@@ -312,7 +312,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   ],
 ]
 
-test.for(acts)('it says who acted where %s', async ([what, prepare, left]) => {
+test.for(acts)('it records who acted where %s', async ([what, prepare, left]) => {
   const act = await prepare()
   const entries = await entriesOf(act)
   const by = what === 'somebody joins' ? 'bob@example.com' : 'ada@example.com'
@@ -324,19 +324,19 @@ test.for(acts)('it says who acted where %s', async ([what, prepare, left]) => {
   }
 })
 
-test('what the service does by itself is nobody’s act', async () => {
+test("the service's own actions have no actor", async () => {
   await program.soldBy(0, 10_000)
   expect(await entriesOf(() => approveDueCommissions(service, 100))).toEqual([])
 })
 
-test('an act that is refused leaves no entry', async () => {
+test('a refused action leaves no entry', async () => {
   const change = { workspaceId, userId: actor.userId, role: 'guest', byOwner: true } as const
   expect(await entriesOf(() => expect(changeMember(db, change)).rejects.toMatchObject({ code: 'conflict' }))).toEqual(
     [],
   )
 })
 
-test('an act and its entry are one request to the database', async () => {
+test('an action and its entry take one database request', async () => {
   const before = neon.requests
   await createApiKey(db, programId, 'counted')
   expect(neon.requests - before).toBe(1)
@@ -349,7 +349,7 @@ test.each(['update audit_log set action = $$a.b$$', 'delete from audit_log', 'tr
   },
 )
 
-test('entries go when their two years are over, and no others', async () => {
+test('entries older than two years are deleted, and no others', async () => {
   await sql.query(
     `insert into audit_log (workspace_id, action, subject, created_at) values
       ('old', 'member.removed', 'gone', now() - interval '25 months'), ('old', 'member.removed', 'kept', now() - interval '23 months')`,
@@ -358,7 +358,7 @@ test('entries go when their two years are over, and no others', async () => {
   expect(await listAuditEntries(service, 'old', { limit: 10 })).toMatchObject([{ subject: 'kept' }])
 })
 
-test('it is found by kind of thing, by person, and in parts', async () => {
+test('entries are found by type, by person and page by page', async () => {
   const keys = await listAuditEntries(service, workspaceId, { limit: 100, thing: 'api_key' })
   expect(new Set(keys.map(({ action }) => action))).toEqual(new Set(['api_key.created', 'api_key.revoked']))
   const bobs = await listAuditEntries(service, workspaceId, { limit: 100, userId: other.userId })
@@ -367,7 +367,7 @@ test('it is found by kind of thing, by person, and in parts', async () => {
   expect(await listAuditEntries(service, workspaceId, { limit: 1, before: first?.id })).toEqual([second])
 })
 
-test('details say what a rule was and is, a moment in UTC', () => {
+test('details show the old and the new value of a rule, and times in UTC', () => {
   const details = { hold_days: [30, 14], closed_at: [null, '2026-11-22T11:05:55.123456+02:00'], reference: '2026-11' }
   expect(detailsOf({ details })).toBe(
     'hold days: 30 → 14, closed at: none → Nov 22, 2026, 9:05 AM UTC, reference: 2026-11',

@@ -96,7 +96,7 @@ const inTransaction = Object.assign(Object.create(sql), {
 }) as typeof sql
 const isBegin = (asked: string | QueryConfig) => typeof asked === 'string' && asked.startsWith('begin')
 
-test('a database in which everything has happened is in order', async () => {
+test('a database with every kind of row passes the audit', async () => {
   expect(await findDifferences(sql)).toEqual([])
 })
 
@@ -332,7 +332,7 @@ test.for(planted)('the check "%s" finds: %s', async ([check, statement]) => {
   }
 })
 
-test('entries and paid payouts never change, whoever asks', async () => {
+test('nobody can change entries and paid payouts', async () => {
   for (const statement of [
     "update balance_entries set created_at = now() - interval '40 days' where program_id = $1",
     "update payouts set paid_on = paid_on - 1 where status = 'paid' and program_id = $1",
@@ -345,7 +345,7 @@ test('entries and paid payouts never change, whoever asks', async () => {
   }
 })
 
-test('a foreign key that points nowhere is found in the whole database', async () => {
+test('a broken foreign key is found in the whole database', async () => {
   const programId = await createHistory()
   await sql.query('set session_replication_role = replica')
   await sql.query('update refunds set sale_id = sale_id + 1000000 where program_id = $1', [programId])
@@ -401,7 +401,7 @@ function visited(node: PlanNode): number {
 const forget = `delete from pg_statistic where starelid in (select oid from pg_class where relnamespace = 'public'::regnamespace);
   update pg_class set relpages = 0, reltuples = -1 where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'i')`
 
-test('no check looks at pairs of rows, with statistics from when the tables were small or none at all', async () => {
+test('no check compares pairs of rows, even with outdated or missing statistics', async () => {
   await sql.query('analyze')
   await sql.query('begin; set local session_replication_role = replica')
   try {
@@ -429,7 +429,7 @@ test('no check looks at pairs of rows, with statistics from when the tables were
 
 const { INT8, TEXT } = types.builtins
 
-test.for(checks)('the check "$name" gives the columns of a finding', async ({ query }) => {
+test.for(checks)('the check "$name" returns the columns of a finding', async ({ query }) => {
   const { fields } = await sql.query(`select * from (${query}) off limit 0`, [null])
   expect(fields.map(({ name, dataTypeID }) => [name, dataTypeID])).toEqual([
     ['program_id', INT8],

@@ -22,7 +22,7 @@ const stack = await startStack({
 const { env, call, signUp, makePerson, isSignedIn, mailsTo, lastMail, mailedLink, post, isVerified, get } =
   peopleOf(stack)
 
-test('sign-up makes an account, and sign-in a session in a cookie that only this host and no script can read', async () => {
+test('sign-up creates an account, and sign-in creates a session in an HTTP-only cookie of this host', async () => {
   const email = newEmail()
   const made = await call('sign-up/email', { name: 'Ada', email: email.toUpperCase(), password })
   expect([made.status, made.answer.user?.email]).toEqual([200, email])
@@ -37,7 +37,7 @@ test('sign-up makes an account, and sign-in a session in a cookie that only this
   await expect(findAccess(stack.db, env, fromCookie, undefined)).resolves.toMatchObject({ access: { user: { email } } })
 })
 
-test('a sign-in asks the database four times, and not what tables it has: better-auth finds there what it writes', async () => {
+test("a sign-in sends four database requests, and better-auth doesn't look up tables", async () => {
   const { email } = await signUp()
   const before = stack.neon.requests
   expect((await call('sign-in/email', { email, password })).status).toBe(200)
@@ -55,7 +55,7 @@ test('a sign-in asks the database four times, and not what tables it has: better
   await stack.sql.query('alter table sessions rename column another to token')
 })
 
-test('a copy of the database signs nobody in: stored tokens lack their signature, passwords are hashed', async () => {
+test('nobody can sign in with a database copy: stored tokens lack their signature, and passwords are hashed', async () => {
   const { email, token } = await signUp()
   const { rows } = await stack.sql.query<{ token: string; password: string }>(
     'select s.token, a.password from users u join sessions s on s.user_id = u.id join accounts a on a.user_id = u.id where u.email = $1',
@@ -68,7 +68,7 @@ test('a copy of the database signs nobody in: stored tokens lack their signature
 
 const told = (response: Response) => decodeURIComponent(response.headers.getSetCookie().join())
 
-test('who signs up from an invitation to their address is mailed no confirmation, since accepting it confirms the address', async () => {
+test('sign-up from an invitation sends no confirmation, because accepting the invitation confirms the address', async () => {
   const { programId, workspaceId } = await createSandbox(stack.db, env)
   const owner = await createPerson(stack.db, env, { name: 'Owner', email: newEmail() })
   await addMember(stack.db, workspaceId, owner.userId, 'owner')
@@ -87,7 +87,7 @@ test('who signs up from an invitation to their address is mailed no confirmation
   }, 60_000)
 })
 
-test('sign-up answers alike for an address with an account, whose mailbox alone is told', async () => {
+test('sign-up with an existing address gives the same response and notifies only its mailbox', async () => {
   const email = newEmail()
   const strip = (response: Response, text: string) => [
     response.status,
@@ -128,7 +128,7 @@ test('sign-up answers alike for an address with an account, whose mailbox alone 
   expect(await mailsTo(email)).toHaveLength(3)
 })
 
-test('an address is confirmed by the mailed link, by whoever is signed in with it and presses the button', async () => {
+test('the mailed link confirms an address if its owner is signed in and presses the button', async () => {
   const { email, token } = await signUp()
   const stranger = await signUp()
   const path = `/verify-email?token=${await mailedLink(email, 'verify-email')}`
@@ -142,7 +142,7 @@ test('an address is confirmed by the mailed link, by whoever is signed in with i
   expect([await isVerified(email), await isVerified(stranger.email)]).toEqual([true, false])
 })
 
-test('the link is sent again on demand, five times a day at most, and not after it was used', async () => {
+test('the link is sent again on request, up to five times a day, but not after it was used', async () => {
   const { email, token } = await signUp()
   const first = await mailedLink(email, 'verify-email')
   await post('/account/verification', token)
@@ -157,7 +157,7 @@ test('the link is sent again on demand, five times a day at most, and not after 
   expect(await mailsTo(email)).toHaveLength(2)
 })
 
-test('a password chosen by a mailed link confirms the address too', async () => {
+test('a password set through a mailed link also confirms the address', async () => {
   const { email } = await signUp()
   await call('request-password-reset', { email })
   const token = await mailedLink(email, 'reset-password')
@@ -165,7 +165,7 @@ test('a password chosen by a mailed link confirms the address too', async () => 
   expect(await isVerified(email)).toBe(true)
 })
 
-test('every page says that the address is not confirmed, until it is', async () => {
+test('every page shows that the address is not confirmed until it is', async () => {
   const { email, token } = await signUp()
   const account = async () =>
     await (await fetch(`${stack.baseUrl}/account`, { headers: sessionCookieOf(token) })).text()
@@ -180,7 +180,7 @@ test('sign-out ends the session at once', async () => {
   expect(await isSignedIn(token)).toBe(false)
 })
 
-test('a person made without sign-up signs in with their password', async () => {
+test('a person created without sign-up signs in with their password', async () => {
   const { email } = await createPerson(stack.db, env, { name: 'Grace', email: newEmail(), password })
   const { status, answer } = await call('sign-in/email', { email, password })
   expect(status).toBe(200)
@@ -212,7 +212,7 @@ const refusals: [what: string, path: string, body: object, status: number, code:
   ['a path that does not exist', 'sign-in/magic', {}, 404, 'not_found'],
 ]
 
-test.each(refusals)('%s is refused in the platform envelope', async (_what, path, body, status, code) => {
+test.each(refusals)('%s is refused with a platform error', async (_what, path, body, status, code) => {
   expect(await call(path, body)).toMatchObject({ status, answer: { success: false, error: { code } } })
 })
 
@@ -222,19 +222,22 @@ const origins: [what: string, headers: (cookie: string) => Record<string, string
   ['of no origin', (cookie) => ({ cookie, origin: 'null' }), 403],
 ]
 
-test.each(origins)('a cookie is taken from a request %s only where that is ours', async (_what, headersFor, status) => {
-  const { token } = await makePerson()
-  const cookie = `__Host-svc_session=${encodeURIComponent(token)}`
-  expect((await call('sign-out', {}, headersFor(cookie))).status).toBe(status)
-  expect(await isSignedIn(token)).toBe(status !== 200)
-})
+test.each(origins)(
+  'a cookie from a request %s is accepted only if the request comes from this site',
+  async (_what, headersFor, status) => {
+    const { token } = await makePerson()
+    const cookie = `__Host-svc_session=${encodeURIComponent(token)}`
+    expect((await call('sign-out', {}, headersFor(cookie))).status).toBe(status)
+    expect(await isSignedIn(token)).toBe(status !== 200)
+  },
+)
 
-test('a page of another origin cannot sign its visitor in to an account of its own', async () => {
+test('a page from another origin cannot sign its visitor in to a foreign account', async () => {
   const headers = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }
   expect((await call('sign-in/email', { email: taken.email, password }, headers)).status).toBe(403)
 })
 
-test('a changed password signs out everywhere else', async () => {
+test('a password change signs out all other sessions', async () => {
   const { email, token } = await makePerson()
   const { answer: other } = await call('sign-in/email', { email, password })
   const newPassword = 'a new horse battery'
@@ -248,7 +251,7 @@ test('a changed password signs out everywhere else', async () => {
   expect((await call('sign-in/email', { email, password: newPassword })).status).toBe(200)
 })
 
-test('a forgotten password is replaced by the link in the mail, once, and ends every session', async () => {
+test('the mailed link resets a forgotten password once and ends every session', async () => {
   const { email, token } = await makePerson()
   expect((await call('request-password-reset', { email })).status).toBe(200)
   const resetToken = await mailedLink(email, 'reset-password')
@@ -262,7 +265,7 @@ test('a forgotten password is replaced by the link in the mail, once, and ends e
   expect((await call('sign-in/email', { email, password: newPassword })).status).toBe(200)
 })
 
-test('asking for a reset does not tell whether there is an account, and mails nobody who has none', async () => {
+test("a reset request doesn't reveal whether an account exists, and mails nobody without one", async () => {
   const unknown = newEmail()
   const [known, other] = await Promise.all([
     call('request-password-reset', { email: taken.email }),
@@ -272,7 +275,7 @@ test('asking for a reset does not tell whether there is an account, and mails no
   expect(await lastMail(unknown)).toBe('')
 })
 
-test('an expired session signs nobody in', async () => {
+test('nobody can sign in with an expired session', async () => {
   const { email, token } = await makePerson()
   await stack.sql.query(
     "update sessions set expires_at = now() - interval '1 second' where user_id = (select id from users where email = $1)",
@@ -293,7 +296,7 @@ async function setAttempts(key: string, attempts: number) {
 /** As the edge says it, and as a proxy does. */
 const from = (address: string) => ({ 'cf-connecting-ip': address, 'x-forwarded-for': address })
 
-test('tries at an account from one address are limited for a quarter of an hour, the right password with them', async () => {
+test('sign-in attempts at an account from one address are limited for 15 minutes, even with the right password', async () => {
   const { email } = await makePerson()
   const key = `sign-in of ${email} from 203.0.113.1`
   await setAttempts(key, 18)
@@ -310,7 +313,7 @@ test('tries at an account from one address are limited for a quarter of an hour,
   expect((await attempt()).status).toBe(200)
 })
 
-test('what strangers try refuses a person neither sign-in with the right password nor a reset', async () => {
+test("attempts by strangers don't block an owner's sign-in or reset", async () => {
   const { email } = await makePerson()
   const stranger = from('2001:db8:1:2::1')
   for (const path of ['sign-in/email', 'request-password-reset']) {
@@ -324,7 +327,7 @@ test('what strangers try refuses a person neither sign-in with the right passwor
   await mailedLink(email, 'reset-password')
 })
 
-test('an account gets twenty reset mails a day at most, and the answer does not reveal it', async () => {
+test("an account gets up to twenty reset mails a day, and the response doesn't reveal the limit", async () => {
   const { email } = await makePerson()
   const first = await call('request-password-reset', { email }, from('203.0.113.3'))
   await mailedLink(email, 'reset-password')
@@ -345,11 +348,11 @@ test.each([
   [21, 100],
   [50, 3000],
   [1_000_000, 5000],
-])('after %i tries at an account its answer waits %i ms', (attempts, wait) => {
+])('after %i attempts at an account, its response takes %i ms longer', (attempts, wait) => {
   expect(delayAfter(attempts)).toBe(wait)
 })
 
-test('a page says that there were too many tries', async () => {
+test('a page reports too many attempts', async () => {
   const { email, token } = await makePerson()
   const address = '203.0.113.4'
   for (const kind of ['sign-in', 'sign-up', 'reset']) await setAttempts(`${kind} from ${address}`, 100)
@@ -386,7 +389,7 @@ test.each([
   ['list-sessions', undefined],
   ['ok', undefined],
   ['error', undefined],
-])('the sign-in library’s %s is not there', async (path, body) => {
+])('the sign-in library’s %s is not available', async (path, body) => {
   const { token } = await makePerson()
   const response = await fetch(`${stack.baseUrl}/api/auth/${path}`, {
     method: body ? 'POST' : 'GET',
@@ -396,14 +399,14 @@ test.each([
   expect([response.status, await response.json()]).toMatchObject([404, { error: { code: 'not_found' } }])
 })
 
-test('sign-ups with plus tags of one mailbox mail it five times a day at most', async () => {
+test('sign-ups with plus tags send up to five mails a day to one mailbox', async () => {
   const name = `eve-${crypto.randomUUID()}`
   for (let n = 0; n < 7; n++) await call('sign-up/email', { name: 'Eve', email: `${name}+${n}@example.com`, password })
   const { rows } = await stack.sql.query('select from mails where recipient like $1', [`${name}+%`])
   expect(rows).toHaveLength(5)
 })
 
-test('a changed password ends other sessions and earlier reset links, and keeps its own session', async () => {
+test('a password change ends other sessions and earlier reset links, and keeps its own session', async () => {
   const { email, token } = await makePerson()
   await call('request-password-reset', { email })
   const link = await mailedLink(email, 'reset-password')
@@ -420,7 +423,7 @@ test('a changed password ends other sessions and earlier reset links, and keeps 
   expect((await call('sign-in/email', { email, password: newPassword })).status).toBe(200)
 })
 
-test('guesses at the password of a session count for its account, whatever address the body names', async () => {
+test('password guesses in a session count for its account, whatever address the body contains', async () => {
   const { email, token } = await makePerson()
   await setAttempts(`sign-in of ${email} from 203.0.113.9`, 18)
   const guess = (body: object) =>
@@ -434,7 +437,7 @@ test('guesses at the password of a session count for its account, whatever addre
   expect(statuses).toEqual([400, 400, 429, 429])
 })
 
-test('a reset ends the reset links that were mailed before', async () => {
+test('a password reset ends earlier reset links', async () => {
   const { email } = await makePerson()
   const links: string[] = []
   for (let mails = 0; mails < 2; mails++) {
@@ -451,7 +454,7 @@ test.each([
   ['NUL', 'a\0b@example.com'],
   ['40 KB', `${'a'.repeat(40_000)}@example.com`],
   ['a lone surrogate', '\ud83d@example.com'],
-])('%s as e-mail is refused as input wherever one is taken', async (_what, email) => {
+])('%s is refused as an e-mail address everywhere', async (_what, email) => {
   for (const path of ['sign-in/email', 'sign-up/email', 'request-password-reset']) {
     const { status, answer } = await call(path, { name: 'Eve', email, password })
     expect([path, status, answer.error?.code]).toEqual([path, 400, 'invalid_request'])
@@ -469,7 +472,7 @@ test.each([
 test.each([
   ['github', 'GitHub', 'https://github.com/login/oauth/authorize'],
   ['google', 'Google', 'https://accounts.google.com/o/oauth2/v2/auth'],
-] as const)('%s, whose id is set, can be signed in with', async (id, name, page) => {
+] as const)('%s works for sign-in if its id is set', async (id, name, page) => {
   const signIn = await fetch(`${stack.baseUrl}/sign-in`)
   expect(signIn.headers.get('content-security-policy')).toContain(
     "form-action 'self' https://github.com https://accounts.google.com;",
@@ -485,14 +488,14 @@ test.each([
   expect(response.headers.getSetCookie().join()).toMatch(/^__Host-svc\.\w+=.*; Path=\/; HttpOnly; Secure; SameSite=Lax/)
 })
 
-test.each(['github', 'google'])('%s, whose id is not set, cannot be signed in with', async (id) => {
+test.each(['github', 'google'])("%s doesn't work for sign-in if its id is not set", async (id) => {
   const none = { ...stack.environment, ...stack.env, GITHUB_CLIENT_ID: '', GOOGLE_CLIENT_ID: '' }
   const request = (path: string, init?: RequestInit) => dashboard.request(stack.baseUrl + path, init, none, inNoWorker)
   expect(await (await request('/sign-in')).text()).not.toContain('Continue with')
   expect((await request(`/sign-in/${id}`, { method: 'POST', headers: { origin: stack.baseUrl } })).status).toBe(404)
 })
 
-test('what has run out is deleted, and nothing else', async () => {
+test('expired rows are deleted, and nothing else', async () => {
   const { email, token } = await makePerson()
   await call('sign-in/email', { email, password })
   await stack.sql.query(
@@ -512,7 +515,7 @@ test('what has run out is deleted, and nothing else', async () => {
 const agent =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1'
 
-test('a person sees their own sessions, ends one of them, and all', async () => {
+test('a person lists their own sessions, ends one of them, and ends all', async () => {
   const [ada, eve] = await Promise.all([makePerson(), makePerson()])
   const { answer: phone } = await call('sign-in/email', { email: ada.email, password }, { 'user-agent': agent })
   const page = await get('/account/sessions', ada.token)
@@ -532,14 +535,14 @@ test('a person sees their own sessions, ends one of them, and all', async () => 
   expect([await isSignedIn(ada.token), await isSignedIn(eve.token)]).toEqual([false, true])
 })
 
-test('a person changes their name, which is held to the rule of names', async () => {
+test('a person changes their name within the naming rules', async () => {
   const { token } = await makePerson()
   expect(refusalIn((await post('/account/name', token, { name: 'a\u202Eb' })).headers)).toContain('80 characters')
   expect((await post('/account/name', token, { name: 'Ada Lovelace' })).status).toBe(303)
   expect((await get('/account', token)).text).toContain('Ada Lovelace')
 })
 
-test('an address changes by the password and the link mailed to the new one, and the old one is told', async () => {
+test('an address change takes the password and the mailed link, and the previous address is notified', async () => {
   const { email, token, userId } = await makePerson()
   const next = newEmail()
   const wrong = await post('/account/email', token, { email: next, email_password: 'a wrong horse' })
@@ -558,7 +561,7 @@ test('an address changes by the password and the link mailed to the new one, and
   expect((await call('reset-password', { token: reset, newPassword: 'a new horse battery' })).status).toBe(400)
 })
 
-test('a change to an address with an account is answered alike, and its mailbox alone is told', async () => {
+test('a change to an existing address gives the same response and notifies only that mailbox', async () => {
   const [ada, grace] = await Promise.all([makePerson(), makePerson()])
   const answers = []
   for (const email of [grace.email, newEmail()]) {
@@ -572,7 +575,7 @@ test('a change to an address with an account is answered alike, and its mailbox 
   expect(refusalIn(often.headers)).toContain('the most mails for today')
 })
 
-test('a changed payout address takes the password, and the address before and the account are told', async () => {
+test('a change of the payout address takes the password, and notifies the account and the previous address', async () => {
   const sandbox = await createSandbox(stack.db, env)
   const { rows } = await stack.sql.query<{ user_id: string; email: string }>(
     'select user_id, email from partners where id = $1',
@@ -602,7 +605,7 @@ test('a changed payout address takes the password, and the address before and th
   }, 60_000)
 })
 
-test('any member leaves a workspace by themselves, its last owner does not, and a stranger finds none to leave', async () => {
+test("every member except the last owner can leave a workspace, and strangers can't see it", async () => {
   const sandbox = await createSandbox(stack.db, env)
   const leave = async (token: string) => (await post(`/workspaces/${sandbox.workspaceId}/leave`, token)).status
   const members = async () => {

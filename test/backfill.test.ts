@@ -105,8 +105,8 @@ const earned = (shop: TestShop, id: string, reversed = 0) => ({
   reversed,
 })
 
-describe("reading an account's past", () => {
-  test('records what names the program, with the refunds and disputes of it, and keeps nothing of others', async () => {
+describe("importing an account's past payments", () => {
+  test('records payments of the program with their refunds and disputes, and stores nothing of others', async () => {
     const shop = await oldShop()
     const stranger = { ...shop, customer: 'cus_stranger', email: 'eve@example.com', clickId: null, customerKey: null }
     has(shop, {
@@ -159,7 +159,7 @@ describe("reading an account's past", () => {
     ).toEqual([])
   })
 
-  test("attributes the invoices that say nothing by their customer's metadata, those that come later too", async () => {
+  test("attributes invoices without metadata through their customer's metadata, and later ones too", async () => {
     const shop = await oldShop()
     const stranger = { ...shop, customer: 'cus_stranger', email: 'eve@example.com' }
     has(shop, {
@@ -177,7 +177,7 @@ describe("reading an account's past", () => {
     expect(await endOf(shop)).toContainEqual(earned(shop, 'in_2'))
   })
 
-  test('reads no further back than it was asked to', async () => {
+  test('reads no further back than requested', async () => {
     const shop = await oldShop()
     has(shop, { invoices: [invoiceOf(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })] })
     await readPast(shop, 1)
@@ -186,7 +186,7 @@ describe("reading an account's past", () => {
     expect(await salesOf(shop)).toHaveLength(1)
   })
 
-  test('gives no partner what was bought before they brought the buyer', async () => {
+  test('earns nothing on purchases from before the partner referred the buyer', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop))
     const before = { ...shop, now: shop.now - 40 * day, clickId: null }
@@ -200,7 +200,7 @@ describe("reading an account's past", () => {
     ])
   })
 
-  test("leaves known customers' payments without metadata out until the program attributes them", async () => {
+  test('excludes payments of known customers without metadata until the program attributes them', async () => {
     const shop = await oldShop()
     has(shop, { sessions: [firstPayment(shop)], invoices: [invoiceOf(later(shop, 30), 'in_2')] })
     await readPast(shop)
@@ -242,7 +242,7 @@ const totalsOf = (shop: Shop) =>
   )
 
 describe('many invoices', () => {
-  test('stopped in the middle, with Stripe and the limits of its API in the way, end as in one run', async () => {
+  test("end with the same result after an interruption and Stripe's rate limits", async () => {
     const whole = await oldShop()
     has(whole, { invoices: await manyInvoices(whole) })
     await readPast(whole)
@@ -281,7 +281,7 @@ describe('many invoices', () => {
     expect(await totalsOf(broken)).toEqual(end)
   })
 
-  test('read twice at once and told by webhooks meanwhile are one sale each', async () => {
+  test('are one sale each if two imports and webhooks deliver them at once', async () => {
     const shop = await oldShop()
     const invoices = await manyInvoices(shop)
     has(shop, { invoices })
@@ -309,7 +309,7 @@ function runCommand(shop: Shop, stripeUrl: string, ...options: string[]) {
   }
 }
 
-test('npm run backfill stops at Ctrl-C, goes on where it stopped, and reads anew where it is told how far', async () => {
+test('npm run backfill stops at Ctrl-C, continues later, and starts over with an explicit start date', async () => {
   const shop = await oldShop()
   has(shop, { invoices: await manyInvoices(shop) })
   // Somebody presses Ctrl-C while Stripe is asked for the second page of invoices.
@@ -352,7 +352,7 @@ test('npm run backfill stops at Ctrl-C, goes on where it stopped, and reads anew
   slow.close()
 }, 60_000)
 
-test('an account that was disconnected is read no further', async () => {
+test('a disconnected account is not imported any further', async () => {
   const shop = await oldShop()
   has(shop, { invoices: await manyInvoices(shop) })
   await startBackfill(db, shop.programId, 3)

@@ -31,7 +31,7 @@ async function contents({ sql }: Pick<typeof source, 'sql'>): Promise<Record<str
   return hashes
 }
 
-test('a backup, restored into an empty database, is the same to the row, passes the audit, and takes new rows', async () => {
+test('a backup restored into an empty database has the same rows, passes the audit and accepts new rows', async () => {
   await createDemo(source.db, { AUTH_SECRET: 'test', EMAIL_HASH_KEY: 'test' })
   // Text that breaks a careless dump.
   await source.sql.query(`update referral_links set page_url = E'tab\\t newline\\n back\\\\slash \\\\. é \u2028'`)
@@ -54,11 +54,11 @@ test('a backup, restored into an empty database, is the same to the row, passes 
   expect(rows).toEqual((await source.sql.query(next)).rows)
 })
 
-test('a database that has rows takes no backup', async () => {
+test('a database with rows refuses a restore', async () => {
   await expect(restore(source.databaseUrl, file)).rejects.toThrow('This database has rows.')
 })
 
-test('a backup of other secrets than those of the service that runs is refused, with nothing loaded, unless they are new on purpose', async () => {
+test('a backup with other secrets than the running service is refused unless they are marked as new', async () => {
   const target = await createDatabase()
   await checkSecrets(target.databaseUrl, { ...givenSecrets, EMAIL_HASH_KEY: 'y'.repeat(32) }, undefined)
   const refused = String(await restore(target.databaseUrl, file).catch((error: unknown) => error))
@@ -68,7 +68,7 @@ test('a backup of other secrets than those of the service that runs is refused, 
   expect((await contents(target))['secret_fingerprints']).toBe((await contents(source))['secret_fingerprints'])
 })
 
-test('a backup of other migrations is refused, with nothing loaded', async () => {
+test('a backup with other migrations is refused before anything is loaded', async () => {
   const other = path.join(folder, 'other.sql.gz')
   writeFileSync(other, gzipSync('-- svc backup of migrations: 0001_other.sql\n'))
   const target = await createDatabase()
@@ -88,7 +88,7 @@ test.each([
     },
     'is damaged or not a backup',
   ],
-])('a file that is %s is refused in a sentence, with nothing loaded', async (_, bytes, message) => {
+])('a file that is %s is refused with a message before anything is loaded', async (_, bytes, message) => {
   const broken = path.join(folder, 'broken.sql.gz')
   writeFileSync(broken, bytes())
   const target = await createDatabase()
@@ -96,7 +96,7 @@ test.each([
   expect((await target.sql.query('select from users union all (select from programs)')).rows).toEqual([])
 })
 
-test('a backup that breaks off, as where the disk is full, leaves the one that was there and nothing of itself', async () => {
+test('a failed backup, for example on a full disk, keeps the previous one and leaves no partial file', async () => {
   const before = readFileSync(file)
   await expect(backup(source.databaseUrl.replace(/[^/]+$/, 'nowhere'), file)).rejects.toThrow('does not exist')
   symlinkSync('/dev/full', `${file}.part`)

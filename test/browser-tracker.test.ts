@@ -83,7 +83,7 @@ const clicksOf = async (code: string) =>
   ).rows
 
 describe('the first visit', () => {
-  test('records the click and keeps its id for the window the service answered', async () => {
+  test('records the click and keeps its id for the cookie window from the response', async () => {
     const url = `http://shop.example.test/landing?token=secret&aff=${verified.partnerCode}#top`
     await page.goto(url, { referer: 'http://blog.example.org/review' })
     await done()
@@ -121,7 +121,7 @@ describe('a page without a partner code', () => {
 })
 
 describe('a returning visitor', () => {
-  test('keeps the click id, and the newest link of the program takes the customer', async () => {
+  test('keeps the click id, and the customer moves to the newest link of the program', async () => {
     await open(referral())
     const first = await clickId()
     await open('http://shop.example.test/pricing')
@@ -133,7 +133,7 @@ describe('a returning visitor', () => {
     expect(await clicksOf(code)).toMatchObject([{ click_id: first }])
   })
 
-  test("takes no link of another program than the tag's: click id and cookie stay", async () => {
+  test("ignores links of programs other than the tag's: click id and cookie stay", async () => {
     await open(referral())
     const own = [await clickId(), await cookies()]
     const before = await clicksOf(allowed.partnerCode)
@@ -155,7 +155,7 @@ describe('partner codes', () => {
   })
 
   test.each(['via', 'ref', 'fpr', 'fp_ref', 'tolt'])(
-    'of other vendors are taken from %s where the tag says so',
+    'from other vendors are read from %s if the tag allows it',
     async (name) => {
       const url = `http://shop.example.test/?${name}=${verified.partnerCode}`
       await open(url)
@@ -179,7 +179,7 @@ describe('the campaign in the link', () => {
     ['/#/shop?via=CODE&utm_campaign=a+b', '&utm_campaign=a+b', { utm_campaign: 'a b' }],
     ['/?aff=CODE;utm_medium=cpc;resub1=x', '&utm_medium=cpc', { utm_medium: 'cpc' }],
     ['/?aff=CODE&utm_source=&sub1=a', '&sub1=a', { sub1: 'a' }],
-  ])('%s goes along, and nothing else of it', async (path, sent, campaign) => {
+  ])('%s is sent, and nothing else', async (path, sent, campaign) => {
     const code = await newCode()
     shop.html = html(tag('data-svc-params="via"'))
     await open(`http://shop.example.test${path.replace('CODE', code)}`)
@@ -192,7 +192,7 @@ describe('the campaign in the link', () => {
     ])
   })
 
-  test('stays with a click that is sent from the next page, and with one whose router drops the query', async () => {
+  test('survives if the next page sends the click, and if the router drops the query', async () => {
     const code = await newCode()
     shop.fault = 'drop'
     shop.html = html('<script>history.replaceState({}, "", "/home")</script>', tag())
@@ -203,7 +203,7 @@ describe('the campaign in the link', () => {
   })
 })
 
-describe('links that a mail program or a campaign tool garbled', () => {
+describe('links that a mail client or a campaign tool garbled', () => {
   test.each([
     ['/?utm_source=mail?aff=CODE', '/'],
     ['/?aff=CODE?utm_source=mail', '/'],
@@ -236,7 +236,7 @@ describe('links that a mail program or a campaign tool garbled', () => {
     ['/page?aff=CODE&aff=other', '/page'],
     // A sign-in page that keeps the visitor's destination.
     ['/sign-in?next=%2Fpage%3Faff%3DCODE', '/sign-in'],
-  ])('%s still brings the visitor', async (path, landing) => {
+  ])('%s still attributes the visitor', async (path, landing) => {
     const code = await newCode()
     await open(`http://shop.example.test${path.replace('CODE', code)}`)
     expect(await clicksOf(code)).toMatchObject([{ page_url: `http://shop.example.test${landing}` }])
@@ -245,14 +245,14 @@ describe('links that a mail program or a campaign tool garbled', () => {
   test.each([
     ['upper case', (code: string) => code.toUpperCase()],
     ['mixed case', (code: string) => code.replace('c', 'C')],
-  ])('a code in %s still brings the visitor', async (_, written) => {
+  ])('a code in %s still attributes the visitor', async (_, written) => {
     const code = await newCode()
     await open(`http://shop.example.test/page?aff=${written(code)}`)
     expect(await clicksOf(code)).toHaveLength(1)
   })
 
   test.each(['/page?x=1%', '/100%25-off?note=50%', '/page?text=caff%3DCODE', '/page%20aff=CODE', '/aff=CODE'])(
-    '%s brings nobody, and the script goes on',
+    '%s attributes nobody, and the script continues',
     async (path) => {
       const code = await newCode()
       await open(`http://shop.example.test${path.replace('CODE', code)}`)
@@ -305,7 +305,7 @@ describe('a long address', () => {
     expect(slow).toEqual([])
   })
 
-  test('still brings the visitor, cut to what the service keeps', async () => {
+  test('still attributes the visitor, and the address is cut to the stored length', async () => {
     const code = await newCode()
     await open(`http://shop.example.test/${'a'.repeat(5000)}?${'b'.repeat(5000)}&aff=${code}`)
     const [{ page_url: pageUrl }] = await clicksOf(code)
@@ -320,7 +320,7 @@ describe('a single-page app', () => {
     ['a query inside the hash', (code) => (location.hash = `#/shop?aff=${code}`)],
     ['a bare hash', (code) => (location.hash = `#aff=${code}`)],
   ]
-  test.each(navigations)('records a code that comes by %s', async (_, navigate) => {
+  test.each(navigations)('records a code that arrives by %s', async (_, navigate) => {
     const code = await newCode()
     await open('http://shop.example.test/')
     await page.evaluate(navigate, code)
@@ -329,7 +329,7 @@ describe('a single-page app', () => {
     expect(await clickId()).not.toBeNull()
   })
 
-  test('records a code once, however long it stays in the address', async () => {
+  test('records a code once, however long it stays in the URL', async () => {
     const code = await newCode()
     await open(referral('/', code))
     await page.evaluate((url) => {
@@ -340,7 +340,7 @@ describe('a single-page app', () => {
     expect(await clicksOf(code)).toHaveLength(1)
   })
 
-  test('whose router drops the query before the script has loaded still gets its click', async () => {
+  test('that drops the query before the script has loaded still records its click', async () => {
     const code = await newCode()
     shop.html = html('<script>history.replaceState({}, "", "/home")</script>', tag())
     await open(referral('/landing', code))
@@ -362,7 +362,7 @@ describe('the cookie', () => {
     expect(await cookies()).toEqual([{ domain, value: await clickId() }])
   })
 
-  test('is for https alone on a page that came by it', async () => {
+  test('is Secure on a page served over https', async () => {
     await context.route(/^https:/, async (route) => {
       const request = route.request()
       const { hostname, pathname } = new URL(request.url())
@@ -376,14 +376,14 @@ describe('the cookie', () => {
     expect(cookie).toMatchObject({ value: await clickId(), secure: true })
   })
 
-  test('is there on every other sub-domain', async () => {
+  test('is visible on every other subdomain', async () => {
     await open(`http://app.example.test/?aff=${verified.partnerCode}`)
     const id = await clickId()
     await open('http://www.example.test/')
     expect(await clickId()).toBe(id)
   })
 
-  test('replaces older ones on narrower domains, which would hide it', async () => {
+  test('replaces older ones on narrower domains, which would shadow it', async () => {
     const old = { name: 'svc_click_id', value: 'cust_1_2', path: '/' }
     await context.addCookies([
       { ...old, domain: 'app.example.test' },
@@ -405,7 +405,7 @@ describe('the cookie', () => {
 })
 
 describe('with blocked storage', () => {
-  test('the click is recorded and its id kept for the page', async () => {
+  test('the click is recorded, and its id is kept for the page', async () => {
     const code = await newCode()
     const inner = html(tag())
     shop.handler = async ({ url }) =>
@@ -428,7 +428,7 @@ describe('with blocked storage', () => {
 })
 
 describe('a click that failed', () => {
-  test.each(['drop', 'page', 429, 500, 503] as const)('with %s is sent again on the next page', async (fault) => {
+  test.each(['drop', 'page', 429, 500, 503] as const)('with %s is sent again by the next page', async (fault) => {
     const code = await newCode()
     shop.fault = fault
     await page.goto(referral('/landing', code), { referer: 'http://blog.example.org/' })
@@ -444,7 +444,7 @@ describe('a click that failed', () => {
     ])
   })
 
-  test('offline is sent as soon as the browser is online', async () => {
+  test('while offline is sent as soon as the browser is online', async () => {
     const code = await newCode()
     await open('http://shop.example.test/')
     await context.setOffline(true)
@@ -458,14 +458,14 @@ describe('a click that failed', () => {
   test.each([
     ['an unknown code', async () => 'no-such-code', 400],
     ['a disabled link', () => newCode(undefined, false), 410],
-  ])('because of %s is not', async (_, code) => {
+  ])('because of %s is not sent again', async (_, code) => {
     await open(referral('/', await code()))
     await open('http://shop.example.test/next')
     expect(clickBodies()).toHaveLength(1)
     expect(await cookies()).toEqual([])
   })
 
-  test('does not, when the visitor leaves before the answer', async () => {
+  test('because the visitor left before the response is not sent again', async () => {
     const code = await newCode()
     shop.delayMs = 300
     await page.goto(referral('/', code))
@@ -476,7 +476,7 @@ describe('a click that failed', () => {
 })
 
 describe('with consent required', () => {
-  test('nothing is read, stored or sent before it, and everything after', async () => {
+  test('nothing is read, stored or sent before consent, and everything is after it', async () => {
     const code = await newCode()
     await context.addCookies([{ name: 'svc_click_id', value: 'cust_1_2', domain: '.example.test', path: '/' }])
     shop.html = html(stub, tag('data-svc-consent="required"'))
@@ -508,7 +508,7 @@ describe('with consent given on the page after the landing page', () => {
     shop.html = html(stub, tag('data-svc-consent="required"'))
   })
 
-  test('the click is that of the landing page, and nothing was stored before', async () => {
+  test('the click is recorded for the landing page, and nothing was stored before', async () => {
     const code = await newCode()
     await openQuietly(referral('/landing', code))
     await follow('/next')
@@ -519,7 +519,7 @@ describe('with consent given on the page after the landing page', () => {
     expect(await clickId()).not.toBeNull()
   })
 
-  test('a click that consent had sent from the landing page is not sent again', async () => {
+  test('a click that the landing page already sent after consent is not sent again', async () => {
     const code = await newCode()
     await openQuietly(referral('/landing', code))
     await agree()
@@ -528,7 +528,7 @@ describe('with consent given on the page after the landing page', () => {
     expect(await clicksOf(code)).toHaveLength(1)
   })
 
-  test("an address of another site's is not looked at", async () => {
+  test('ignores the address of another site', async () => {
     const code = await newCode()
     const policy = { 'content-type': 'text/html', 'referrer-policy': 'unsafe-url' }
     shop.handler = async () => new Response(shop.html, { headers: policy })
@@ -545,14 +545,14 @@ describe('with consent given on the page after the landing page', () => {
 })
 
 describe('signup', () => {
-  test('is provisional on a server-verified program, however often it is sent', async () => {
+  test('is provisional in a server-verified program, however often it is sent', async () => {
     await open(referral())
     const first = await signup('verified-1', 'a@example.com')
     expect(first).toMatchObject({ success: true, provisional: true })
     expect(await signup('verified-1', 'a@example.com')).toEqual(first)
   })
 
-  test('settles on a program that allows browsers, once', async () => {
+  test('settles once in a program that allows browsers', async () => {
     shop.html = html(tag('', allowed.programId))
     await openQuietly(referral('/', allowed.partnerCode))
     expect(await signup('allowed-1', 'a@example.com')).toMatchObject({ success: true, customer_status: 'lead' })
@@ -567,7 +567,7 @@ describe('signup', () => {
     expect(await signup('foreign-1')).toMatchObject({ success: false, error: { code: 'invalid_request' } })
   })
 
-  test('called through the stub, before the script has loaded, waits for the click', async () => {
+  test('waits for the click if the page calls the stub before the script has loaded', async () => {
     shop.delayMs = 100
     shop.html = html(stub, '<script>window.early = svc.signup("early-1"); window.kept = svc.signup</script>', tag())
     await open(referral())
@@ -576,7 +576,7 @@ describe('signup', () => {
     expect(await page.evaluate('kept("early-1")')).toMatchObject({ success: true, provisional: true })
   })
 
-  test('resolves where the service is not reached', async () => {
+  test('resolves if the service is unreachable', async () => {
     await open(referral())
     shop.fault = 'drop'
     expect(await signup('dropped-1')).toEqual({ success: false })
@@ -626,7 +626,7 @@ describe('payment links, buy buttons and pricing tables', () => {
     ['before the tracker', paymentLinks + tag()],
     ['after it', tag() + paymentLinks],
     ['without the stub, after a click that takes its time', paymentLinks + tag(), 400],
-  ])('are filled with the click id by the tag %s, and values of the page stay', async (_, tags, delayMs = 0) => {
+  ])("get the click id from the tag %s, and the page's own values stay", async (_, tags, delayMs = 0) => {
     shop.html = html(tags, shelf)
     shop.delayMs = delayMs
     await open(referral())
@@ -635,7 +635,7 @@ describe('payment links, buy buttons and pricing tables', () => {
     await expect.poll(shown).toEqual(filled(id))
   })
 
-  test('are filled where they come later or are written anew, and with the id of a later click', async () => {
+  test('get the click id if they appear later or are replaced, and the id of a later click', async () => {
     shop.html = html(tag() + paymentLinks)
     await open(referral())
     const first = await clickId()
@@ -649,7 +649,7 @@ describe('payment links, buy buttons and pricing tables', () => {
     await expect.poll(shown).toEqual(filled(second))
   })
 
-  test('are filled at the click where they are inside a shadow root', async () => {
+  test('get the click id inside a shadow root', async () => {
     shop.html = html(tag() + paymentLinks, '<div id="host"></div>')
     await open(referral())
     const opened = await page.evaluate(() => {
@@ -667,7 +667,7 @@ describe('payment links, buy buttons and pricing tables', () => {
     ['the visitor has not consented', `/?aff=${verified.partnerCode}`, { consent: 'data-svc-consent="required"' }],
     ['the cookie holds what Stripe does not take', '/', { cookie: 'a/b' }],
     ['the cookie holds more than Stripe takes', '/', { cookie: 'a'.repeat(201) }],
-  ])('stay as they are where %s', async (_, path, { consent, cookie }: { consent?: string; cookie?: string }) => {
+  ])('stay unchanged if %s', async (_, path, { consent, cookie }: { consent?: string; cookie?: string }) => {
     if (cookie)
       await context.addCookies([{ name: 'svc_click_id', value: cookie, domain: 'shop.example.test', path: '/' }])
     shop.html = html(tag(consent), shelf, paymentLinks)
@@ -696,7 +696,7 @@ describe('several programs on one site', () => {
     shop.html = html(tag(), tag(further, allowed.programId))
   })
 
-  test('each keeps the click of its own links in a cookie of its own, whichever came first', async () => {
+  test('each program keeps its own click in its own cookie, in any order', async () => {
     await openAll(referral())
     const [first] = await both()
     expect([first, await helperOf('partners')]).toEqual([expect.stringMatching(/^cust_/), null])
@@ -711,7 +711,7 @@ describe('several programs on one site', () => {
     expect(await signUpWith('partners')).toMatchObject({ success: true, click_id: second, customer_status: 'lead' })
   })
 
-  test('of other sub-domains too, where the tag of one of them has a name', async () => {
+  test('each program keeps its own click across subdomains if one tag has a name', async () => {
     shop.html = html(tag())
     await openAll(referral())
     const first = await helperOf('svc')
@@ -721,7 +721,7 @@ describe('several programs on one site', () => {
     expect(await cookies()).toEqual([{ domain: '.example.test', value: first }])
   })
 
-  test('each consents for itself, and fills links to Stripe by its name', async () => {
+  test('each program has its own consent, and fills Stripe links under its name', async () => {
     shop.html = html(
       tag('data-svc-consent="required"'),
       tag(further, allowed.programId),
@@ -735,7 +735,7 @@ describe('several programs on one site', () => {
     await expect.poll(() => page.locator('a').getAttribute('href')).toBe(href)
   })
 
-  test('through a proxy of its own, each on the own domain', async () => {
+  test("each program works through its own proxy on the page's domain", async () => {
     const first = createTrackerProxy({ baseUrl: stack.baseUrl, key: verifiedProxyKey })
     const key = await proxyKey(stack.environment, allowed.programId)
     const second = createTrackerProxy({ baseUrl: stack.baseUrl, key, name: 'partners' })
@@ -764,7 +764,7 @@ describe('several programs on one site', () => {
     expect(await both()).toEqual(ids)
   })
 
-  test.each(['via', 'ref', 'fpr', 'fp_ref', 'tolt'])('through the proxy a code is taken from %s', async (name) => {
+  test.each(['via', 'ref', 'fpr', 'fp_ref', 'tolt'])('a code in %s works through the proxy', async (name) => {
     const proxy = createTrackerProxy({ baseUrl: stack.baseUrl, key: verifiedProxyKey })
     shop.handler = async (request) => (isMount(request) ? proxy(request) : undefined)
     shop.html = html(
@@ -775,13 +775,13 @@ describe('several programs on one site', () => {
   })
 })
 
-describe('a page that holds it wrong', () => {
+describe('a page with a wrong setup', () => {
   test.each([
     ['the tag twice', tag() + tag()],
     ['no pattern in data-svc-params', tag('data-svc-params="((via,"')],
     ['another value of data-svc-consent', tag('data-svc-consent="no"')],
     ['something else as window.svc', `<script>window.svc = { mine: 1 }</script>${tag()}`],
-  ])('with %s still has one click', async (_, script) => {
+  ])('with %s still records one click', async (_, script) => {
     const code = await newCode()
     shop.html = html(script)
     await open(referral('/', code))
@@ -799,11 +799,11 @@ const verifiedProxyKey = await proxyKey(stack.environment, verified.programId)
 
 const isMount = (request: Request) => new URL(request.url).pathname === '/mount'
 
-describe('through a proxy on the own domain', () => {
+describe("through a proxy on the page's own domain", () => {
   const proxy = createTrackerProxy({ baseUrl: stack.baseUrl, key: verifiedProxyKey })
   const atMount = `<script async src="/mount" data-svc-program-id="${verified.programId}"></script>`
 
-  test('script, click and signup work at one address, and the cookies are set by the server', async () => {
+  test('script, click and signup share one URL, and the server sets the cookies', async () => {
     const seen: string[] = []
     shop.handler = async (request) => {
       if (!isMount(request)) return undefined
@@ -834,7 +834,7 @@ describe('through a proxy on the own domain', () => {
     expect(rows).toEqual([{ geo_country: 'DE', geo_city: 'Köln', browser_name: expect.stringMatching(/Chrom/) }])
   })
 
-  test('a cookie that the browser refuses is written by the script', async () => {
+  test('the script sets a cookie that the browser refused from the server', async () => {
     const wrong = createTrackerProxy({ baseUrl: stack.baseUrl, cookieDomain: 'github.io' })
     shop.handler = async (request) => (isMount(request) ? wrong(request) : undefined)
     shop.html = html(atMount)

@@ -242,7 +242,7 @@ const scenariosOf = scenarios.flatMap((scenario, at) =>
   (['old', 'new'] as const).map((generation) => [...scenario, generation, `${at}${generation}`] as const),
 )
 
-describe('the connected account and the own calls of the instructions record the same', () => {
+describe('the connected account and the calls from the instructions record the same rows', () => {
   test.for(scenariosOf)('%s (%#)', async ([, play, sales, generation, tag]) => {
     const [byWebhook, byCalls] = [await createShop(sql), await createShop(sql)]
     for (const shop of [byWebhook, byCalls]) {
@@ -281,7 +281,7 @@ describe('the connected account and the own calls of the instructions record the
 })
 
 test(
-  'a renewal in every currency, at the largest and the smallest amount, is the same by webhook and by client',
+  'a renewal in every currency, with the largest and smallest amounts, is the same by webhook and by client',
   { timeout: 120_000 },
   async () => {
     const [byWebhook, byClient] = [await createShop(sql), await createShop(sql)]

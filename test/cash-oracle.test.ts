@@ -17,7 +17,7 @@ const desk = openDesk(service, sql, stripe, env)
 
 // A short `npm run cash`.
 test(
-  `${seeds} histories of a Stripe account, in two orders with repeats, leave the partners what the cash says (SEED=${seed})`,
+  `${seeds} histories of a Stripe account, in two orders with repeats, leave partners the commissions that the cash implies (SEED=${seed})`,
   { timeout: 1000 * (60 + 5 * seeds) },
   async () => {
     for (let at = 0; at < seeds; at++) {
@@ -29,6 +29,6 @@ test(
   },
 )
 
-test('the same seed and ways draw the same history', () => {
+test('the same seed and variants generate the same history', () => {
   for (let at = 0; at < 100; at++) expect(drawPlan(seed + at, allWays)).toEqual(drawPlan(seed + at, allWays))
 })

@@ -39,7 +39,7 @@ afterAll(async () => {
 })
 
 test(
-  `each program receives all of its webhooks in order, despite faults of endpoints, the database and the queue (SEED=${seed})`,
+  `each program receives all its webhooks in order, despite faults of endpoints, the database and the queue (SEED=${seed})`,
   { timeout: 120_000 },
   async () => {
     const options = { sql: world.pool, databaseUrl, neon, queue, faults: faultyQueue, seed, rounds: 4, hanging: false }
@@ -52,7 +52,7 @@ test(
 )
 
 test(
-  `16 histories under faults follow the rules, 8 of competing steps pass the audit, and every notification is delivered and mailed once (SEED=${seed})`,
+  `16 histories under faults follow the rules, 8 with concurrent steps pass the audit, and every notification is delivered and mailed once (SEED=${seed})`,
   { timeout: 240_000 },
   async () => {
     for (let first = 0; first < 16; first += 8) {

@@ -14,7 +14,7 @@ const statusOf = async (key: string) => {
 const okOf = (body: { checks: { name: string; ok: boolean }[] }) =>
   Object.fromEntries(body.checks.map(({ name, ok }) => [name, ok]))
 
-test('a new program: its settings, no activity, and the remaining steps', async () => {
+test('a new program shows its settings, no activity, and the remaining steps', async () => {
   const program = await api.program({ name: 'Fresh', commission_bp: 1250, lead_auth_policy: 'browser_allowed' })
   await api.stack.sql.query(`delete from referral_links where program_id = $1`, [program.programId])
   await api.stack.sql.query(`update programs set processor_account_id = null where id = $1`, [program.programId])
@@ -41,13 +41,13 @@ test('a new program: its settings, no activity, and the remaining steps', async 
   })
 })
 
-test('a read-only key does not get the proxy key', async () => {
+test("a read-only key doesn't get the proxy key", async () => {
   const { programId } = await api.program()
   const key = await createApiKey(api.stack.db, programId, 'reader', { scopes: ['read'] })
   expect(await statusOf(key)).toMatchObject({ program: { id: programId }, proxy_key: null })
 })
 
-test('received events, live and in test mode', async () => {
+test('shows received events, live and in test mode', async () => {
   const program = await api.program()
   const key = { key: program.apiKey }
   const additional_data = { test_mode: true, program_id: program.programId }
@@ -85,7 +85,7 @@ test('received events, live and in test mode', async () => {
   })
 })
 
-test('refusals, each with advice', async () => {
+test('shows refusals, each with advice', async () => {
   const program = await api.program()
   await api.call(salePath, { transaction_id: 't', customer_key: 'u', amount_cents: '1' }, { key: program.apiKey })
   expect((await statusOf(program.apiKey)).refusals).toEqual([
@@ -98,7 +98,7 @@ test('refusals, each with advice', async () => {
   ])
 })
 
-test('the currency of the last live sale, if it is not the program’s', async () => {
+test('shows the currency of the last live sale if it differs from the program’s', async () => {
   const program = await api.program({ currency: 'eur' })
   const sell = async (transaction_id: string, currency?: string) =>
     await api.call(salePath, { transaction_id, customer_key: 'u', amount_cents: 1, currency }, { key: program.apiKey })
@@ -114,7 +114,7 @@ test('the currency of the last live sale, if it is not the program’s', async (
   expect(await check()).toMatchObject({ ok: true })
 })
 
-test('a key without the scope of a call, with the scope that it needs', async () => {
+test('shows a key that lacks a scope, and names the scope', async () => {
   const program = await api.program()
   const key = await createApiKey(api.stack.db, program.programId, 'reader', { scopes: ['read'] })
   await api.call(salePath, { transaction_id: 't', customer_key: 'u', amount_cents: 1 }, { key })

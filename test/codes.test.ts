@@ -173,7 +173,7 @@ test.each<[string, before: Act[], Parameters<World['sell']>[0], number | null, b
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('whom a signup paid is told to the program, and to no other partner whose code the sale names', async () => {
+test('the partner of a paid signup is reported to the program, and to no other partner whose code is on the sale', async () => {
   const world = await createWorld()
   await sql.query('update programs set lead_commission_cents = 150 where id = $1', [world.programId])
   await world.lead('ann', await world.click(0))
@@ -207,7 +207,7 @@ test('whom a signup paid is told to the program, and to no other partner whose c
   expect(await told(others, true)).toMatch(/^The commission of Partner 0 for the signup on /)
 })
 
-test('a sale earns by the rules of the partner whose code it names', async () => {
+test('a sale earns by the terms of the partner whose code it contains', async () => {
   const world = await createWorld()
   await saveRules(db, world.programId, { partnerId: world.partnerIds[1] ?? 0 }, [{ commission_bp: 3000 }])
   expect((await world.outcome(await world.sell({ by: 0 }))).cents).toBe(100)
@@ -215,7 +215,7 @@ test('a sale earns by the rules of the partner whose code it names', async () =>
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('a refund takes back what the code earned, and the figures of the code follow', async () => {
+test("a refund reverses the earnings of a code, and the code's figures follow", async () => {
   const world = await createWorld()
   const id = await world.sell({ coupon: 'JANE20', by: 0 })
   await world.sell({ by: 0 })
@@ -259,7 +259,7 @@ test('a refund takes back what the code earned, and the figures of the code foll
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-describe('a code is one partner’s for ever', () => {
+describe('a code belongs to one partner forever', () => {
   test.each<[string, (world: World) => Promise<unknown>, string]>([
     ['of another partner', (world) => world.give(0, 'jane20'), 'Partner 1 has this code.'],
     [
@@ -278,7 +278,7 @@ describe('a code is one partner’s for ever', () => {
     await expect(make(world)).rejects.toThrow(message)
   })
 
-  test('it is given once, however often it is asked for at once', async () => {
+  test('a code is created once, even by concurrent requests', async () => {
     const world = await createWorld()
     const made = await Promise.allSettled(
       Array.from({ length: 12 }, (_, n) => world.give(n % 2, n < 6 ? 'Tomcode' : 'TOMCODE')),
@@ -290,7 +290,7 @@ describe('a code is one partner’s for ever', () => {
 })
 
 describe('many sales at once', () => {
-  test('of one new customer by a code make one customer, and all are the partner’s', async () => {
+  test('of one new customer by a code create one customer, all attributed to the partner', async () => {
     const world = await createWorld()
     const ids = await Promise.all(
       Array.from({ length: 12 }, () => world.sell({ coupon: 'JANE20', customerKey: 'ann' })),
@@ -301,7 +301,7 @@ describe('many sales at once', () => {
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
-  test('while their code is revoked are the partner’s or nobody’s, and the books agree', async () => {
+  test('while their code is revoked are attributed to the partner or to nobody, and the books agree', async () => {
     const world = await createWorld()
     const sales = Array.from({ length: 16 }, () => world.sell({ coupon: 'JANE20' }))
     await revokeCode(db, world.programId, world.codeId)
@@ -316,7 +316,7 @@ describe('many sales at once', () => {
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
-  test('and a sale told twice binds and earns once', async () => {
+  test('and a repeated sale bind and earn once', async () => {
     const world = await createWorld()
     const tell = () =>
       world.sale({ id: 'order-1', customerKey: 'ann', amount: 1000, currency: 'usd', coupon: 'JANE20' })

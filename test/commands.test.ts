@@ -122,7 +122,7 @@ test.each<Row>([
   await expect(failed).rejects.toMatchObject({ stderr: expect.not.stringMatching(/^\s+at /m) })
 })
 
-test('a command whose connection is ended in a statement says so, and what to do', async () => {
+test('a command whose connection ends during a statement says so, and what to do', async () => {
   await sql.query('begin')
   await sql.query('lock table schema_functions, users, programs in access exclusive mode')
   const commands = ['commands/migrate.ts', 'commands/audit.ts', 'commands/backup.ts']
@@ -144,7 +144,7 @@ test('a command whose connection is ended in a statement says so, and what to do
   await sql.query('rollback')
 })
 
-test('a connection that breaks between two statements fails the next one, and not the process', async () => {
+test('a connection that breaks between two statements fails the next statement, but not the process', async () => {
   const failed = withClient(databaseUrl, 'svc-test', async (client) => {
     const ended = new Promise((resolve) => client.once('end', resolve))
     await sql.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'svc-test'`)
@@ -200,7 +200,7 @@ test('erase, own-account, replay and backfill work on plain PostgreSQL', async (
   stripe.closeAllConnections()
 })
 
-test('a command says with --help how it is used, and does nothing', async () => {
+test('--help explains a command and does nothing', async () => {
   const commands = commandsOfNode().filter(({ name }) => ['test', 'check', 'deploy', 'backup', 'schema'].includes(name))
   expect(commands).toHaveLength(5)
   const env = { ...bareEnvironment, LOCAL_DATA_FOLDER: folder }
@@ -213,7 +213,7 @@ test('a command says with --help how it is used, and does nothing', async () => 
   expect(said).toEqual(commands.map(({ name }) => [name, true]))
 })
 
-test('every command refuses an option that there is not, with 2, and does nothing', async () => {
+test('every command refuses an unknown option with exit code 2 and does nothing', async () => {
   // These two pass unknown options to wrangler and to the test runner.
   const commands = commandsOfNode().filter(({ name }) => !['deploy', 'test', 'check'].includes(name))
   expect(commands.length).toBeGreaterThan(15)
@@ -240,7 +240,7 @@ test('every command refuses an option that there is not, with 2, and does nothin
   )
 })
 
-test('npm does not greet a newcomer with warnings about the version of Node', async () => {
+test('npm shows a newcomer no warnings about the Node version', async () => {
   const { stdout } = await run('npm', ['config', 'get', 'loglevel'], { env: { PATH: process.env['PATH'] } })
   expect(stdout).toBe('error\n')
 })

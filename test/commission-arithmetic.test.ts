@@ -45,7 +45,7 @@ test.for<[what: string, sold: string, first: string | null, months: number | nul
 test.for<[what: string, sold: string, first: string, earns: boolean]>([
   ['before the end in UTC', '2026-04-15T11:30:00Z', '2026-03-15T12:00:00Z', true],
   ['after the end in UTC', '2026-11-15T12:30:00Z', '2026-10-15T12:00:00Z', false],
-])('duration in another time zone, over a change of its clocks: %s', async ([, sold, first, earns]) => {
+])('duration in another time zone, across a clock change: %s', async ([, sold, first, earns]) => {
   const expression = 'commission_of(4900, 2000, null, 1, $1, $2, null)'
   const { rows } = await sql.query<{ answer: string }>(
     `select ${expression} as answer from set_config('TimeZone', 'Europe/Berlin', true)`,
@@ -69,7 +69,7 @@ test.for<[what: string, commission: number, refunded: number, sale: number, reve
   expect(await evaluate('reversal_of($1, $2, $3)', [commission, refunded, sale])).toBe(reversal)
 })
 
-test('refunds in any steps reverse exactly the commission', async () => {
+test('refunds in any steps reverse the commission exactly', async () => {
   const expression = `(select array_agg(reversed_share(980, n, 4900) - reversed_share(980, n - 1, 4900)) from generate_series(1, 4900) n)`
   const steps = await evaluate(`(select sum(s) from unnest(${expression}) s)`, [])
   expect(steps).toBe('980')

@@ -61,7 +61,7 @@ const sell = async (program: LedgerProgram, amount: number, more: { currency?: s
   return (await program.sale({ id, customerKey: id, clickId, amount, currency: 'usd', ...more })).commission_cents
 }
 
-test('a partner’s own rule comes before those of the group, those before everybody’s, and one for the product before one for all', async () => {
+test("a partner’s rule precedes the group's, the group's precedes the general one, and a product rule precedes one for all products", async () => {
   const world = await createWorld()
   const rates: [RuleHolder, CommissionRule[]][] = [
     [{ partnerId: world.partnerId }, [{ product_id: 'prod_a', commission_bp: 100 }, { commission_bp: 200 }]],
@@ -126,7 +126,7 @@ test.each<[string, CommissionRule, number, { currency?: string; type?: string },
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('a program without rules keeps nothing of them with its sales, and one whose rules ended pays its own terms', async () => {
+test('a program without rules stores none with its sales, and a program whose rules ended pays its own terms', async () => {
   const world = await createWorld()
   await sell(world, 1000)
   await world.rules({ groupId: world.groupId }, { commission_bp: 1 })
@@ -142,7 +142,7 @@ test('a program without rules keeps nothing of them with its sales, and one whos
   ])
 })
 
-test('rules that are the same change nothing, and what differs ends and begins anew', async () => {
+test('unchanged rules stay, and changed rules end and start anew', async () => {
   const world = await createWorld()
   const holder = { groupId: world.groupId }
   expect(await world.rules(holder, { commission_bp: 100 }, { product_id: 'prod_a', commission_bp: 200 })).toBe(true)
@@ -193,7 +193,7 @@ test('a fixed amount alone gives way to the next rule in another currency', asyn
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('an invoice that names the product takes the rule that held when the sale was attributed', async () => {
+test('an invoice with the product uses the rule from the time when the sale was attributed', async () => {
   const world = await createWorld()
   await world.rules('everybody', { product_id: 'prod_a', commission_bp: 100 })
   const payment = { transaction_id: 'pi_1', amount_cents: 10_000, amount_source: 'intent' }
@@ -221,7 +221,7 @@ test('an invoice that names the product takes the rule that held when the sale w
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('of several products the first with a rule counts, a price before its product, and the type of sale after them', async () => {
+test('of several products the first one with a rule counts: price before product, then the sale type', async () => {
   const world = await createWorld()
   await world.rules(
     'everybody',
@@ -281,7 +281,7 @@ describe('under a cap of 1,000 for a customer', () => {
     { transaction_id: 'in_4', amount_cents: 1000, sale_date: '2026-04-01T00:00:00Z' },
   ]
   const inOrder = { in_1: 600, in_2: 300, in_3: 100, in_4: 0 }
-  test('the sales bring the same in whatever order they are told', async () => {
+  test('sales earn the same total in any order', async () => {
     const orders = [
       [0, 1, 2, 3],
       [3, 2, 1, 0],
@@ -301,7 +301,7 @@ describe('under a cap of 1,000 for a customer', () => {
     }
   })
 
-  test('a correction of an earlier one leaves more for later ones, a refund does not', async () => {
+  test("a correction of an earlier sale leaves more for later ones, and a refund doesn't", async () => {
     const world = await capped()
     for (const sale of sales) await world.tell(sale)
     await world.refund('in_2', 1500)
@@ -311,7 +311,7 @@ describe('under a cap of 1,000 for a customer', () => {
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
-  test('a refund of a sale that brought nothing changes nothing, and it earns once there is room', async () => {
+  test('a refund of a sale that earned nothing changes nothing, and the sale earns once there is room', async () => {
     const world = await capped()
     for (const sale of sales) await world.tell(sale)
     await world.refund('in_4', 500)
@@ -320,7 +320,7 @@ describe('under a cap of 1,000 for a customer', () => {
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
-  test('forty sales of a customer at once bring it exactly', async () => {
+  test('forty concurrent sales of a customer earn exactly the cap', async () => {
     const world = await capped()
     const sell40 = Array.from({ length: 40 }, (_, number) => ({
       transaction_id: `sale-${number}`,
@@ -344,7 +344,7 @@ describe('under a cap of 1,000 for a customer', () => {
   })
 })
 
-test('a rule that changes while sales arrive leaves each of them the old or the new terms whole', async () => {
+test('a rule change during sales leaves each sale with either the old or the new terms', async () => {
   const world = await createWorld()
   const holder = { groupId: world.groupId }
   const terms = [
@@ -375,7 +375,7 @@ test('a rule that changes while sales arrive leaves each of them the old or the 
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('a lead pays by the partner’s own rule, else by their group’s, else what the program pays', async () => {
+test("a lead pays by the partner’s rule, then the group's, then the program's", async () => {
   const world = await createWorld({ leadCommissionCents: 100 })
   const pays = async () => {
     const key = randomUUID()
@@ -444,7 +444,7 @@ test('the explanation names the rule and the whole arithmetic, the cap included'
   ])
 })
 
-test('the terms of a partner are what their next sale is paid by', () => {
+test("a partner's terms show how their next sale is paid", () => {
   const program = { currency: 'usd', commission_bp: 2000, commission_duration_months: 12, lead_commission_cents: 100 }
   const none = {
     id: 1,
@@ -472,7 +472,7 @@ test('the terms of a partner are what their next sale is paid by', () => {
   ])
 })
 
-test('a preview counts signups, by the groups of today, and nobody who left', async () => {
+test("a preview counts signups by today's groups, without closed partners", async () => {
   const world = await createWorld({ leadCommissionCents: 100 })
   await sell(world, 10_000)
   await world.lead('new', await world.click(0))
@@ -501,7 +501,7 @@ test('a preview counts signups, by the groups of today, and nobody who left', as
   expect((await look()).totals).toMatchObject([{ now_cents: 100, then_cents: 100 }])
 })
 
-test('a rule is changed by itself: two changes at once both stay, and none is forgotten', async () => {
+test('one rule changes at a time: two concurrent changes both apply', async () => {
   const world = await createWorld()
   const holder = { groupId: world.groupId }
   const begin = (begins: CommissionRule, ends?: number) => changeRule(db, world.programId, holder, { begins, ends })
@@ -531,7 +531,7 @@ test('a rule is changed by itself: two changes at once both stay, and none is fo
   await expect(begin({ sale_type: 'one more', commission_bp: 1 })).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('a removed group has no partner and no rule, whoever moves partners to it meanwhile', async () => {
+test('a removed group has no partner and no rule, even if partners move into it at the same time', async () => {
   for (let round = 0; round < 5; round++) {
     const world = await createWorld()
     await world.rules({ groupId: world.groupId }, { commission_bp: 100 })

@@ -49,7 +49,7 @@ async function endOf(shop: TestShop) {
 }
 const earned = (shop: TestShop, id = 'in_1') => ({ id, partner: shop.partnerId, commission: 2000, is_test: false })
 
-describe("a payment that says nothing itself is of whom its customer's metadata names", () => {
+describe("a payment without metadata uses its customer's metadata", () => {
   test.each<[string, (shop: TestShop) => Promise<unknown>]>([
     [
       'told before it',
@@ -115,7 +115,7 @@ describe("a payment that says nothing itself is of whom its customer's metadata 
     expect(await endOf(shop)).toEqual([earned(shop)])
   })
 
-  test('an intent waits an hour for a session that may say more', async () => {
+  test('an intent waits an hour for a session with more data', async () => {
     const shop = await createShop(sql)
     await tell(shop, 'created')
     const unnamed = {
@@ -145,7 +145,7 @@ async function copyRow(shop: Shop, table: 'sales' | 'processor_events', fields: 
   )
 }
 
-test(`${many} purchases of one buyer that wait are all attributed by what says who it is`, async () => {
+test(`${many} waiting purchases of one buyer are all attributed once the buyer is known`, async () => {
   const shop = await createShop(sql)
   await pay(shop, 'in_0', { metadata: { program_id: String(shop.programId) } })
   await copyRow(
@@ -220,7 +220,7 @@ describe("a customer's metadata", () => {
     expect(await endOf(shop)).toMatchObject(sales)
   })
 
-  test('of test mode makes test sales, whichever is told first, and is cleared with them', async () => {
+  test('in test mode creates test sales, in either order, and is cleared with them', async () => {
     const shop = { ...(await createShop(sql)), livemode: false }
     await pay(shop, 'in_1')
     await tell(shop, 'created')
@@ -235,7 +235,7 @@ describe("a customer's metadata", () => {
     expect(await salesOf(shop)).toEqual([])
   })
 
-  test('that says nothing of a visitor is not kept', async () => {
+  test('without visitor data is not stored', async () => {
     const shop = await createShop(sql)
     expect(await tell(shop, 'updated', { tier: 'gold' })).toMatchObject({
       body: { outcome: 'ignored', reason: "The customer's metadata names no visitor." },
@@ -247,7 +247,7 @@ describe("a customer's metadata", () => {
     expect(kept.rowCount).toBe(0)
   })
 
-  test('goes with its customer: 90 days after their deletion, and where they are erased', async () => {
+  test('is deleted with its customer: 90 days after their deletion, and when they are erased', async () => {
     const [gone, erased, stays] = [await createShop(sql), await createShop(sql), await createShop(sql)]
     for (const shop of [gone, erased, stays]) {
       await tell(shop, 'created')
@@ -271,16 +271,19 @@ describe("a customer's metadata", () => {
     expect(facts).toEqual([])
   })
 
-  test.each(['customer_key', 'click_id'] as const)('is erased by the %s in it, though nobody bought', async (field) => {
-    const [shop, other] = [await createShop(sql), await createShop(sql)]
-    const named = field === 'click_id' ? 'cust_1_gone' : 'gone'
-    for (const teller of [shop, other]) await tell(teller, 'created', { [`svc_${field}`]: named })
-    const knownBy = field === 'click_id' ? { click_id: named } : { customer_key: named }
-    expect(await eraseCustomer(db, shop.programId, knownBy)).toBe(0)
-    const left = await sql.query(`select account_id from processor_customer_metadata where ${field} = $1`, [named])
-    expect(left.rows).toEqual([{ account_id: other.account }])
-    await expect(eraseCustomer(db, shop.programId, knownBy)).rejects.toMatchObject({ code: 'not_found' })
-  })
+  test.each(['customer_key', 'click_id'] as const)(
+    'is erased by the %s in it, even without a purchase',
+    async (field) => {
+      const [shop, other] = [await createShop(sql), await createShop(sql)]
+      const named = field === 'click_id' ? 'cust_1_gone' : 'gone'
+      for (const teller of [shop, other]) await tell(teller, 'created', { [`svc_${field}`]: named })
+      const knownBy = field === 'click_id' ? { click_id: named } : { customer_key: named }
+      expect(await eraseCustomer(db, shop.programId, knownBy)).toBe(0)
+      const left = await sql.query(`select account_id from processor_customer_metadata where ${field} = $1`, [named])
+      expect(left.rows).toEqual([{ account_id: other.account }])
+      await expect(eraseCustomer(db, shop.programId, knownBy)).rejects.toMatchObject({ code: 'not_found' })
+    },
+  )
 })
 
 testWhatIsKept(sql)

@@ -43,7 +43,7 @@ describe.for(['insert', 'update'] as const)('a customer, %s', (how) => {
     ['the status says lead after a purchase', { ...lead, first_purchase_date: 'now()' }],
     ['the status is no status', { customer_status: "'customer'" }],
     ['the status is of another column', { customer_key: "'u'", customer_status: "'conversion'" }],
-  ] as const)('is refused where %s', async ([, columns]) => {
+  ] as const)('is refused if %s', async ([, columns]) => {
     await expect(write[how](columns)).rejects.toMatchObject({ code: '23514' })
   })
 
@@ -53,7 +53,7 @@ describe.for(['insert', 'update'] as const)('a customer, %s', (how) => {
     ['a provisional lead', { provisional_lead_at: 'now()', provisional_lead_event_id: '1' }],
     ['a lead', lead],
     ['a purchase', { ...lead, first_purchase_date: 'now()', customer_status: "'conversion'" }],
-  ] as const)('is taken with %s', async ([, columns]) => {
+  ] as const)('is accepted with %s', async ([, columns]) => {
     await write[how](columns)
   })
 })
@@ -78,7 +78,7 @@ const settle = (client: Client, leadId: number) =>
     [programId, leadId],
   )
 
-test('a lead that waited for another of the same customer sees what that one did', async () => {
+test('a lead that waited for a concurrent one of the same customer sees its result', async () => {
   await write.insert({ customer_key: "'twice'" })
   const other = new Client({ connectionString: databaseUrl })
   await other.connect()

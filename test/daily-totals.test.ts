@@ -78,7 +78,7 @@ test('concurrent folds and writes lose nothing', async () => {
 })
 
 test.for(['drop-before', 'drop-after', 'kill-backend'] as const)(
-  'a run of the counting that breaks (%s) leaves each click counted once',
+  'an interrupted count (%s) counts each click once',
   async (action) => {
     const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
     await Promise.all(Array.from({ length: 5 }, () => recordClick(db, { ...click, partner_code: partnerCode }, null)))
@@ -90,7 +90,7 @@ test.for(['drop-before', 'drop-after', 'kill-backend'] as const)(
   },
 )
 
-test('a range that cuts days and hours is complete during counts and folds', async () => {
+test('a range that splits days and hours is complete during counts and folds', async () => {
   const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
   const program = { id: programId, currency: 'usd', createdAt: new Date() }
   const dateTo = new Date()
@@ -119,7 +119,7 @@ test('a range that cuts days and hours is complete during counts and folds', asy
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test("folds a day's past hours, and not the present one", async () => {
+test('folds the past hours of a day, but not the current one', async () => {
   const noon = Math.floor(Date.now() / 86_400_000) * 86_400_000 + 5 * 86_400_000 + 12 * 3_600_000
   for (const minutes of [-61, -1, 0, 59]) {
     await Promise.all(Array.from({ length: 20 }, () => recordClick(db, click, null, noon + minutes * 60_000)))

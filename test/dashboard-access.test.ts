@@ -29,7 +29,7 @@ const pages: [path: string, token: string | undefined][] = [
   ...publicPaths.map((path): [string, undefined] => [path, undefined]),
 ]
 
-test.each(pages)('%s is stored nowhere, runs no inline script and is framed by nobody', async (path, token) => {
+test.each(pages)("%s is not cached, runs no inline script and can't be framed", async (path, token) => {
   const { status, headers, text } = await get(path, token)
   expect(status).toBe(200)
   expect(headers.get('cache-control')).toBe('no-store')
@@ -44,7 +44,7 @@ test.each(pages)('%s is stored nowhere, runs no inline script and is framed by n
   expect(tags.filter((tag) => /^img|^script(?!.* src="")| style=| on[a-z]+=/.test(tag))).toEqual([])
 })
 
-test('what pages load is kept for ever, under an address that changes with it', async () => {
+test('page assets are cached forever, under an address that changes with the content', async () => {
   const { text } = await get('/sign-in')
   const assets = [...text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)].map(([, path = '']) => path)
   expect(assets).toHaveLength(3)
@@ -121,7 +121,7 @@ test.each([
   expect(await state()).toEqual(before)
 })
 
-test("a first program makes a workspace of its own, and goes into no other's", async () => {
+test('a first program creates its own workspace and enters no other', async () => {
   const founder = await person('founder')
   const program = {
     name: 'First',
@@ -149,7 +149,7 @@ test("a first program makes a workspace of its own, and goes into no other's", a
   expect((await post(`${address}/key`, {}, founder.token)).text).toMatch(/--api-key svc_live_\w+/)
 })
 
-test('the pages sign up, in and out', async () => {
+test('people sign up, in and out on the pages', async () => {
   const email = `ada-${crypto.randomUUID()}@example.com`
   const password = 'correct horse battery'
   const weak = await post('/sign-up?next=/account', { name: 'Ada', email, password: 'short' })
@@ -182,7 +182,7 @@ const destinations: [next: string, location: string][] = [
   ['javascript:alert(1)', '/'],
 ]
 
-test.each(destinations)('after sign-in, next=%s leads to %s', async (next, location) => {
+test.each(destinations)('after sign-in, next=%s redirects to %s', async (next, location) => {
   const { status, headers } = await get(`/sign-in?next=${encodeURIComponent(next)}`, sandbox.dashboardToken)
   expect(status).toBe(303)
   expect(headers.get('location')).toBe(location)

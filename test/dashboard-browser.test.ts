@@ -78,7 +78,7 @@ let apiKey = ''
 const partnerEmail = `grace-${crypto.randomUUID()}@example.com`
 
 test(
-  'from sign-up to a sale, its payment and its reversal, as advertiser and as partner',
+  'advertiser and partner go from sign-up to a sale, its payout and its reversal',
   { timeout: 120_000 },
   async () => {
     const { page } = advertiser
@@ -245,7 +245,7 @@ test(
 )
 
 test(
-  'a webhook endpoint is made, tried, told of a sale, and told again; what it is refused for is shown',
+  'a webhook endpoint is created, tested, receives a sale, and receives it again; refusals are shown',
   { timeout: 60_000 },
   async () => {
     const { page } = advertiser
@@ -343,7 +343,7 @@ const refusedForms: [path: string, field: string, typed: string, button: string]
 ]
 
 test.each(refusedForms)(
-  'on %s what is refused in "%s" is marked, kept and in focus, and the page can be loaded again',
+  'on %s the refused field "%s" is marked, focused and keeps its value, and the page can be reloaded',
   async (path, field, typed, button) => {
     const { page } = path.startsWith('/partner') ? partner : path.startsWith('/sign') ? await openBrowser() : advertiser
     const { rows } = await stack.sql.query<{ workspace_id: string }>('select workspace_id from programs where id = 1')
@@ -371,7 +371,7 @@ test.each(refusedForms)(
 
 const daysAgo = (days: number) => Math.floor(Date.now() / 1000) - days * 86_400
 
-test('the past of a Stripe account is read by buttons', { timeout: 60_000 }, async () => {
+test('buttons import the past payments of a Stripe account', { timeout: 60_000 }, async () => {
   const { page } = advertiser
   const { rows: links } = await stack.sql.query<{ code: string }>('select code from referral_links order by id limit 1')
   const { click_id: clickId } = await call('click', {
@@ -456,7 +456,7 @@ test('the past of a Stripe account is read by buttons', { timeout: 60_000 }, asy
   expect(complaints).toEqual([])
 })
 
-test('held commissions wait on both sides until a button decides, which Enter presses for nobody', async () => {
+test('held commissions wait on both sides until somebody presses a button, and Enter presses none', async () => {
   const { page } = advertiser
   const { rows: links } = await stack.sql.query<{ code: string }>('select code from referral_links order by id limit 1')
   for (const sale of ['held-1', 'held-2', 'held-3']) {
@@ -589,7 +589,7 @@ async function drawOnPhone(page: Page, address: string) {
 const desk = { width: 1280, height: 800 }
 const phone = { width: 390, height: 844 }
 
-describe('every page is fit for all readers, in light, dark and on a phone', () => {
+describe('every page is accessible in light mode, in dark mode and on a phone', () => {
   // Names that are hard to lay out, and an application.
   beforeAll(async () => {
     await stack.sql.query('update programs set name = $1', ['A long program name '.repeat(4).trim()])
@@ -775,7 +775,7 @@ async function signedIn(role: string): Promise<{ context: BrowserContext; page: 
 }
 
 test.each(walks)(
-  'a walk as $role: each page its role opens and no other, no dead link, none wider than a phone, all by the keyboard',
+  'a walk as $role opens every allowed page and no other, finds no dead link, fits a phone, and uses the keyboard only',
   { timeout: 120_000 },
   async ({ role, start, opens, keyboard }) => {
     const { context, page } = await signedIn(role)

@@ -81,7 +81,7 @@ const filters: [what: string, list: List, query: string, where: string][] = [
   ],
 ]
 
-test.each(filters)('turning the pages of the event list shows %s once each', async (_what, list, query, where) => {
+test.each(filters)('paging through the event list shows %s once each', async (_what, list, query, where) => {
   const shown: string[] = []
   let path: string | undefined = `${base}/${list}${query}`
   while (path) {
@@ -92,14 +92,14 @@ test.each(filters)('turning the pages of the event list shows %s once each', asy
   expect(shown).toEqual((await listed(list, where)).map(({ at }) => at))
 })
 
-test.each(filters)('the CSV of the event list holds %s', async (_what, list, query, where) => {
+test.each(filters)('the CSV file of the event list contains %s', async (_what, list, query, where) => {
   const [head, ...lines] = (await get(`${base}/${list}.csv${query}`)).trimEnd().split('\r\n')
   expect(head).toMatch(/^id,event_type,timestamp,/)
   const rows = lines.map((line) => line.split(','))
   expect(rows.map(([id, type, at]) => ({ at, type, id }))).toEqual(await listed(list, where))
 })
 
-test('sales in another currency than the program’s stand apart, and say so', async () => {
+test('sales in another currency are shown separately from the program’s figures', async () => {
   const range = '?dateFrom=2026-10-30&dateTo=2026-11-02'
   expect(await get(base + range)).toMatch(/figures above are in USD only[^<]+In other currencies: €[\d.,]+ revenue/)
   const shown = await get(`${base}/events${range}&eventType=conversion`)
@@ -108,7 +108,7 @@ test('sales in another currency than the program’s stand apart, and say so', a
   expect(notes).not.toEqual([])
 })
 
-test('the overview and its CSV show what the performance read answers', async () => {
+test('the overview and its CSV file match the performance API', async () => {
   for (const query of ['', '?period=90d', '?dateFrom=2026-10-30&dateTo=2026-11-02']) {
     const response = await fetch(`${stack.baseUrl}/api/tracking/performance/${sandbox.programId}${query}`, {
       headers: { authorization: `Bearer ${sandbox.dashboardToken}` },
@@ -136,7 +136,7 @@ test('the overview and its CSV show what the performance read answers', async ()
   }
 })
 
-test('of the commissions of a page those that are chosen are approved, or all that it shows, and no others', async () => {
+test('the selected commissions of a page are approved, or all that it shows, and no others', async () => {
   await stack.sql.query(
     `insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
     select program_id, 'sale', partner_id, customer_id, id, currency, 1, now() + interval '30 days' from sales
@@ -172,7 +172,7 @@ test('of the commissions of a page those that are chosen are approved, or all th
   expect(rows).toEqual([{ id: others[1], reason: 'Never shipped' }])
 })
 
-test('a manual commission and a deduction are made on the page of a partner, who reads the note', async () => {
+test("a manual commission and a deduction are added on a partner's page, and the partner reads the note", async () => {
   const page = `${base}/partners/${sandbox.partnerId}`
   const adjust = (fields: Record<string, string>) =>
     post(
@@ -228,7 +228,7 @@ test('a manual commission and a deduction are made on the page of a partner, who
   }
 })
 
-test('the partners of a search are listed and exported, in the order that the address says', async () => {
+test('the partners of a search are listed and exported in the order of the address', async () => {
   for (const name of ['Zoe', 'Amy', 'amylase']) {
     await addPartner(stack.db, { programId: sandbox.programId, name, email: null, code: null })
   }
@@ -239,7 +239,7 @@ test('the partners of a search are listed and exported, in the order that the ad
   expect(await get(`${base}/partners?q=nobody`)).toContain('No results')
 })
 
-test("a partner's page shows what they brought and earned, and changes what the program typed of them", async () => {
+test("a partner's page shows their referrals and earnings, and changes the program's data about them", async () => {
   const { partnerId, code } = await addPartner(stack.db, {
     programId: sandbox.programId,
     name: 'Mona',
@@ -261,7 +261,7 @@ test("a partner's page shows what they brought and earned, and changes what the 
   for (const text of ['Mona Lisa', 'mona@example.com']) expect(changed).toContain(text)
 })
 
-test("a partner's note is the program's: its page shows it, no page of the partner does, and the log says that it changed", async () => {
+test("a partner's note is visible to the program only, and the log records that it changed", async () => {
   const page = `${base}/partners/${sandbox.partnerId}`
   expect(await post(`${page}/note`, { note: ' Called twice.\r\nPrefers <mail>. ' }, page)).toEqual([303, page])
   const shown = await get(page)
@@ -277,7 +277,7 @@ test("a partner's note is the program's: its page shows it, no page of the partn
   expect(await get(page)).not.toContain('Called twice')
 })
 
-test('commissions are filtered by the days they were made on and by whether they wait for a review, on every page and in the file', async () => {
+test('commissions are filtered by creation date and pending review, on every page and in the file', async () => {
   const { rows } = await stack.sql.query<{ id: string }>(
     `with chosen as (select id, row_number() over (order by id) as n from sales
       where program_id = $1 and customer_id is not null and not is_test
@@ -325,7 +325,7 @@ test('commissions are filtered by the days they were made on and by whether they
   expect(await get(`${base}/commissions?dateFrom=2026-03-02&dateTo=2026-03-01`)).toContain('No results')
 })
 
-test('payout runs and who is due are found by the name of a partner', async () => {
+test('payout runs and due payouts are found by partner name', async () => {
   const { rows } = await stack.sql.query<{ id: string }>(
     'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 1), ($1, gen_random_uuid(), 0) returning id',
     [sandbox.programId],
@@ -381,7 +381,7 @@ async function turned(first: string, read: (html: string) => string[]): Promise<
 
 const payeesOn = (html: string) => Array.from(html.matchAll(/<strong>(Payee \d+)</g), ([, name]) => name ?? '')
 
-test("a run's payments and whom it left out turn in pages and are searched, and their sums are of all", async () => {
+test("a run's payments and exclusions are paged and searched, and their sums include all", async () => {
   const { rows } = await stack.sql.query<{ id: string }>(
     'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 70) returning id',
     [listing.programId],
@@ -443,7 +443,7 @@ const choices: [query: string, where: string][] = [
 ]
 
 test.each(['before they are counted', 'once they are counted'])(
-  'clicks are filtered by partner, link and country at any depth, downwards and upwards, %s',
+  'clicks are filtered by partner, link and country at any depth, in both directions, %s',
   { timeout: 120_000 },
   async (when) => {
     if (when.startsWith('before')) await stack.sql.query(uncounted, [listing.programId])
@@ -464,7 +464,7 @@ test.each(['before they are counted', 'once they are counted'])(
   },
 )
 
-test('all types of events turn in one order, down and back up', async () => {
+test('all event types page in one order, in both directions', async () => {
   const { rows } = await stack.sql.query<{ count: string }>(
     `select (select count(*) from affiliate_click_events where program_id = $1 and not is_test)
       + (select count(*) from affiliate_lead_events where program_id = $1 and not is_test)
@@ -478,7 +478,7 @@ test('all types of events turn in one order, down and back up', async () => {
 
 const countOf = async (query: string) => (await turned(`${eventsPage}?${query}`, timesOn))[0].length
 
-test('the clicks of a customer months apart are found among all, with filters and in every part of the list', async () => {
+test('clicks of a customer months apart are found with filters and on every page of the list', async () => {
   const { rows } = await stack.sql.query<{ id: string; click_id: string; partner_id: string }>(
     `with their as (
       update affiliate_click_events e set customer_id = c.id from (
@@ -507,7 +507,7 @@ test('the clicks of a customer months apart are found among all, with filters an
   expect(await clicksWhere(isOtto)).not.toEqual([])
 })
 
-test('a customer is found by key and by click id, a sale by its transaction id, and nobody by an address', async () => {
+test('a customer is found by key and click id, a sale by its transaction id, and nobody by an e-mail address', async () => {
   const { rows } = await stack.sql.query<{ id: string; click_id: string; customer_key: string; events: string }>(
     `select id, click_id, customer_key, (select count(*) from affiliate_lead_events e where e.program_id = c.program_id and e.customer_id = c.id
       and not e.is_test) as events from customers c where program_id = $1 order by id limit 1`,
@@ -524,7 +524,7 @@ test('a customer is found by key and by click id, a sale by its transaction id, 
   expect(await get(`${eventsPage}?q=somebody@example.com`)).toContain('No results')
 })
 
-test("a customer's timeline goes from the first click to the payout, and is the program's alone", async () => {
+test("a customer's timeline runs from the first click to the payout, and only the program sees it", async () => {
   const { programId } = listing
   const { rows } = await stack.sql.query<{
     customer_id: string
@@ -582,7 +582,7 @@ test("a customer's timeline goes from the first click to the payout, and is the 
   expect([partner.status, (await partner.text()).includes('/customers/')]).toEqual([200, false])
 })
 
-test('exports hold every row, however many there are', async () => {
+test('exports contain every row, however many there are', async () => {
   const large = await createSandbox(stack.db, env)
   const { rows } = await stack.sql.query<{ id: number }>(
     `insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, decided_at)
@@ -602,7 +602,7 @@ test('exports hold every row, however many there are', async () => {
   expect(await idsIn('/partner/payouts.csv', large.partnerToken)).toEqual(newestFirst)
 })
 
-test('the amount that is due is shown in three sums that add up, and the overview counts the same payments', async () => {
+test('the due amount is shown as three sums that add up, and the overview counts the same payments', async () => {
   const due = await createSandbox(stack.db, env)
   await stack.sql.query(
     "insert into minimum_payouts (program_id, currency, minimum_payout_cents) values ($1, 'usd', 1000)",
