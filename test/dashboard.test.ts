@@ -9,7 +9,7 @@ import { partnerPaths, startDashboard } from './support/dashboard.ts'
 const { stack, env, sandbox, other, person, track, get, post } = await startDashboard()
 const { programId, workspaceId } = sandbox
 
-test('what signups pay stands among what everybody earns, and a fixed amount without a percentage by itself', async () => {
+test('signup commissions count among all earnings, and a fixed amount is shown without a percentage', async () => {
   const {
     programId: id,
     dashboardToken,
@@ -30,7 +30,7 @@ test('what signups pay stands among what everybody earns, and a fixed amount wit
   expect(shown.match(/Rate<\/dt>\s*<dd[^>]*>(.*?)<\/dd>/)?.[1]).toBe('$4.00')
 })
 
-test('what is found of a commission as it is approved is not called approved already', async () => {
+test('a commission that is flagged on approval is not shown as approved', async () => {
   const made = await createSandbox(stack.db, env, { review_rules: ['paid_ads'] })
   const { click_id } = await track('click', {
     affiliate_url: `https://shop.example.com/?aff=${made.partnerCode}&gclid=abc`,
@@ -43,7 +43,7 @@ test('what is found of a commission as it is approved is not called approved alr
   expect(said).toContain('1 had been approved, rejected or reversed already, or held for review.')
 })
 
-test('what waits for svc listen is not called pending, since nothing here is to be tried', async () => {
+test("deliveries for svc listen are not shown as pending, since the service doesn't send them", async () => {
   const { programId: id, dashboardToken } = await createSandbox(stack.db, env)
   const listener = { url: null, description: '', types: ['sale.created' as const] }
   const endpoint = await makeEndpoint(stack.db, stack.environment, id, listener)
@@ -63,7 +63,7 @@ test('what waits for svc listen is not called pending, since nothing here is to 
   }
 })
 
-test('a payout of more than there can be is refused as input', async () => {
+test('a payout above the possible maximum is refused as invalid input', async () => {
   for (const amount of ['999999999999', '999999999999.99', '9999999999999']) {
     const fields = { balance: `${programId} usd`, amount, request_id: crypto.randomUUID() }
     const { headers } = await post('/partner/payouts', fields, sandbox.partnerToken)
@@ -73,7 +73,7 @@ test('a payout of more than there can be is refused as input', async () => {
 
 const shown = async (path: string) => (await get(`/programs/${programId}${path}`, sandbox.dashboardToken)).text
 
-test('what was refunded stands beside revenue, beside its sale, which leads to its explanation, and in the CSV of events', async () => {
+test('refunds are shown beside revenue, beside their sale with a link to its explanation, and in the CSV file of events', async () => {
   expect(await shown('')).toMatch(/Revenue<\/dt><dd[^>]*>\$100\.00.*Refunds<\/dt><dd[^>]*>\$25\.00.*?of this revenue/s)
   const sales = await shown('/events?eventType=conversion')
   expect(sales).toContain('$25.00 refunded')
@@ -83,7 +83,7 @@ test('what was refunded stands beside revenue, beside its sale, which leads to i
   expect(row).toContain(',100,25,usd,')
 })
 
-test('CSV files hold what the pages show, and nothing that a spreadsheet would run', async () => {
+test('CSV files match the pages and contain nothing that a spreadsheet would run', async () => {
   const partners = await get(`/programs/${programId}/partners.csv`, sandbox.dashboardToken)
   expect(partners.headers.get('content-disposition')).toBe(`attachment; filename="partners-${programId}.csv"`)
   expect(partners.text).toContain(`"'=cmd|' /C calc'!A0 <img src=x onerror=alert(1)>""'&"`)
@@ -95,7 +95,7 @@ test('CSV files hold what the pages show, and nothing that a spreadsheet would r
   expect(row).toContain(',sale,secret-transaction,refunded,usd,20,5,')
 })
 
-test('a page costs two rounds to the database at most before its own figures', async () => {
+test('a page sends at most two database requests before its own figures', async () => {
   const before = stack.neon.requests
   await get(`/programs/${programId}/commissions`, sandbox.dashboardToken)
   expect(stack.neon.requests - before).toBe(2)
@@ -117,14 +117,14 @@ test.each([
   expect((await get(`${path}${'x'.repeat(length)}%F0%9F%98%80`, token)).status).toBe(200)
 })
 
-test('an address that nothing answers is a page, or the envelope under /api/', async () => {
+test('an unknown address answers with a page, or with a JSON error under /api/', async () => {
   const page = await get('/nothing/here')
   expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=UTF-8'])
   const api = await get('/api/nothing')
   expect([api.status, JSON.parse(api.text)]).toMatchObject([404, { success: false, error: { code: 'not_found' } }])
 })
 
-test('a customer is erased from the settings, by their key or click id', async () => {
+test('a customer is erased in the settings, by their key or click id', async () => {
   const path = `/programs/${other.programId}/settings/forget`
   const { click_id } = await track('click', { affiliate_url: `https://shop.example.com/?aff=${other.partnerCode}` })
   await track('lead', { customer_key: 'leaving', click_id }, other.apiKey)
@@ -136,7 +136,7 @@ test('a customer is erased from the settings, by their key or click id', async (
   expect(refusalIn(again.headers)).toContain('"forgotten":"')
 })
 
-test('1,121 programs that invite somebody cost their pages three database requests, show a page of names, and can be answered', async () => {
+test('1,121 programs with an invitation cost their pages three database requests, show a page of names, and can be answered', async () => {
   const invited = await person('invited')
   await stack.sql.query(
     `with made as (
@@ -179,7 +179,7 @@ test('1,121 programs that invite somebody cost their pages three database reques
   }
 })
 
-test('invitations are mailed to one address three times a day, and a hundred times from a workspace', async () => {
+test('invitations are mailed to an address three times a day, and a hundred times from a workspace', async () => {
   const { workspaceId: ours, programId: theirs, dashboardToken } = await createSandbox(stack.db, env)
   const invite = (email: string) => post(`/workspaces/${ours}/members`, { email, role: 'member' }, dashboardToken)
   const mailsTo = async (text: string) =>
@@ -213,7 +213,7 @@ test('invitations are mailed to one address three times a day, and a hundred tim
   expect(await mailsTo(email)).toHaveLength(0)
 })
 
-test('an unverified account mails nobody, also not by adding a partner', async () => {
+test('an unverified account mails nobody, even by adding a partner', async () => {
   const { programId: theirs, dashboardToken } = await createSandbox(stack.db, env)
   await stack.sql.query(
     `update users u set email_verified = false from workspace_members m join programs p on p.workspace_id = m.workspace_id
@@ -226,7 +226,7 @@ test('an unverified account mails nobody, also not by adding a partner', async (
   expect(rows).toEqual([])
 })
 
-test('an account that cannot be connected, and a time that cannot be read back to, are marked in their forms', async () => {
+test("the forms mark a Stripe account that can't connect and an invalid import start", async () => {
   const path = `/programs/${programId}/settings/processor`
   await stack.sql.query(`update programs set processor_account_id = 'acct_theirs' where id = $1`, [other.programId])
   const forms: [address: string, fields: Record<string, string>, refusal: string][] = [
@@ -242,7 +242,7 @@ test('an account that cannot be connected, and a time that cannot be read back t
   }
 })
 
-test("an owner is shown where Stripe must send the deployment's own events, and the code that proves whose the account is", async () => {
+test("an owner sees the address for the deployment's own Stripe events, and the code that proves who owns the account", async () => {
   const { programId: ownId, dashboardToken: token } = await createSandbox(stack.db, env)
   await stack.sql.query('update programs set processor_account_id = null where id = $1', [ownId])
   const address = `/programs/${ownId}/settings/processor/own-account`
@@ -270,7 +270,7 @@ test.each([
   ['0', 'Enter an amount above zero. Up to ¥1,050 is available.'],
   ['all', 'Enter an amount in digits. Up to ¥1,050 is available.'],
   ['1051', 'Only ¥1,050 is available now. Request that or less.'],
-])('a payout of %s yen of 1,050 says which rule it breaks', async (amount, said) => {
+])('a payout of %s out of 1,050 yen names the broken rule', async (amount, said) => {
   const fields = { balance: `${yen.programId} jpy`, amount, request_id: crypto.randomUUID() }
   const { headers } = await post('/partner/payouts', fields, yen.partnerToken)
   expect(refusalIn(headers)).toContain(said)
@@ -284,7 +284,7 @@ test.each([
     amount,
     'Enter the amount without a minus, and choose a deduction to take it from the balance.',
   ]),
-])('an adjustment by %s yen says which rule it breaks', async (amount, said) => {
+])('an adjustment by %s yen names the broken rule', async (amount, said) => {
   const typed = { request_id: crypto.randomUUID(), kind: 'commission', amount, currency: 'JPY', adjust_note: 'Bonus' }
   const path = `/programs/${yen.programId}/partners/${yen.partnerId}/adjust`
   const { headers } = await post(path, typed, yen.dashboardToken)
@@ -296,13 +296,13 @@ test.each([
   ['payouts/1/pay', '0026-11-20', {}],
   ['payout-runs/1/pay', '9999-12-31', {}],
   ['payout-runs/by-hand', '9999-12-31', { partner_id: '1', currency: 'jpy', request_id: crypto.randomUUID() }],
-])('%s takes no transfer of %s', async (path, day, fields) => {
+])('%s refuses a transfer of %s', async (path, day, fields) => {
   const transfer = { ...fields, amount_cents: '1', reference: 'transfer-1', paid_on: day }
   const { headers } = await post(`/programs/${yen.programId}/${path}`, transfer, yen.dashboardToken)
   expect(refusalIn(headers)).toContain('Enter the day on which the money left, today or earlier, with a four-digit')
 })
 
-test('a payout of no amount is of all that is available, and then nothing is', async () => {
+test('a payout without an amount pays the whole available balance, and leaves nothing', async () => {
   // Without isolation, the right-to-left name would reorder the amount.
   expect((await get('/partner/payouts', yen.partnerToken)).text).toContain('\u2068מתנות\u2069: ¥1,050 available')
   const fields = { balance: `${yen.programId} jpy`, amount: '' }
@@ -326,7 +326,7 @@ test('a payout of no amount is of all that is available, and then nothing is', a
   expect(said).toEqual([good, expect.stringContaining('already paid, by the transfer transfer-1.'), good])
 })
 
-test('a partner who is deactivated reads so on each of their pages', async () => {
+test('a deactivated partner sees their status on each of their pages', async () => {
   await post(`/programs/${yen.programId}/partners/${yen.partnerId}/deactivate`, {}, yen.dashboardToken)
   for (const page of partnerPaths.filter((path) => !path.endsWith('.csv'))) {
     expect([page, (await get(page, yen.partnerToken)).text]).toEqual([

@@ -18,7 +18,7 @@ const { env, neon, sql } = await startEndpoint()
 const one = statement<{ one: number }>`select 1 as one`
 const raw = (text: string, ...values: unknown[]) => ({ compile: () => CompiledQuery.raw(text, values) })
 
-test('a database that hangs ends as a broken try, and the second one is answered', async () => {
+test('a database that hangs counts as a failed attempt, and the second attempt succeeds', async () => {
   const db = new Database(env, 300)
   neon.inject({ action: 'delay', delay_ms: 2000 })
   await expect(db.query(one)).rejects.toSatisfy(isTransient)
@@ -27,7 +27,7 @@ test('a database that hangs ends as a broken try, and the second one is answered
   expect(await retryOnce(() => db.query(one))).toEqual([{ one: 1 }])
 })
 
-test('an answer that breaks off is a broken try too', async () => {
+test('a response that breaks off also counts as a failed attempt', async () => {
   const db = new Database(env)
   neon.inject({ action: 'cut' })
   await expect(db.query(one)).rejects.toSatisfy(isTransient)
@@ -36,7 +36,7 @@ test('an answer that breaks off is a broken try too', async () => {
   expect(await retryOnce(() => db.batch([one]))).toEqual([[{ one: 1 }]])
 })
 
-test('a statement that Postgres refuses is no broken try, and one is for which a file of the server is out of reach', async () => {
+test('a statement that Postgres refuses is no failed attempt, but a missing server file is one', async () => {
   const refused = new Database(env).query(statement`select no_such_column`)
   await expect(refused).rejects.not.toSatisfy(isTransient)
   const withoutFile = new Database(env).query(statement`select pg_read_file('none')`)
@@ -53,7 +53,7 @@ const ways = [
 describe.each(ways)('%s', (_way, at) => {
   const db = new Database(at)
 
-  test('values arrive as the types of the schema say, and go as they are given', async () => {
+  test('values arrive with the types of the schema, and are sent unchanged', async () => {
     const values = statement`select 9007199254740991::bigint as big, array[1, 2]::bigint[] as bigs, 1.50::numeric as exact,
       '2026-01-02 03:04:05+02'::timestamptz as at, '{"a": [1]}'::jsonb as json, '\\xff00'::bytea as bytes, true as yes, null as none,
       current_setting('TimeZone') as zone`
@@ -76,7 +76,7 @@ describe.each(ways)('%s', (_way, at) => {
     await expect(db.query(statement`select 9007199254740993::bigint`)).rejects.toThrow('above 2^53')
   })
 
-  test('a batch is one transaction, in which a refusal leaves nothing and is told by its constraint', async () => {
+  test('a batch is one transaction: a refusal rolls it back and names its constraint', async () => {
     const table = `batched_${ways.findIndex(([, other]) => other === at)}`
     await sql.query(`create table ${table} (id integer constraint ${table}_key primary key)`)
     const insert = (id: number) => raw(`insert into ${table} (id) values ($1) returning id`, id)
@@ -87,12 +87,12 @@ describe.each(ways)('%s', (_way, at) => {
     expect((await sql.query(`select id from ${table}`)).rows).toEqual([{ id: 1 }])
   })
 
-  test('who acts is said first in each transaction', async () => {
+  test('each transaction sets the acting person first', async () => {
     const acting = db.actingAs(null)
     expect(await acting.query(one)).toEqual([{ one: 1 }])
   })
 
-  test('more than there are connections are answered each with its own', async () => {
+  test('more calls than connections each get their own answer', async () => {
     const numbers = Array.from({ length: 200 }, (_, index) => index)
     const answers = await Promise.all(numbers.map((number) => db.query(statement`select ${number}::integer as number`)))
     expect(answers).toEqual(numbers.map((number) => [{ number }]))
@@ -102,7 +102,7 @@ describe.each(ways)('%s', (_way, at) => {
 describe('over connections that are held', () => {
   const held = { DATABASE_URL: '', POSTGRES: pool }
 
-  test('a try that hangs or loses its connection is a broken one, and the next is answered', async () => {
+  test('an attempt that hangs or loses its connection fails, and the next one succeeds', async () => {
     const hung = new Database(held, 200).query(statement`select pg_sleep(3)`)
     await expect(hung).rejects.toSatisfy(isTransient)
     const killed = new Database(held).batch([statement`select pg_terminate_backend(pg_backend_pid())`, one])
@@ -110,7 +110,7 @@ describe('over connections that are held', () => {
     expect(await new Database(held).query(one)).toEqual([{ one: 1 }])
   })
 
-  test('tries that wait for a lock longer than they may leave no connection behind', async () => {
+  test('attempts that exceed the lock timeout leave no connection behind', async () => {
     const few = openPool(env.DATABASE_URL, 2)
     const db = new Database({ ...held, POSTGRES: few }, 300)
     const key = 7_350_163
@@ -124,13 +124,13 @@ describe('over connections that are held', () => {
     await few.end()
   })
 
-  test('a database that is not reached is a broken try', async () => {
+  test('an unreachable database is a failed attempt', async () => {
     const nowhere = openPool('postgresql://postgres@127.0.0.1:9/postgres')
     await expect(new Database({ ...held, POSTGRES: nowhere }).query(one)).rejects.toSatisfy(isTransient)
     await nowhere.end()
   })
 
-  test('a network that goes silent ends each try in its time, also of those that wait for a connection, and is used again', async () => {
+  test('a silent network fails each attempt in time, even those that wait for a connection, and recovers', async () => {
     const url = new URL(env.DATABASE_URL)
     const network = await startSilentNetwork({ host: url.hostname, port: Number(url.port) })
     url.host = `127.0.0.1:${network.port}`
@@ -147,7 +147,7 @@ describe('over connections that are held', () => {
     network.close()
   })
 
-  test('a statement whose answer a migration changed is prepared anew', async () => {
+  test('a statement is prepared again after a migration changes its result', async () => {
     const db = new Database(held)
     await sql.query('create table widened (id integer); insert into widened values (1)')
     const all = statement`select * from widened`
@@ -198,7 +198,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     await sql.query('truncate customers, affiliate_click_events, uncounted_clicks cascade')
   })
 
-  test('are recorded sixteen by one statement, and none is answered before its commit', async () => {
+  test('are recorded sixteen per statement, and none is answered before its commit', async () => {
     await hold()
     let answered = 0
     const clicks = record(200)
@@ -213,7 +213,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     expect(await count(`from customers where click_id = any ('{${ids.join()}}')`)).toBe(200)
   })
 
-  test('are recorded also where one of them is refused, which writes nothing', async () => {
+  test('are recorded even if one of them is refused, which writes nothing', async () => {
     const [known = ''] = await Promise.all(record(1))
     const { additional_data: _, campaign: __, partner_code: aff, visitor: ___, ...event } = click
     const none = {
@@ -242,7 +242,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     expect(await stored()).toEqual({ customers: 41, events: 42, uncounted: 42 })
   })
 
-  test('are recorded once and answered where their connections are killed before the commit', async () => {
+  test('are recorded once and answered if their connections are killed before the commit', async () => {
     await hold()
     const clicks = record(60)
     await untilHeld(4)
@@ -252,7 +252,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     expect(await stored()).toEqual(each(60))
   })
 
-  test('are recorded once and answered where the answer to their commit is lost, and end in their time where none comes', async () => {
+  test('are recorded once and answered if the answer to their commit is lost, and time out if none comes', async () => {
     const url = new URL(env.DATABASE_URL)
     const network = await startSilentNetwork({ host: url.hostname, port: Number(url.port) })
     url.host = `127.0.0.1:${network.port}`
@@ -277,7 +277,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     network.close()
   })
 
-  test('are answered before a server stops that took them', async () => {
+  test('are answered before their server stops', async () => {
     let taken = 0
     const server = await startServer({
       service: {
@@ -306,7 +306,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     expect(await stored()).toEqual(each(before.length + 60))
   })
 
-  test('wait for nobody where they are refused', async () => {
+  test("don't wait for others if they are refused", async () => {
     const other = new Client({ connectionString: env.DATABASE_URL })
     await other.connect()
     const note = `select note_refusal(${programId}, 'click', 'link_disabled', '')`

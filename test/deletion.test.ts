@@ -129,7 +129,7 @@ const unsettled: [what: string, arrange: (program: Sandbox) => Promise<unknown>]
   ],
 ]
 
-test.each(unsettled)('neither a workspace nor its partner can go while there is %s', async (what, arrange) => {
+test.each(unsettled)('neither a workspace nor its partner can be deleted while there is %s', async (what, arrange) => {
   const program = await makeProgram()
   const { workspaceId, owner, partner } = program
   await arrange(program)
@@ -147,7 +147,7 @@ test.each([
   ['another name', { workspace_name: 'Another', password }, 'This is not its name.'],
   ['a wrong password', { password: 'a wrong horse battery' }, 'This is not your password.'],
   ['no password', {}, 'This is not your password.'],
-])('a workspace stays where its deletion has %s', async (_what, wrong, said) => {
+])('a workspace stays if its deletion has %s', async (_what, wrong, said) => {
   const { workspaceId, programId, owner } = await makeProgram()
   const fields = { workspace_name: await nameOf(workspaceId), ...wrong }
   const { refusal } = await page('POST', `/workspaces/${workspaceId}/delete`, owner.token, fields)
@@ -155,7 +155,7 @@ test.each([
   expect((await page('GET', `/programs/${programId}/check`, owner.token)).status).toBe(200)
 })
 
-test('of a deleted workspace nothing can be reached, and what was paid stays in the books', async () => {
+test('a deleted workspace is unreachable, and its payouts stay in the books', async () => {
   const program = await makeProgram({ lead_auth_policy: 'browser_allowed' })
   const { workspaceId, programId, owner, partner, apiKey } = program
   await sql.query(
@@ -224,7 +224,7 @@ test('of a deleted workspace nothing can be reached, and what was paid stays in 
   expect(entry).toEqual({ user_id: owner.userId })
 })
 
-test('an erased partner leaves their sums without themselves, and what their customers buy later earns nothing', async () => {
+test('an erased partner leaves only anonymous sums, and later purchases of their customers earn nothing', async () => {
   const program = await makeProgram({ lead_commission_cents: 100 })
   const { programId, partnerId, partner } = program
   await setPayoutAddress(db, partner.userId, 'petra-payout@example.com')
@@ -332,7 +332,7 @@ const races: [what: string, end: (program: Awaited<ReturnType<typeof makeProgram
   ['a partner is erased', async ({ partner }) => await eraseAccount(db, partner.userId)],
 ]
 
-test.each(races)('of a sale at the moment in which %s, one of the two gives way', async (_what, end) => {
+test.each(races)('if a sale arrives while %s, one of the two gives way', async (_what, end) => {
   for (let round = 0; round < 12; round++) {
     const program = await makeProgram({}, false)
     const { click_id: clickId } = await click(program)
@@ -342,7 +342,7 @@ test.each(races)('of a sale at the moment in which %s, one of the two gives way'
   }
 })
 
-test('of two last owners who erase themselves at once, one stays', async () => {
+test('if two last owners erase themselves at once, one stays', async () => {
   const { workspaceId, owner } = await makeProgram()
   const other = await makePerson('Otto')
   await sql.query(`update workspace_members set role = 'admin' where workspace_id = $1 and user_id <> $2`, [

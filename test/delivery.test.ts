@@ -35,7 +35,7 @@ test.each([
   ['a page by a link', { 'sec-fetch-site': 'cross-site' }, 403],
   ['a page of a name that was pointed here', { host: 'evil.example' }, 403],
   ['a program', {}, 200],
-] as [string, Record<string, string>, number][])('a topic asked for by %s: %j is %i', async (_who, more, status) => {
+] as [string, Record<string, string>, number][])('a topic with %s: %j gets %i', async (_who, more, status) => {
   const headers = { 'content-type': 'application/x-www-form-urlencoded', ...more }
   const sent = request(queue.endpoint, { method: 'POST', headers }).end('Action=CreateTopic&Name=page')
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
@@ -181,25 +181,28 @@ const lives: { name: string; run: (life: Life) => Promise<number> }[] = [
   },
 ]
 
-test.for(lives)('$name can be killed between any two of its steps, and each event is told once', async ({ run }) => {
-  const whole = new Life(Infinity, 'before')
-  await run(whole)
-  expect(whole.steps).toBeGreaterThan(3)
-  for (let fatal = 1; fatal <= whole.steps; fatal++) {
-    for (const moment of ['before', 'after'] as const) {
-      const life = new Life(fatal, moment)
-      await expect(run(life)).rejects.toThrow(Killed)
-      await Promise.allSettled(life.calls)
-      await letVisibilityEnd()
-      await sql.query('update outbox set sent_at = null where delivered_at is null')
-      await relayOutbox(db, queuesOf(client, { QUEUE_URL: queue.url }), soon())
-      await drainQueue(db, client, queue.url, soon())
-      await expectAllTold()
+test.for(lives)(
+  '$name can be killed between any two of its steps, and each event is delivered once',
+  async ({ run }) => {
+    const whole = new Life(Infinity, 'before')
+    await run(whole)
+    expect(whole.steps).toBeGreaterThan(3)
+    for (let fatal = 1; fatal <= whole.steps; fatal++) {
+      for (const moment of ['before', 'after'] as const) {
+        const life = new Life(fatal, moment)
+        await expect(run(life)).rejects.toThrow(Killed)
+        await Promise.allSettled(life.calls)
+        await letVisibilityEnd()
+        await sql.query('update outbox set sent_at = null where delivered_at is null')
+        await relayOutbox(db, queuesOf(client, { QUEUE_URL: queue.url }), soon())
+        await drainQueue(db, client, queue.url, soon())
+        await expectAllTold()
+      }
     }
-  }
-})
+  },
+)
 
-test('messages that come three times, shuffled, to four consumers at once are told once each', async () => {
+test('messages that arrive three times, shuffled, at four concurrent consumers are delivered once each', async () => {
   const messages = await createOutbox(200)
   const thrice = [...messages, ...messages.toReversed(), ...messages]
   await sendToQueue(client, queue.url, thrice)
@@ -207,7 +210,7 @@ test('messages that come three times, shuffled, to four consumers at once are to
   await expectAllTold()
 })
 
-test('a message that nobody can handle goes to the dead letters after five attempts, and holds up no other', async () => {
+test('an unreadable message becomes a dead letter after five attempts, and delays no other', async () => {
   const strange = ['not JSON', '{"program_id": 1}', JSON.stringify({ program_id: programId, outbox_id: 9_999_999 })]
   const Entries = strange.map((MessageBody, index) => ({ Id: String(index), MessageBody }))
   await client.send(new SendMessageBatchCommand({ QueueUrl: queue.url, Entries }))
@@ -266,7 +269,7 @@ function openRefusingClient(command: 'SendMessageBatchCommand' | 'DeleteMessageB
   return refusing
 }
 
-test('a message that the queue refuses among ten is sent again, and one that it fails to delete is told once', async () => {
+test('a message that the queue refuses among ten is sent again, and a failed deletion delivers nothing twice', async () => {
   const messages = await createOutbox(10)
   const taken = await sendToQueue(openRefusingClient('SendMessageBatchCommand'), queue.url, messages)
   expect(taken).toEqual(messages.slice(1))
@@ -277,7 +280,7 @@ test('a message that the queue refuses among ten is sent again, and one that it 
   await expectAllTold()
 })
 
-test('a run whose deadline is past takes nothing', async () => {
+test('a run after its deadline takes nothing', async () => {
   await sendToQueue(client, queue.url, await createOutbox(3))
   expect(await drainQueue(db, client, queue.url, Date.now())).toBe(0)
   expect(queue.messages()).toHaveLength(3)
@@ -285,7 +288,7 @@ test('a run whose deadline is past takes nothing', async () => {
   await expectAllTold()
 })
 
-test('the relay is asked after the answer that caused the messages, which it would hold up on its thread', async () => {
+test('the relay starts after the response, because it would delay it', async () => {
   const asked: string[] = []
   const RELAY = {
     fetch: async (_url: string, { body }: { body: string }) => {
@@ -300,7 +303,7 @@ test('the relay is asked after the answer that caused the messages, which it wou
   expect(asked).toEqual([JSON.stringify(messages)])
 })
 
-test('the policy for the operator allows what was done here, and no more', () => {
+test("the operator's policy allows exactly the calls made here", () => {
   const text = readFileSync('lib/commands/aws/queue-policy.json', 'utf8')
   const { Statement: statements } = JSON.parse(text) as { Statement: { Action: string[]; Resource: string }[] }
   const allowed = statements.flatMap(({ Action: actions, Resource: resource }) =>

@@ -88,7 +88,7 @@ const common = (planned: string[]) =>
         .replace(/ +added/, ' added'),
     )
 
-test('the first deployment has every function, and staging differs from production in names and mail alone', async () => {
+test('the first deployment has every function, and staging differs from production only in names and mail', async () => {
   const production = { ...given('production'), ...mail }
   const { lines, problems } = await plan(production)
   expect(problems).toEqual([])
@@ -105,7 +105,7 @@ test('the first deployment has every function, and staging differs from producti
   expect(common(staging.lines)).toEqual(common(lines))
 })
 
-test('every package that a function has in it is among the THIRD_PARTY_NOTICES', () => {
+test('every package that a function bundles is in THIRD_PARTY_NOTICES', () => {
   const folder = inject('scriptsFolder')
   const packages = new Set(
     readdirSync(folder).flatMap((file) =>
@@ -122,7 +122,7 @@ test('every package that a function has in it is among the THIRD_PARTY_NOTICES',
   expect([...packages].filter((name) => !notices.some((line) => line.startsWith(`${name} `)))).toEqual([])
 })
 
-test('environments share no Worker, route, rate limit and bound Worker', () => {
+test('environments share no Worker, route, rate limit or service binding', () => {
   const of = (environment: string) =>
     readFunctions(operatorToml(wranglerToml, readOperator(given(environment)).operator)).flatMap((entry) => [
       entry.workerName,
@@ -139,13 +139,13 @@ test('environments share no Worker, route, rate limit and bound Worker', () => {
   )
 })
 
-test('a host of its own takes the place of that of the environment', () => {
+test('an explicit host replaces the host of the environment', () => {
   const { operator } = readOperator({ ...given('staging'), API_HOST: 'try.acme.test' })
   const dashboard = readFunctions(operatorToml(wranglerToml, operator)).find(({ name }) => name === 'dashboard')
   expect(dashboard).toMatchObject({ routes: ['try.acme.test/*'], vars: { BASE_URL: 'https://try.acme.test' } })
 })
 
-test('a second deployment keeps what it is not given, and says what becomes of the rest', async () => {
+test('a second deployment keeps unset values, and says what happens to the rest', async () => {
   deployed()
   cloudflare.workers['svc-delete-expired'] = { bindings: [], crons: ['* * * * *'] }
   cloudflare.workers['svc-staging-track-click'] = { bindings: [], crons: [] }
@@ -205,7 +205,7 @@ test.each([
   expect(problems).toEqual(expect.arrayContaining([expect.stringContaining(problem)]))
 })
 
-test('a feature is turned off by an empty value, and production cannot turn mail off', async () => {
+test('an empty value disables a feature, but production requires mail', async () => {
   deployed()
   const shell = { ...cloudflare.environment, ENVIRONMENT: 'production', DOMAIN: 'acme.test' }
   expect((await plan({ ...shell, GITHUB_CLIENT_ID: '' })).lines).toContainEqual(
@@ -216,7 +216,7 @@ test('a feature is turned off by an empty value, and production cannot turn mail
   ])
 })
 
-test("a host that another environment's Workers answer is refused", async () => {
+test("a host of another environment's Workers is refused", async () => {
   deployed()
   const { problems } = await plan({ ...given('staging'), API_HOST: 'api.acme.test' }, ['auth'])
   expect(problems).toEqual([
@@ -229,7 +229,7 @@ test.each([
   [{ DOMAIN: 'acme.test' }, ['Set ENVIRONMENT']],
   [{ DOMAIN: 'acme.test', ENVIRONMENT: 'Staging' }, ['Set ENVIRONMENT']],
   [{ DOMAIN: 'acme.test', ENVIRONMENT: 'staging' }, []],
-])('with %j it says what is missing', (environment, sentences) => {
+])('with %j it names the missing values', (environment, sentences) => {
   const { problems } = readOperator(environment)
   expect(problems).toEqual(sentences.map((sentence) => expect.stringContaining(sentence)))
 })
@@ -240,7 +240,7 @@ const deploy = async (variables: Record<string, string>, ...args: string[]) =>
     env: { ...bareEnvironment, HOME: process.env['HOME'], NO_COLOR: '1', ...variables },
   })
 
-test('wrangler, run twice, leaves what the second run was not given', { timeout: 240_000 }, async () => {
+test("wrangler, run twice, keeps values that the second run didn't set", { timeout: 240_000 }, async () => {
   await deploy({ ...given('staging'), ...mail }, 'auth')
   const first = cloudflare.workers['svc-staging-auth']?.bindings.toSorted((a, b) => a.name.localeCompare(b.name))
   expect(first).toContainEqual({ type: 'plain_text', name: 'MAIL_FROM', text: mail.MAIL_FROM })
@@ -251,7 +251,7 @@ test('wrangler, run twice, leaves what the second run was not given', { timeout:
   expect(Object.keys(cloudflare.workers)).toEqual(['svc-staging-auth'])
 })
 
-test('what visitors and sales wait for is within its size, which is that of what wrangler builds', async () => {
+test("the functions for visitors and sales stay within their size limit, measured on wrangler's build", async () => {
   const held = readFunctions().filter(({ name }) => name in gzipBytesMax)
   const sizes = Array.from(await bundleFunctions(held, { minify: true }), ([name, [module]]) => {
     const script = module?.contents ?? ''
@@ -268,7 +268,7 @@ test('what visitors and sales wait for is within its size, which is that of what
   expect(differences.filter((kib) => !(kib < 0.2))).toEqual([])
 })
 
-test('wrangler has nothing to say of the configuration of any function', () => {
+test('wrangler reports nothing about the configuration of any function', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'wrangler-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const config = path.join(folder, 'wrangler.toml')
@@ -287,7 +287,7 @@ test.each([
   ['production', { ...given('production'), ...mail }],
   ['staging', given('staging')],
 ])(
-  'who is not logged in at Cloudflare reads the first deployment of %s, and what was not asked there',
+  "the plan works without a Cloudflare login: it shows the first deployment of %s, and what it couldn't check",
   async (_environment, variables) => {
     // Without wrangler, nobody is logged in.
     const nobody = { ...variables, CLOUDFLARE_API_TOKEN: '', PATH: '' }
@@ -305,7 +305,7 @@ test.each([
   },
 )
 
-test('what is refused deploys nothing and ends with 1; a plan too', { timeout: 120_000 }, async () => {
+test('a refused deployment changes nothing and ends with 1, and so does a plan', { timeout: 120_000 }, async () => {
   const before = cloudflare.changes.length
   await expect(deploy(given('production'))).rejects.toMatchObject({
     code: 1,
@@ -338,7 +338,7 @@ function unzip(archive: Buffer): Map<string, Buffer> {
   return files
 }
 
-test('the consumer for Lambda, as it is zipped, takes a batch and says what failed', { timeout: 60_000 }, async () => {
+test('the zipped consumer for Lambda takes a batch and reports failures', { timeout: 60_000 }, async () => {
   const { neon, databaseUrl, sql, db } = await startEndpoint('workers')
   const folder = mkdtempSync(path.join(tmpdir(), 'lambda-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
@@ -381,7 +381,7 @@ test('the consumer for Lambda, as it is zipped, takes a batch and says what fail
 })
 
 test.each(['', 'notifications-staging', 'https://sqs.local/1/q'])(
-  'a consumer for the queue "%s" is not built',
+  'the consumer for the queue "%s" can\'t be built',
   async (queueUrl) => {
     await expect(buildLambda('nowhere', 'staging', queueUrl)).rejects.toThrow('Set QUEUE_URL to the queue')
   },

@@ -91,7 +91,7 @@ onDisk(
 const logFolder = mkdtempSync(path.join(tmpdir(), 'log-'))
 afterAll(() => rmSync(logFolder, { recursive: true }))
 
-test('a log on a full disk loses lines, says so once, and ends nothing', () => {
+test('a log on a full disk loses lines, reports that once, and stops nothing', () => {
   const onProblem = vi.fn()
   const log = openLog('/dev/full', onProblem)
   for (let line = 0; line < 3; line++) log.write('a line\n')
@@ -99,7 +99,7 @@ test('a log on a full disk loses lines, says so once, and ends nothing', () => {
   log.close()
 })
 
-test('a log goes on when its folder is there again, and tells of the next time', () => {
+test('a log continues when its folder is back, and reports the next failure', () => {
   const onProblem = vi.fn()
   const log = openLog(path.join(logFolder, 'later/a.log'), onProblem)
   log.write('lost\n')
@@ -112,7 +112,7 @@ test('a log goes on when its folder is there again, and tells of the next time',
   expect(onProblem).toHaveBeenCalledTimes(2)
 })
 
-test('a log keeps twice its most bytes', () => {
+test('a log keeps at most twice its size limit', () => {
   const name = path.join(logFolder, 'a.log')
   const log = openLog(name, expect.unreachable, 100)
   for (let line = 0; line < 50; line++) log.write(`line ${line}\n`)

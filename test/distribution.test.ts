@@ -108,7 +108,7 @@ describe('every key carries program_id', () => {
     expect(own.filter(({ of }) => !(of in referenceTables))).toEqual([])
   })
 
-  test('foreign keys between tables that have it', async () => {
+  test('foreign keys between tables with a program_id', async () => {
     const without = await tablesOf(`
       select k.conname as name, k.confrelid::regclass::text as of
       from pg_constraint k join pg_class c on c.oid = k.conrelid

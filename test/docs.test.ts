@@ -54,7 +54,7 @@ async function codeOf(page: string, file: string): Promise<string> {
   )
 }
 
-test('llms.txt names each page, and each is there for people and as Markdown', async () => {
+test('llms.txt names each page, and each exists as HTML and as Markdown', async () => {
   expect(index).toMatchObject({ status: 200, type: 'text/plain; charset=utf-8' })
   expect(pages).toContain('nextjs')
   for (const name of pages) {
@@ -67,11 +67,11 @@ test('llms.txt names each page, and each is there for people and as Markdown', a
   }
 })
 
-test('the first page too is Markdown where .md is added to its address', async () => {
+test('the first page is also Markdown with .md in its address', async () => {
   expect(await get('/docs.md')).toEqual(await get('/docs/index.md'))
 })
 
-test.each(['html', 'nextjs', 'react'])('%s leads from the tag to the check that it works', async (name) => {
+test.each(['html', 'nextjs', 'react'])('%s links the tag to the installation check', async (name) => {
   const { text } = await get(`/docs/${name}.md`)
   const headings = Array.from(text.matchAll(/^## (.+)$/gm), ([, heading = '']) => heading)
   for (const step of [/^1\. The t/, '2. The lead', '3. The sale', 'Check it'])
@@ -82,7 +82,7 @@ test.each(['html', 'nextjs', 'react'])('%s leads from the tag to the check that 
   if (name === 'react') expect(text).toMatch(/\(\/docs\/html#with-node\)[^]*proxy: \{ '\/api'/)
 })
 
-test('every link within the documentation leads to a place that is there', async () => {
+test('every link within the documentation has a target', async () => {
   for (const name of ['', ...pages]) {
     const { text } = await get(`/docs/${name}`.replace(/\/$/, ''))
     for (const [, href = ''] of text.matchAll(/href="([^"]+)"/g)) {
@@ -105,7 +105,7 @@ test.each([
   expect((await get(`/docs/search?q=${encodeURIComponent(query)}`)).text).toContain(`<a href="${address}`)
 })
 
-test('a search without a hit says what to try, and repeats no markup', async () => {
+test('a search without a hit suggests what to try, and escapes markup', async () => {
   const { text } = await get(`/docs/search?q=${encodeURIComponent('<script>alert(1)</script>')}`)
   expect(text).toContain('Nothing about')
   expect(text).not.toContain('<script>alert')
@@ -130,7 +130,7 @@ test('the package is served under its version, for good, and every page names th
     expect(await get(`/packages/${name}`)).toMatchObject({ status: 404, text: expect.stringContaining(address) })
 })
 
-test('no page shows a command that can reach a package of somebody else', async () => {
+test("no page shows a command that could reach someone else's package", async () => {
   for (const name of pages) {
     const { text } = await get(`/docs/${name}.md`)
     expect(text).not.toMatch(
@@ -139,7 +139,7 @@ test('no page shows a command that can reach a package of somebody else', async 
   }
 })
 
-test('the commands of the pages run as they stand', async () => {
+test('the commands of the pages run unchanged', async () => {
   const click = await fetch(`${stack.baseUrl}/api/v1/track/click`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -165,20 +165,20 @@ test('the commands of the pages run as they stand', async () => {
   ])
 })
 
-test.each(['partners.mjs', 'groups.mjs'])('%s of the program API runs as it stands', async (file) => {
+test.each(['partners.mjs', 'groups.mjs'])('%s of the program API runs unchanged', async (file) => {
   const args = ['--input-type=module', '--eval', await codeOf('program-api', file)]
   const { stdout } = await run(process.execPath, args, { env: { SVC_API_KEY: sandbox.apiKey } })
   expect(stdout).toMatch(file === 'groups.mjs' ? /^1$/m : /^\d+\nNora Field \[\]\n/)
 })
 
-test('a code is given and named as the page of codes says', async () => {
+test('a code is created and used as the codes page says', async () => {
   const args = ['--input-type=module', '--eval', await codeOf('codes', 'codes.mjs')]
   const { stdout } = await run(process.execPath, args, { env: { SVC_API_KEY: sandbox.apiKey } })
   expect(stdout).toMatch(/^true true$/m)
 })
 
 test(
-  'the walk runs as it stands: told to another process as it says there, and explained as JSON and in the dashboard',
+  'the walk runs unchanged: it tracks from another process, and explains the sale as JSON and in the dashboard',
   { timeout: 120_000 },
   async () => {
     const shop = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
@@ -253,7 +253,7 @@ test(
   },
 )
 
-test('the proxy beside a server of another language runs as it stands, and sets the cookies', async () => {
+test('the proxy beside a server in another language runs unchanged and sets the cookies', async () => {
   const { text } = await get('/docs/own-domain.md')
   const [, code = ''] = /^```js file=proxy.mjs\n([^]*?)^```$/m.exec(text) ?? []
   const onAnyPort = code
@@ -351,7 +351,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
   let done: Awaited<ReturnType<typeof walk>>
   beforeAll(async () => void (done = await walk()), 120_000)
 
-  test('the library of Standard Webhooks verifies in another process what was sent, and so do the code of the page and verifyWebhook', async () => {
+  test("the Standard Webhooks library verifies deliveries in another process, and so do the page's code and verifyWebhook", async () => {
     const { webhooks, secret, output, endpointId, partnerId } = done
     expect(webhooks.map(({ signed }) => signed)).toEqual(webhooks.map(() => true))
     const events = await Promise.all(webhooks.map(({ body, headers }) => verifyWebhook(body, headers, secret)))
@@ -368,7 +368,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
     await expect.poll(() => output.printed).toBe(`${told?.id} walk-1 4900\n`)
   })
 
-  test('deliveries and the explanation of the sale are read as JSON', async () => {
+  test('deliveries and the explanation of the sale are available as JSON', async () => {
     const { service, webhooks, secret, endpointId: id } = done
     const page = await service.webhookEndpoints.deliveries(id, { status: 'delivered' }).page()
     expect(page.data?.data.map(({ type }) => type)).toHaveLength(5)
@@ -420,7 +420,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
     await expect(verifyWebhook(body, headers, secret)).rejects.toMatchObject({ name: 'WebhookVerificationError' })
   })
 
-  test('verifyWebhook takes bytes, headers as fetch has them, in any case, several secrets and several signatures', async () => {
+  test('verifyWebhook takes bytes, fetch headers in any case, several secrets and several signatures', async () => {
     const { body, headers } = sent()
     const { secret } = done
     const event = JSON.parse(body)
@@ -431,7 +431,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
     expect(await verifyWebhook(body, rotated, secret)).toEqual(event)
   })
 
-  test('the code that makes an endpoint runs as it stands, and the page has every type', async () => {
+  test('the code that creates an endpoint runs unchanged, and the page lists every type', async () => {
     const code = await codeOf('webhooks', 'endpoint.mjs')
     const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', code], {
       env: { SVC_API_KEY: sandbox.apiKey },
@@ -497,7 +497,7 @@ test.each(choices)('consent: %s (%s)', async (_, file, before, after, given) => 
   expect((await consents(file, before, after)) > 0).toBe(given)
 })
 
-test('the pages have no findings of axe in light and in dark', async () => {
+test('axe finds nothing on the pages in light and dark mode', async () => {
   const context = await browser.newContext({ bypassCSP: true })
   const page = await context.newPage()
   await page.goto(`${stack.baseUrl}/docs`)

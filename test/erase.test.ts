@@ -141,7 +141,7 @@ test('erasing a customer removes their personal data and changes no sum', async 
   expect(count).toBe(1)
 })
 
-test('an erased click id attributes nothing any more', async () => {
+test('an erased click id no longer attributes anything', async () => {
   const program = await api.program()
   const clickId = await api.click(program)
   expect(await eraseCustomer(stack.db, program.programId, { click_id: clickId })).toBe(1)

@@ -71,7 +71,7 @@ const age = (shop: TestShop, days: number) =>
     [shop.programId, days],
   )
 
-describe('a sale of the API says how its customer was looked for', () => {
+describe('a sale of the API explains how its customer was found', () => {
   test.for<[string, (shop: TestShop) => Promise<unknown>, string, 'partner' | null]>([
     [
       'by a known customer key',
@@ -173,13 +173,13 @@ test.for<[string, (shop: TestShop) => Promise<unknown>, string]>([
     async (shop) => sell(shop, { customer_key: 'ann' }),
     'It named a customer key, which the program does not know.',
   ],
-])('of a sale of nobody the summary names %s', async ([, stage, why]) => {
+])('the summary of an unattributed sale names %s', async ([, stage, why]) => {
   const shop = await createShop(sql)
   await stage(shop)
   expect((await explain(shop)).summary).toBe(`No partner: nothing identified a customer whom a partner brought. ${why}`)
 })
 
-test('a dispute of a payment that is no sale is found by the payment', async () => {
+test('a dispute of a payment without a sale is found by the payment', async () => {
   const shop = await createShop(sql)
   await tell(shop, 'dp_1', 5000)
   const explained = await explain(shop, 'pi_1')
@@ -194,38 +194,41 @@ test.for([
     'partnerId',
     /^The latest click was less than a minute before .* That click came by (.+), and the customer stayed with (?!\1)(.+): the first click decides in this program\.$/,
   ],
-] as const)('of who came by two links it says which one decides: %s', async ([model, partner, text]) => {
-  const shop = await createShop(sql)
-  await sql.query('update programs set attribution_model = $2 where id = $1', [shop.programId, model])
-  const { rows } = await sql.query<{ code: string }>('select code from referral_links where id = $1', [
-    shop.otherLinkId,
-  ])
-  const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: rows[0]?.code ?? '' }
-  await recordClick(db, visit, shop.clickId)
-  if (model === 'last_click') {
-    await sql.query('update programs set cookie_window_days = 1 where id = $1', [shop.programId])
-    await sql.query(
-      `update customers set last_click_at = last_click_at - interval '61 seconds' where program_id = $1`,
-      [shop.programId],
-    )
-  }
-  await sell(shop, { customer_key: 'ann', click_id: shop.clickId })
-  const explained = await explain(shop)
-  expect(explained.partner?.id).toBe(shop[partner])
-  expect(explained.click).toMatchObject({ attribution_model: model, text: expect.stringMatching(text) })
-  // The partner does not learn whose link it was.
-  const asked = { programId: shop.programId, transaction_id: 'order-1', test: false, withCustomer: false }
-  const toPartner = (await explainSale(db, asked)).click?.text
-  if (model === 'first_click') expect(toPartner).toContain('That click came by another link, and the customer stayed')
-  else expect(toPartner).toBe(text)
-})
+] as const)(
+  'the explanation of a customer with two links says which one counts: %s',
+  async ([model, partner, text]) => {
+    const shop = await createShop(sql)
+    await sql.query('update programs set attribution_model = $2 where id = $1', [shop.programId, model])
+    const { rows } = await sql.query<{ code: string }>('select code from referral_links where id = $1', [
+      shop.otherLinkId,
+    ])
+    const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: rows[0]?.code ?? '' }
+    await recordClick(db, visit, shop.clickId)
+    if (model === 'last_click') {
+      await sql.query('update programs set cookie_window_days = 1 where id = $1', [shop.programId])
+      await sql.query(
+        `update customers set last_click_at = last_click_at - interval '61 seconds' where program_id = $1`,
+        [shop.programId],
+      )
+    }
+    await sell(shop, { customer_key: 'ann', click_id: shop.clickId })
+    const explained = await explain(shop)
+    expect(explained.partner?.id).toBe(shop[partner])
+    expect(explained.click).toMatchObject({ attribution_model: model, text: expect.stringMatching(text) })
+    // The partner does not learn whose link it was.
+    const asked = { programId: shop.programId, transaction_id: 'order-1', test: false, withCustomer: false }
+    const toPartner = (await explainSale(db, asked)).click?.text
+    if (model === 'first_click') expect(toPartner).toContain('That click came by another link, and the customer stayed')
+    else expect(toPartner).toBe(text)
+  },
+)
 
 const keyless = { clickId: null, email: null, customer: null, customerKey: null }
 const bare = (shop: TestShop): Shop => ({ ...shop, clickId: null, customerKey: null, programId: 0 })
 const pay = (shop: Shop, more = {}) => send(shop, 'checkout.session.completed', oneTime(shop, more))
 const own = 'metadata: found, customer_metadata: not_tried, program: named'
 
-describe('a payment of Stripe says how its buyer was looked for', () => {
+describe('a Stripe payment explains how its buyer was found', () => {
   test.for<[string, (shop: TestShop) => Promise<unknown>, string, boolean]>([
     [
       'by its click id',
@@ -376,7 +379,7 @@ describe('a payment of Stripe says how its buyer was looked for', () => {
   })
 })
 
-test('a sale is found by its payment and by its event, also where the program has left Stripe since', async () => {
+test('a sale is found by its payment and its event, even after the program left Stripe', async () => {
   const shop = await createShop(sql)
   const event = `evt_left${shop.programId}`
   await send(shop, 'checkout.session.completed', oneTime({ ...shop, ...keyless, clickId: shop.clickId }), event)
@@ -389,8 +392,8 @@ test('a sale is found by its payment and by its event, also where the program ha
   expect((await explain(shop, event)).attributed).toBe(true)
 })
 
-describe('a payment that is no sale says why not', () => {
-  test('an event without metadata of an unknown customer, by its payment and by its own id', async () => {
+describe('a payment without a sale explains the reason', () => {
+  test('an event without metadata from an unknown customer, by its payment and its own id', async () => {
     const shop = await createShop(sql)
     const session = { ...oneTime(shop), metadata: {}, customer: 'cus_stranger' }
     await send(shop, 'checkout.session.completed', session, `evt_why${shop.programId}`)
@@ -405,7 +408,7 @@ describe('a payment that is no sale says why not', () => {
     await expect(explain(await createShop(sql), `evt_why${shop.programId}`)).rejects.toThrow('There is no sale')
   })
 
-  test('one of a known customer, which the setting left out', async () => {
+  test('an event of a known customer that the setting excluded', async () => {
     const shop = await createShop(sql)
     await pay(shop)
     const renewal = bill(bare(shop), { id: 'in_2', payment_intent: 'pi_2', charge: 'ch_2' })
@@ -414,7 +417,7 @@ describe('a payment that is no sale says why not', () => {
   })
 })
 
-test('what was decided is what is shown, whatever the program changed since', async () => {
+test('the explanation shows the decision at the time, whatever the program changed since', async () => {
   const shop = await createShop(sql)
   // As it comes: the id of the click is made before the customer is written.
   await sql.query(`update customers set last_click_at = created_at - interval '14 ms' where program_id = $1`, [
@@ -435,8 +438,8 @@ test('what was decided is what is shown, whatever the program changed since', as
   expect(before.click?.first_at).toBe(before.click?.latest_at)
 })
 
-describe('what came after', () => {
-  test('refund, dispute and its return, approval and rejection stand with the entries that they made', async () => {
+describe('later events', () => {
+  test('refunds, disputes, reinstatements, approvals and rejections are listed with their entries', async () => {
     const shop = await createShop(sql)
     await pay(shop)
     const { rows } = await sql.query<{ id: string }>('select id from commissions where program_id = $1', [
@@ -474,7 +477,7 @@ describe('what came after', () => {
     expect(commission).toMatchObject({ amount_cents: 2000, left_cents: 0, status: 'reversed' })
   })
 
-  test('a correction says what counted before and after', async () => {
+  test('a correction shows the values before and after', async () => {
     const shop = await createShop(sql)
     await sell(shop, { customer_key: 'user-1', click_id: shop.clickId })
     await sql.query(`update sales set transaction_id = 'pi_1' where program_id = $1`, [shop.programId])
@@ -488,7 +491,7 @@ describe('what came after', () => {
   })
 })
 
-test('rounding is shown, and what is an erased customer is not', async () => {
+test('rounding is shown, and an erased customer is not', async () => {
   const shop = await createShop(sql)
   await sell(shop, { customer_key: 'secret-ann', click_id: shop.clickId, amount_cents: 1234 })
   const before = neon.requests
@@ -503,7 +506,7 @@ test('rounding is shown, and what is an erased customer is not', async () => {
   expect(JSON.stringify(await explain(shop))).not.toMatch(new RegExp(`secret-ann|${shop.clickId}`))
 })
 
-test('a partner reads their own sale without the customer, and nobody else does', async () => {
+test('a partner reads their own sale without the customer, and nobody else can', async () => {
   const shop = await createShop(sql)
   await sell(shop, { customer_key: 'secret-ann', click_id: shop.clickId })
   await sql.query(`insert into users (id, name, email) values ($1, 'Jane', $1 || '@example.com')`, [
@@ -517,6 +520,6 @@ test('a partner reads their own sale without the customer, and nobody else does'
   await expect(explainSale(db, { ...asked, partnerUserId: 'u-else' })).rejects.toThrow('There is no sale')
 })
 
-test('every explanation here agrees with the commission and the balance', async () => {
+test('every explanation agrees with the commission and the balance', async () => {
   expect(await wrongExplanations(db, sql)).toEqual([])
 })

@@ -90,7 +90,7 @@ const forms: [what: string, page: string, action: string, fields: Record<string,
   ],
 ]
 
-test.each(forms)('two clicks make %s once, and lead to it', async (what, page, action, fields, counted) => {
+test.each(forms)('a double click creates %s once and opens it', async (what, page, action, fields, counted) => {
   const complete = { ...fields, ...(await formOn(page, action, dashboardToken)) }
   const [one, two] = await Promise.all([
     send('POST', action, dashboardToken, complete),
@@ -111,7 +111,7 @@ test.each(forms)('two clicks make %s once, and lead to it', async (what, page, a
   expect([one, two, third].filter((answer) => /svc_live_|whsec_/.test(answer.text)).length).toBeLessThan(2)
 })
 
-test('a rule is previewed and not saved, refused by the field, saved, changed, ended, and its group removed', async () => {
+test('a rule can be previewed, refused with the field marked, saved, changed and ended, and its group can be removed', async () => {
   const groups = `/programs/${programId}/groups`
   const made = await send('POST', groups, dashboardToken, { name: 'Gold' })
   const page = made.location ?? ''
@@ -188,14 +188,14 @@ test('a rule is previewed and not saved, refused by the field, saved, changed, e
   )
 })
 
-test('a forgotten password that is sent twice is mailed once', async () => {
+test('a password reset that is sent twice sends one mail', async () => {
   const sent = { email: 'eve@example.com' }
   const complete = { ...sent, ...(await formOn('/forgot-password', '/forgot-password', undefined)) }
   await Promise.all([1, 2].map(() => send('POST', '/forgot-password', undefined, complete)))
   expect(await count(`select count(*) from mails where recipient = 'eve@example.com'`)).toBe(1)
 })
 
-test('a form that was refused can be sent again', async () => {
+test('a refused form can be sent again', async () => {
   const page = `/programs/${programId}/partners`
   const hidden = await formOn(page, page, dashboardToken)
   const taken = { ...hidden, name: 'Hopper', email: '', code: 'hopper' }
@@ -207,7 +207,7 @@ test('a form that was refused can be sent again', async () => {
 })
 
 test.each(['drop-before', 'drop-after'] as const)(
-  'after an outcome that is not known (%s), sending it again does it once',
+  'after an unknown outcome (%s), sending the form again works once',
   async (action) => {
     const page = `/programs/${programId}/settings`
     const complete = { key_name: action, ...(await formOn(page, `${page}/keys`, dashboardToken)) }
@@ -218,7 +218,7 @@ test.each(['drop-before', 'drop-after'] as const)(
   },
 )
 
-test("another's form token leads nowhere of theirs", async () => {
+test("another person's form token reveals nothing of theirs", async () => {
   const hidden = await formOn('/programs/new', '/programs/new', dashboardToken)
   const fields = { ...program, name: 'Mine', ...hidden }
   const mine = await send('POST', '/programs/new', dashboardToken, fields)
@@ -229,7 +229,7 @@ test("another's form token leads nowhere of theirs", async () => {
   expect(theirs.location ?? '').not.toMatch(/check/)
 })
 
-test('every form of every page carries a token of its own', async () => {
+test('every form of every page has its own token', async () => {
   for (const page of [
     '/programs/new',
     `/programs/${programId}/settings`,
@@ -246,7 +246,7 @@ test('every form of every page carries a token of its own', async () => {
 })
 
 test.each(['multipart/form-data', 'multipart/form-data; boundary=x'])(
-  'a body that is no %s is refused',
+  'a body that is not %s is refused',
   async (type) => {
     const cookie = `${sessionCookie}=${encodeURIComponent(dashboardToken)}`
     const headers = { origin: stack.baseUrl, cookie, 'content-type': type }

@@ -49,7 +49,7 @@ test.each(strangeIds)('no page, resource or form exists for the id %j', async (s
 })
 
 test(
-  `800 hostile requests break nothing, show nothing of the inside and leave nothing half written (SEED=${seed})`,
+  `800 hostile requests break nothing, reveal no internals and leave nothing half written (SEED=${seed})`,
   { timeout: 180_000 },
   async () => {
     const document = (await (await fetch(`${stack.baseUrl}/api/v1/openapi.json`)).json()) as ApiDocument

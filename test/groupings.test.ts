@@ -400,7 +400,7 @@ describe('the figures equal those of a second implementation', () => {
   })
 
   test.for([[['clicks']], [['revenue_cents', 'leads']], [['conversion_rate']], [['average_order_cents']]] as const)(
-    'with the metrics %s alone',
+    'with only the metrics %s',
     async ([asked]) => {
       await expectNaive({ metrics: asked, sort: asked[0], groupBy: 'country', interval: 'week' })
     },
@@ -423,7 +423,7 @@ const amounts = {
 describe.each([
   ['while it waits to be counted', whileCounting],
   ['once it is counted', afterCounting],
-])('the overview is what a second reading finds, %s', (_when, read) => {
+])('the overview matches a second calculation, %s', (_when, read) => {
   test.for(overviews.map(([what, changes], index) => [what, changes, index] as const))('%s', ([, changes, index]) => {
     const query = { ...seen, ...changes }
     const overview = read[index]?.overview
@@ -547,7 +547,7 @@ test('intervals follow the time zone, without gaps', async () => {
   ])
 })
 
-test.for(metrics)('the first by %s, in both directions', async (sort) => {
+test.for(metrics)('the top values by %s, in both directions', async (sort) => {
   const of = async (order: 'asc' | 'desc', limit: number) =>
     (await readGroups(db, programId, { ...whole, groupBy: 'country', sort, order, limit })).groups
   const all = await of('desc', 100)
@@ -601,7 +601,7 @@ test('a refund after an erasure counts for the same values as its sale', async (
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test('a day has 200 separate values, and the others share one', async () => {
+test('a day keeps 200 separate values, and the others share one', async () => {
   await setTime(new Date('2026-07-01T12:00:00Z'))
   const other = await createSandbox(db, { AUTH_SECRET: 'secret' })
   const click = async (sub1: string) => {

@@ -103,7 +103,7 @@ test.for(['track-click', 'track-lead', 'track-sale', 'track-refund'])('%s works 
   expect(reached).not.toContain('lib/kysely.ts')
 })
 
-test('code that runs at integrators imports nothing of the service', () => {
+test('code for integrators imports nothing from the service', () => {
   const own = importsOf('tracker').filter(({ imported }) => !imported.startsWith('tracker/'))
   expect(own.map(shown)).toEqual([])
 })

@@ -52,7 +52,7 @@ async function linkTo(page: string, recipient: string) {
 const applicant = (email: string, more: object = {}) => ({ name: 'Grace', email, version: '1', ...more })
 
 describe('the join page', () => {
-  test('answers the same for every address, and says the rest by mail alone', async () => {
+  test('answers the same for every address, and says the rest only by mail', async () => {
     const program = await joinable()
     const [fresh, account, partner, waits, rejected, flooded] = [
       newEmail(),
@@ -87,7 +87,7 @@ describe('the join page', () => {
     expect((await visit(`/join/${program.slug}/sent`)).text).toContain('Check your mail')
   })
 
-  test('leads through the mailed link, which a scanner may open and which counts once, to the invitation', async () => {
+  test('leads from the mailed link, which works once even if a scanner opens it, to the invitation', async () => {
     const [program, email] = [await joinable({ approves_at_once: true, terms: 'Be <b>true</b>.' }), newEmail()]
     const fields = applicant(email, { version: '2', terms: 'accepted' })
     await submit(`/join/${program.slug}`, fields)
@@ -107,7 +107,7 @@ describe('the join page', () => {
     expect((await visit('/application?token=none')).text).toContain('This link no longer works')
   })
 
-  test('takes somebody signed in by their account without a mail, and others by mail however they are signed in', async () => {
+  test('takes applicants with a matching account without a mail, and all others by mail', async () => {
     const [program, grace, unproven] = [await joinable(), await person(), await person()]
     const page = await visit(`/join/${program.slug}`, { headers: sessionCookieOf(grace.token) })
     expect(page.text).toContain(`You apply with your account, ${grace.email}`)
@@ -122,7 +122,7 @@ describe('the join page', () => {
     expect(await listApplications(db, program.programId, { limit: 5 })).toMatchObject([{ email: grace.email }])
   })
 
-  test('shows what people typed as text, and loads the logo from its host on this page alone', async () => {
+  test('escapes typed text, and loads the logo from its host on this page only', async () => {
     const hostile = `<script>alert(1)</script><img src=x onerror=alert(2)> "' javascript:alert(3)`
     const program = await joinable({
       intro: hostile,
@@ -152,7 +152,7 @@ describe('the join page', () => {
     expect(mail).not.toContain('alert(1)')
   })
 
-  test('asks again for what is missing, with what was typed', async () => {
+  test('asks again for missing answers and keeps the typed values', async () => {
     const questions = [
       { label: 'Where?', type: 'short' as const, required: true },
       { label: 'Why?', type: 'long' as const, required: false },
@@ -177,7 +177,7 @@ describe('the join page', () => {
     expect((await submit(path, full)).location).toBe(`${path}/sent`)
   })
 
-  test('is 404 while it is off, and leads on from a former address', async () => {
+  test('is 404 while it is disabled, and redirects from a former address', async () => {
     const program = await joinable()
     await changeJoinPage(db, program.programId, { slug: `${program.slug}-new` })
     expect((await visit(`/join/${program.slug}`)).location).toBe(`/join/${program.slug}-new`)
@@ -187,7 +187,7 @@ describe('the join page', () => {
     expect((await submit(`/join/${program.slug}`, applicant(newEmail()))).status).toBe(404)
   })
 
-  test('leads back from an address that nobody has, whatever is in it', async () => {
+  test('redirects back from an unknown address, whatever it contains', async () => {
     for (const slug of ['nobody', 'a%3Bb', 'a;b', '%22%3B%20path%3D%2F', 'a%0D%0AX-Injected:%201', '%C3%BC']) {
       const { status, location } = await submit(`/join/${slug}`, { name: 'No version' })
       expect([slug, status]).toEqual([slug, 303])
@@ -197,7 +197,7 @@ describe('the join page', () => {
     }
   })
 
-  test('takes no form of another site, and twenty of one address in a quarter of an hour', async () => {
+  test('refuses forms from other sites, and takes twenty from one address in a quarter of an hour', async () => {
     const program = await joinable()
     const path = `/join/${program.slug}`
     for (const headers of [{ origin: 'https://evil.example' }, { origin: 'null' }]) {
@@ -217,7 +217,7 @@ describe('the join page', () => {
     expect(rows).toEqual([])
   })
 
-  test('with keys of Turnstile takes who passed its challenge, which Cloudflare is asked once', async () => {
+  test('with Turnstile keys takes visitors who passed the challenge, and asks Cloudflare once', async () => {
     const program = await joinable()
     const path = `/join/${program.slug}`
     const keys = { TURNSTILE_SITE_KEY: 'site-key', TURNSTILE_SECRET_KEY: 'secret-key' }
@@ -263,7 +263,7 @@ describe('the join page', () => {
     }
   })
 
-  test('is set, previewed and shown to the workspace, who approve all at once', async () => {
+  test('can be set up, previewed and shown to the workspace, which approves all at once', async () => {
     const program = await joinable({ is_open: false })
     const owner = { token: program.owner.token }
     const settings = `/programs/${program.programId}/join-page`

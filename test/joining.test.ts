@@ -43,7 +43,7 @@ const auditOf = async (programId: number) => {
 }
 
 describe('an application', () => {
-  test('counts once its link is opened, waits, and makes a partner with a link who is invited', async () => {
+  test('counts once its link is opened, waits, and creates an invited partner with a link', async () => {
     const program = await joinable()
     const email = newEmail()
     const { outcome, token, applicationId } = await program.send(email)
@@ -89,7 +89,7 @@ describe('an application', () => {
     ])
   })
 
-  test('of somebody signed in counts at once, and makes them a partner by their account', async () => {
+  test('from a signed-in person counts at once, and makes their account a partner', async () => {
     const [program, grace] = [await joinable(), await person()]
     const { outcome, applicationId } = await program.send(grace.email, grace.userId)
     expect(outcome).toBe('waiting')
@@ -104,7 +104,7 @@ describe('an application', () => {
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('partner')
   })
 
-  test('is approved at once where the program says so, by nobody', async () => {
+  test('is approved at once if the program allows it, without an actor', async () => {
     const [program, grace] = [await joinable({ approves_at_once: true }), await person()]
     const { token } = await program.send(newEmail())
     const confirmed = await program.confirm(token)
@@ -121,7 +121,7 @@ describe('an application', () => {
     ])
   })
 
-  test('of whom the program had ended or rejected waits for a person though others are approved at once', async () => {
+  test('from a former or rejected partner waits for a person even if others are approved at once', async () => {
     const [program, ended, rejected] = [await joinable({ approves_at_once: true }), await person(), newEmail()]
     await program.send(ended.email, ended.userId)
     const [partner] = await program.partners()
@@ -142,7 +142,7 @@ describe('an application', () => {
     ])
   })
 
-  test('of a partner who was added by hand is tied to them', async () => {
+  test('from a manually added partner is linked to that partner', async () => {
     const [program, email] = [await joinable({ approves_at_once: true }), newEmail()]
     const { partnerId } = await addPartner(db, {
       programId: program.programId,
@@ -156,7 +156,7 @@ describe('an application', () => {
     expect(await program.partners()).toMatchObject([{ id: partnerId, name: 'Typed', invited: true, links: [{}] }])
   })
 
-  test('may come into a group, of this program alone', async () => {
+  test('can be approved into a group of this program only', async () => {
     const [program, other] = [await joinable(), await joinable()]
     const theirs = await makeGroup(db, other.programId, { name: 'Theirs', rules: [] })
     const own = await makeGroup(db, program.programId, { name: 'Own', rules: [] })
@@ -168,7 +168,7 @@ describe('an application', () => {
     expect(await program.partners()).toMatchObject([{ group_id: own.id }])
   })
 
-  test('takes the next code where the made-up one is taken, and says so to nobody', async () => {
+  test('takes the next code if the generated one exists, and says nothing about it', async () => {
     const program = await joinable()
     const { partnerId } = await addPartner(db, {
       programId: program.programId,
@@ -224,7 +224,7 @@ describe('a decision', () => {
     },
   )
 
-  test('on several approves those that wait, and leaves the others and those of another program', async () => {
+  test('on several approves those that wait, and skips the others and those of another program', async () => {
     const [program, other] = [await joinable(), await joinable()]
     const [one, two, rejected, theirs] = [
       await program.waiting(),
@@ -263,7 +263,7 @@ describe('a decision', () => {
     expect((await program.send(email)).outcome).toBe('applied')
   })
 
-  test('by a key names the key', async () => {
+  test('by an API key names the key', async () => {
     const program = await joinable()
     await createApiKey(db, program.programId, 'crm')
     const { rows } = await sql.query<{ id: string }>('select id from api_keys where program_id = $1', [
@@ -276,7 +276,7 @@ describe('a decision', () => {
 })
 
 describe('an attacker', () => {
-  test('who applies with the address of somebody mails them three times a day at most, and ten from all programs', async () => {
+  test("with somebody else's address mails them three times a day at most, and ten times from all programs", async () => {
     const [program, email] = [await joinable(), newEmail()]
     const outcomes = []
     for (let n = 0; n < 5; n++) outcomes.push((await program.send(email.toLowerCase())).outcome)
@@ -291,13 +291,13 @@ describe('an attacker', () => {
     expect(rows).toEqual([{ n: 10 }])
   })
 
-  test('who sends at once does not pass the bounds', async () => {
+  test("who sends concurrent applications doesn't exceed the limits", async () => {
     const [program, email] = [await joinable(), newEmail()]
     const outcomes = await Promise.all(Array.from({ length: 8 }, () => program.send(email)))
     expect(outcomes.filter(({ outcome }) => outcome === 'applied')).toHaveLength(3)
   })
 
-  test('cannot close a program: networks, the page and the API have budgets of their own, and accounts need none', async () => {
+  test('cannot close a program: networks, the page and the API have separate limits, and accounts need none', async () => {
     const program = await joinable()
     const from = async (network: string) => {
       const outcomes = []
@@ -323,7 +323,7 @@ describe('an attacker', () => {
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('waiting')
   })
 
-  test('mails one person three times a day from a workspace, by invitations and applications together, however the address is written', async () => {
+  test('mails one person three times a day from a workspace, by invitations and applications together, in any spelling', async () => {
     const program = await joinable()
     const name = `eve${crypto.randomUUID().replaceAll('-', '')}`
     const sender = {
@@ -337,7 +337,7 @@ describe('an attacker', () => {
     await expect(countInvitationMail(db, sender, `${name}@gmail.com`)).rejects.toMatchObject({ code: 'rate_limited' })
   })
 
-  test('who applies under another spelling of a rejected mailbox stays rejected, and then waits for a person', async () => {
+  test('with another spelling of a rejected mailbox stays rejected, and later waits for a person', async () => {
     const program = await joinable({ approves_at_once: true })
     const name = `eve${crypto.randomUUID().replaceAll('-', '')}`
     const first = await program.send(`${name}@gmail.com`)
@@ -359,12 +359,12 @@ describe('an attacker', () => {
     ['e.v.e@googlemail.com', 'eve@gmail.com'],
     ['eve.smith+a+b@example.com', 'eve.smith@example.com'],
     ['+eve@example.com', '+eve@example.com'],
-  ])('the mailbox of %s is %s, here and in the database', async (email, mailbox) => {
+  ])('the mailbox of %s is %s, in the code and in the database', async (email, mailbox) => {
     const { rows } = await sql.query<{ mailbox: string }>('select mailbox_of($1) mailbox', [email])
     expect([mailboxOf(email), rows[0]?.mailbox]).toEqual([mailbox, mailbox])
   })
 
-  test('without a confirmed address opens no join page and has nobody mailed', async () => {
+  test('without a confirmed address opens no join page and sends no mail', async () => {
     const program = await joinable()
     await sql.query('update users set email_verified = false where id = $1', [program.owner.userId])
     expect((await program.send(newEmail())).outcome).toBe('unverified')
@@ -381,7 +381,7 @@ describe('an attacker', () => {
     expect(await readJoinPage(db, program.programId)).toMatchObject({ is_open: false })
   })
 
-  test('whose own text is sent first with an address stands in no way: the owner of the address confirms what they sent', async () => {
+  test('whose text arrives first for an address blocks nobody: the owner of the address confirms their own text', async () => {
     const [program, email] = [await joinable(), newEmail()]
     const theirs = await program.send(email, null, { name: 'Buy at eve.example' })
     const own = await program.send(email)
@@ -403,7 +403,7 @@ describe('an attacker', () => {
     expect(await program.states()).toEqual([])
   })
 
-  test('who applies for two accounts of one address makes one application of it', async () => {
+  test('with two accounts for one address creates one application', async () => {
     const [program, grace] = [await joinable(), await person()]
     const { token } = await program.send(grace.email)
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('waiting')
@@ -416,7 +416,7 @@ describe('an attacker', () => {
 })
 
 describe('the page', () => {
-  test('is off until it is turned on, and its former addresses lead to the present one and to no other program', async () => {
+  test('is closed until it is enabled, and its former addresses lead to the current one and to no other program', async () => {
     const [program, other] = [await joinable({ is_open: false }), await joinable()]
     expect(await findJoinPage(db, program.slug)).toBeUndefined()
     await changeJoinPage(db, program.programId, { is_open: true })
@@ -430,7 +430,7 @@ describe('the page', () => {
     expect((await changeJoinPage(db, program.programId, { slug: program.slug })).slug).toBe(program.slug)
   })
 
-  test('takes a slug of the program’s name where none is given', async () => {
+  test('gets a slug from the program’s name by default', async () => {
     const owner = await person()
     const workspaceId = await createWorkspace(db, { name: 'W', ownerId: owner.userId })
     const made = async (name: string) =>
@@ -445,7 +445,7 @@ describe('the page', () => {
     }
   })
 
-  test('keeps each text of the terms as a version, and with each application the one that was accepted', async () => {
+  test('keeps each version of the terms, and records the accepted one with each application', async () => {
     const program = await joinable({ terms: 'First.' })
     const first = await program.waiting()
     const { version } = await readJoinPage(db, program.programId)
@@ -466,7 +466,7 @@ describe('the page', () => {
     expect((await auditOf(program.programId)).map(({ details }) => details)).toContainEqual({ terms_version: [1, 2] })
   })
 
-  test('asks anew what changed while somebody answered', async () => {
+  test('asks again about changes made while somebody answered', async () => {
     const program = await joinable()
     const { version } = await readJoinPage(db, program.programId)
     await changeJoinPage(db, program.programId, { questions: [{ label: 'Why?', type: 'long', required: true }] })
@@ -498,7 +498,7 @@ describe('the page', () => {
     expect(joinPageChanges.safeParse(changes).success).toBe(false)
   })
 
-  test('holds a logo in the database to a host too', async () => {
+  test('requires a host for a logo in the database too', async () => {
     const program = await joinable()
     for (const logo of [
       "https://x;script-src 'unsafe-inline'/a",
@@ -521,8 +521,8 @@ async function joined(program: Awaited<ReturnType<typeof joinable>>, grace: Pers
   return applicationId ?? 0
 }
 
-describe('what is kept', () => {
-  test('an application is withdrawn with all that was sent, until it is decided', async () => {
+describe('retention', () => {
+  test('an application is withdrawn with all its data, until it is decided', async () => {
     const program = await joinable()
     const [first, second] = [await program.send(newEmail()), await program.send(newEmail())]
     await program.confirm(second.token)
@@ -537,7 +537,7 @@ describe('what is kept', () => {
     expect(await program.states()).toEqual(['approved'])
   })
 
-  test('one that was rejected or never confirmed is deleted, and its sender may apply again; others stay', async () => {
+  test('a rejected or unconfirmed application is deleted, and its sender may apply again; others stay', async () => {
     const program = await joinable()
     const email = newEmail()
     const [early, waits] = [await program.send(newEmail()), await program.waiting()]
@@ -566,7 +566,7 @@ describe('what is kept', () => {
     ])
   })
 
-  test('unconfirmed ones go after a week and rejected ones after a year', async () => {
+  test('unconfirmed applications are deleted after a week and rejected ones after a year', async () => {
     const program = await joinable()
     await program.send(newEmail())
     const [waits, rejected, young] = [await program.waiting(), await program.waiting(), await program.waiting()]
@@ -583,7 +583,7 @@ describe('what is kept', () => {
     expect(rows.map(({ id }) => Number(id))).toEqual([waits, young])
   })
 
-  test('erasing an account takes its applications, and leaves that somebody accepted the terms', async () => {
+  test('erasing an account deletes its applications, and keeps that somebody accepted the terms', async () => {
     const [program, other, grace] = [await joinable({ terms: 'Be true.' }), await joinable(), await person()]
     const id = await joined(program, grace)
     await other.send(grace.email, grace.userId)
@@ -605,7 +605,7 @@ describe('what is kept', () => {
     expect(await third.states()).toEqual(['waiting'])
   })
 
-  test('a deleted workspace closes its pages and gives up who only applied', async () => {
+  test('a deleted workspace closes its pages and forgets applicants', async () => {
     const program = await joinable()
     await program.waiting()
     await deleteWorkspace(db, { STRIPE_SECRET_KEY: '' }, program.workspaceId)
@@ -617,7 +617,7 @@ describe('what is kept', () => {
     })
   })
 
-  test('a person sees their own applications by their verified address, with the terms that they accepted', async () => {
+  test('a person sees the applications of their verified address, with the accepted terms', async () => {
     const [program, grace] = [await joinable({ terms: 'Be true.' }), await person()]
     await program.waiting(grace.email)
     const asked = { id: grace.userId, email: grace.email, emailVerified: true }

@@ -56,27 +56,24 @@ test.each<[what: string, tell: (shop: TestShop) => Promise<{ body: { outcome?: s
         oneTime(shop, { id: 'cs_2', payment_intent: 'pi_2', invoice: 'in_2', metadata: {} }),
       ),
   ],
-])(
-  '%s without metadata counts where the program says so, and is counted as left out where not',
-  async (_what, tell) => {
-    const on = await shopWith(true)
-    await known(on)
-    expect((await tell(on)).body.outcome).toBe('recorded')
-    expect(await othersOf(on)).toEqual(earned(on))
-    expect(await excluded(on)).toBe(0)
+])('%s without metadata counts if the program allows it, and is counted as excluded otherwise', async (_what, tell) => {
+  const on = await shopWith(true)
+  await known(on)
+  expect((await tell(on)).body.outcome).toBe('recorded')
+  expect(await othersOf(on)).toEqual(earned(on))
+  expect(await excluded(on)).toBe(0)
 
-    const off = await shopWith(false)
-    await known(off)
-    expect((await tell(off)).body.outcome).toBe('ignored')
-    expect(await othersOf(off)).toEqual([])
-    expect(await excluded(off)).toBe(1)
-    await turnOn(off)
-    await applyAll(off)
-    await applyAll(off)
-    expect(await othersOf(off)).toEqual(earned(off))
-    expect(await excluded(off)).toBe(0)
-  },
-)
+  const off = await shopWith(false)
+  await known(off)
+  expect((await tell(off)).body.outcome).toBe('ignored')
+  expect(await othersOf(off)).toEqual([])
+  expect(await excluded(off)).toBe(1)
+  await turnOn(off)
+  await applyAll(off)
+  await applyAll(off)
+  expect(await othersOf(off)).toEqual(earned(off))
+  expect(await excluded(off)).toBe(0)
+})
 
 test.each<[what: string, tell: (shop: TestShop) => Promise<unknown>]>([
   ['of nobody who is known', (shop) => renewal({ ...shop, customer: 'cus_new' }, 'in_2', { subscription: 'sub_2' })],
@@ -84,7 +81,7 @@ test.each<[what: string, tell: (shop: TestShop) => Promise<unknown>]>([
   ['of test mode', (shop) => renewal({ ...shop, livemode: false })],
   ['whose metadata names another program', (shop) => renewal(shop, 'in_2', { metadata: { program_id: '999999' } })],
   ['that brought nothing', (shop) => renewal(shop, 'in_2', { amount_paid: 0, total: 10_000 })],
-])("a payment %s is nobody's", async (_what, tell) => {
+])('a payment %s stays unattributed', async (_what, tell) => {
   for (const isOn of [false, true]) {
     const shop = await shopWith(isOn)
     await known(shop)
@@ -96,7 +93,7 @@ test.each<[what: string, tell: (shop: TestShop) => Promise<unknown>]>([
 })
 
 test.each([true, false])(
-  'what came before the session that makes its customer known is applied or left out after it (setting: %s)',
+  "payments before their customer's session are applied or excluded after it (setting: %s)",
   async (isOn) => {
     const shop = await shopWith(isOn)
     expect((await renewal(shop)).body.outcome).toBe('ignored')
@@ -108,7 +105,7 @@ test.each([true, false])(
   },
 )
 
-test('metadata decides first: for an hour the session of a first invoice may say who bought', async () => {
+test('metadata decides first: for an hour the session of a first invoice may name the buyer', async () => {
   const shop = await shopWith(true)
   await known(shop)
   const first = { billing_reason: 'subscription_create', subscription: 'sub_2' }
@@ -138,7 +135,7 @@ test('metadata decides first: for an hour the session of a first invoice may say
   ])
 })
 
-test('turning it on, replaying and being told at once leave each payment once', async () => {
+test('enabling the setting, replaying and a concurrent event leave each payment once', async () => {
   await Promise.all(
     Array.from({ length: 8 }, async () => {
       const shop = await shopWith(false)
@@ -167,7 +164,7 @@ test('turning it on, replaying and being told at once leave each payment once', 
   )
 })
 
-test('the session that makes a customer known and their renewal, told at once, attribute it', async () => {
+test('the session that identifies a customer and a concurrent renewal attribute the renewal', async () => {
   await Promise.all(
     Array.from({ length: 10 }, async () => {
       const shop = await shopWith(true)
@@ -178,7 +175,7 @@ test('the session that makes a customer known and their renewal, told at once, a
   )
 })
 
-test('an invoice and the intent that paid it count as one payment left out', async () => {
+test('an invoice and the intent that paid it count as one excluded payment', async () => {
   const shop = await shopWith(false)
   await known(shop)
   stripe.invoices.set('pi_in_2', 'in_2')

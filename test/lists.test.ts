@@ -102,7 +102,7 @@ const lists: Row[] = [
 ]
 
 test.each(lists)(
-  'turning the pages of %s down and up again shows each once, and none of another program',
+  'paging through %s in both directions shows each once, and none of another program',
   async (_what, count, read) => {
     const down: Item[] = []
     for (
@@ -161,11 +161,11 @@ const orders: [what: string, read: () => Promise<unknown[]>, ordered: unknown[]]
   ],
 ]
 
-test.each(orders)('%s are those, in their order', async (_what, read, ordered) => {
+test.each(orders)('%s are listed in their order', async (_what, read, ordered) => {
   expect(await read()).toEqual(ordered)
 })
 
-test('notifications are read by one user, and not for others or elsewhere', async () => {
+test("a user reads their own notifications, and nobody else's", async () => {
   const unread = async (recipient: Parameters<typeof listNotifications>[1], reader: string) =>
     (await listNotifications(db, recipient, reader, { limit: 100 })).filter(({ read }) => !read).length
   await markNotificationsRead(db, partner, userId)

@@ -58,7 +58,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-test('a sandbox has all that an integration test needs', () => {
+test('a sandbox has everything that an integration test needs', () => {
   expect(sandbox).toMatchObject({
     baseUrl,
     programId: expect.any(Number),
@@ -107,7 +107,7 @@ async function post(pathname: string, host: string, body: object): Promise<unkno
   return await json(response)
 }
 
-test('its data, secrets and log are for its owner alone, and the log holds no secret of a mailed link', async () => {
+test('its data, secrets and log are readable by the owner only, and the log contains no secret of a mailed link', async () => {
   const data = path.join(folder, 'data')
   const files = ['functions.log', 'secrets.json', 'stack.json', 'demo.json'].map((name) => path.join(data, name))
   expect([data, ...files].filter((file) => (statSync(file).mode & 0o077) !== 0)).toEqual([])
@@ -129,7 +129,7 @@ const ownAddress = Object.values(networkInterfaces())
   .find((address) => address?.family === 'IPv4' && !address.internal)?.address
 
 test.skipIf(ownAddress === undefined).each(['queueUrl', 'databaseUrl', 'baseUrl'])(
-  'what is at its %s refuses another address of this machine than loopback',
+  'its %s refuses every address of this machine except loopback',
   async (name) => {
     const own = new URL(String(sandbox[name]))
     const reach = async (host: string) => {
@@ -146,7 +146,7 @@ test.skipIf(ownAddress === undefined).each(['queueUrl', 'databaseUrl', 'baseUrl'
   },
 )
 
-test('the walk in the README, pasted, ends with the reversed commission, the deducted balance and the notification', async () => {
+test('the pasted README commands end with the reversed commission, the deducted balance and the notification', async () => {
   const readme = readFileSync('README.md', 'utf8')
   const walk = /### From a click to a reversed commission[^]*?```sh\n([^]*?)```/.exec(readme)?.[1] ?? ''
   const file = path.join(folder, 'sandbox.json')
@@ -159,14 +159,14 @@ test('the walk in the README, pasted, ends with the reversed commission, the ded
   expect(stdout).toMatch(/Notifications[^]*'commission_refunded'[^]*'6.00'[^]*'commission_reversed'[^]*'14.00'/)
 }, 60_000)
 
-test('a second start says that the data folder is in use', async () => {
+test('a second start reports that the data folder is in use', async () => {
   const other = { ...env, PORT: String(await freePort()) }
   await expect(run(process.execPath, ['lib/local/start.ts'], { env: other })).rejects.toThrow(
     /in use by the stack of process \d+/,
   )
 })
 
-test('a start on a taken port says so, and which variable chooses another', async () => {
+test('a start on a taken port says so, and names the variable for another port', async () => {
   const other = { ...env, LOCAL_DATA_FOLDER: path.join(folder, 'other') }
   await expect(run(process.execPath, ['lib/local/start.ts'], { env: other })).rejects.toThrow(
     /is in use by another program\. Stop it, or choose another port: PORT=/,

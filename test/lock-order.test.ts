@@ -35,7 +35,7 @@ async function atOnce(calls: (() => Promise<{ status: number } | void>)[]) {
   return answers.filter((answer) => answer && answer.status !== 200).length
 }
 
-test('six events of one subscription checkout at once are one sale without a deadlock', async () => {
+test('six concurrent events of one subscription checkout become one sale without a deadlock', async () => {
   for (let round = 0; round < rounds; round++) {
     const shop = await createShop(sql, { generation: round % 2 === 0 ? 'new' : 'old' })
     const first = bill(shop, { billing_reason: 'subscription_create' })
@@ -109,7 +109,7 @@ async function eventsOfBuyer(shop: TestShop, number: number) {
   ]
 }
 
-test('events and calls of one buyer at once are all taken without a deadlock', async () => {
+test('concurrent events and calls of one buyer are all accepted without a deadlock', async () => {
   for (let round = 0; round < rounds; round++) {
     const shop = await createShop(sql, { generation: round % 2 === 0 ? 'new' : 'old' })
     const calls = await Promise.all([1, 2, 3, 4].map((number) => eventsOfBuyer(shop, number)))

@@ -32,7 +32,7 @@ const env = {
 
 const context = { waitUntil: () => undefined, passThroughOnException: () => undefined, props: {} }
 
-test('mail goes to the mail API where one is configured, and is kept nowhere else', async () => {
+test('mail goes to the configured mail API, and is stored nowhere else', async () => {
   await sendMail(db, env, mail)
   const body = { from: env.MAIL_FROM, to: [mail.to], subject: mail.subject, text: mail.text }
   expect(requests).toEqual([{ authorization: 'Bearer re_key', body }])
@@ -42,7 +42,7 @@ test('mail goes to the mail API where one is configured, and is kept nowhere els
 test.each([
   ['refuses it', 500, env],
   ['is not reached', 200, { ...env, MAIL_API_URL: 'http://127.0.0.1:9/emails' }],
-])('a mail API that %s is an error to try again after', async (_what, answer, configuration) => {
+])('a mail API that %s causes a retry', async (_what, answer, configuration) => {
   status = answer
   await expect(sendMail(db, configuration, mail)).rejects.toMatchObject({ code: 'unavailable' })
 })
@@ -65,7 +65,7 @@ const signUpOnPage = async (person: { name: string; email: string; password: str
 const byApi = async (path: string, body: object) =>
   await post(auth, `/api/auth/${path}`, JSON.stringify(body), { type: 'application/json' })
 
-test('a sign-up whose mail the mail API does not take says so, whether the address has an account, which signs in', async () => {
+test('a sign-up reports that its mail could not be sent, with or without an existing account, which can still sign in', async () => {
   status = 500
   const ada = { name: 'Ada', email: newEmail(), password }
   const madeOnPage = await signUpOnPage(ada)
@@ -82,7 +82,7 @@ test('a sign-up whose mail the mail API does not take says so, whether the addre
 })
 
 test.each(['insert into "sign_in_attempts"', 'from "users"', 'insert into "users"', 'insert into "accounts"'])(
-  'a sign-up that the database fails at %s says to try again, and nothing of an account or a mail',
+  'a sign-up whose database fails at %s asks to try again, and reveals no account or mail',
   async (matching) => {
     status = 200
     requests.length = 0
@@ -97,14 +97,14 @@ test.each(['insert into "sign_in_attempts"', 'from "users"', 'insert into "users
   },
 )
 
-test('mail without a mail API is refused, and nothing of it is printed or stored', async () => {
+test('mail without a mail API is refused, and nothing is printed or stored', async () => {
   const printed = [vi.spyOn(console, 'log'), vi.spyOn(console, 'error')]
   await expect(sendMail(db, { MAIL_API_URL: '' }, mail)).rejects.toMatchObject({ code: 'unavailable' })
   for (const spy of printed) expect(spy).not.toHaveBeenCalled()
   expect((await sql.query('select 1 from mails')).rows).toEqual([])
 })
 
-test('where mail is not set up, the pages say so, and no link is made or printed', async () => {
+test('without mail the pages say so, and create or print no link', async () => {
   const printed = [vi.spyOn(console, 'log'), vi.spyOn(console, 'error')]
   const environment = { ...signUpEnv, MAIL_API_URL: '' }
   const ada = { name: 'Ada', email: 'ada@example.com', password }
@@ -137,7 +137,7 @@ test('a mail of the local stack is deleted after a week', async () => {
   expect(rows).toEqual([{ subject: mail.subject }])
 })
 
-test('a text becomes HTML that loads nothing and links to the service alone', async () => {
+test('a text becomes HTML that loads nothing and links only to the service', async () => {
   const paragraphs = ['Tom & <b>Jerry</b> of https://evil.example/x', 'See https://api.example.com/partner?a=1&b=2']
   const page = await pageOfText('Tom & Jerry', paragraphs, 'https://api.example.com')
   expect(page).toContain('<title>Tom &amp; Jerry</title>')

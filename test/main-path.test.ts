@@ -33,7 +33,7 @@ async function post(path: string, body: unknown) {
   return { status: response.status, body: await response.json(), requests: stack.neon.requests - before }
 }
 
-test('a click becomes a lead, a sale and a commission, and a refund reverses it and tells the partner', async () => {
+test('a click becomes a lead, a sale and a commission, and a refund reverses it and notifies the partner', async () => {
   const click = await post('/api/v1/track/click', {
     affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}`,
   })

@@ -124,13 +124,13 @@ test.each([
     [file('0000_late.sql', 'select 1'), first, second],
     '0000_late.sql is not applied, but 0002_second.sql is',
   ],
-])('refuses where an applied file was %s', async (_, migrations, message) => {
+])('refuses to run if an applied file was %s', async (_, migrations, message) => {
   const url = await emptyDatabase()
   await migrate(url, [first, second])
   await expect(migrate(url, migrations)).rejects.toThrow(message)
 })
 
-test('the error of a statement without a position names its first line', async () => {
+test('the error of a statement without a position shows its first line', async () => {
   const url = await emptyDatabase()
   const broken = file(
     '0001_broken.sql',
@@ -186,7 +186,7 @@ describe('functions', () => {
     expect(await ask(url, hour)).toBe(11)
   })
 
-  test('are dropped if no file has them any more, and others stay', async () => {
+  test('are dropped if no file contains them any more, and others stay', async () => {
     const url = await emptyDatabase()
     const foreign = file('0001_foreign.sql', copyOf('foreign_function'))
     const one = file('functions/one.sql', [copyOf('stays'), copyOf('goes'), sumOf('sum_goes')].join('\n'))
@@ -227,7 +227,7 @@ describe('functions', () => {
       ],
       'functions/one.sql failed in line 5 and was rolled back: type thymestamptz does not exist',
     ],
-  ])('are all left as they were where one %s', async (_, changed, message) => {
+  ])('all stay unchanged if one %s', async (_, changed, message) => {
     const url = await emptyDatabase()
     const files = [file('functions/one.sql', copyOf('day_of'))]
     await migrate(url, [...files, file('functions/two.sql', `create view days as select day_of(now())`)])

@@ -342,7 +342,7 @@ test.for(verbs.flatMap((verb) => (['drop-before', 'drop-after'] as const).map((a
   },
 )
 
-test('a payment marks what it pays from the oldest on, and a reversal after it warns the advertiser', async () => {
+test('a payout pays the oldest commissions first, and a later reversal warns the advertiser', async () => {
   const program = await createLedgerProgram(sql, db)
   const { programId } = program
   const [oldest, middle, newest] = [
@@ -377,7 +377,7 @@ test('a payment marks what it pays from the oldest on, and a reversal after it w
   expect(await findDifferences(sql, programId)).toEqual([])
 })
 
-test('a reversal takes what no longer fits from the newest open payouts, and a reduced one is not paid by its old amount', async () => {
+test('a reversal deducts from the newest open payouts, and a reduced payout is not paid at its old amount', async () => {
   const { program, sale } = await createCredited()
   const { programId } = program
   const [older, newer] = [await ask(program, 500), await ask(program, 400)]
@@ -399,7 +399,7 @@ test('a reversal takes what no longer fits from the newest open payouts, and a r
   expect(await findDifferences(sql, programId)).toEqual([])
 })
 
-test("a program's verbs do not reach another program", async () => {
+test("a program's calls don't reach another program", async () => {
   const [{ program, sale }, stranger] = [await createCredited(), await createLedgerProgram(sql, db)]
   const id = await ask(program, 100)
   expect(await approveCommissions(db, stranger.programId, [sale.commissionId])).toBe(0)
@@ -414,7 +414,7 @@ test("a program's verbs do not reach another program", async () => {
   expect(await balanceOf(program)).toMatchObject({ balance_cents: 1000, requested_cents: 100 })
 })
 
-test('all that is left can be refunded again after a refund was put back', async () => {
+test('the whole remaining amount can be refunded again after a failed refund', async () => {
   const { program, sale } = await createCredited()
   await program.refund(sale.id, 3500, 'failing')
   expect(await program.refund(sale.id, null)).toMatchObject({ status: 'reversed', deduction_cents: 300 })
@@ -424,7 +424,7 @@ test('all that is left can be refunded again after a refund was put back', async
   expect(await findDifferences(sql, program.programId)).toEqual([])
 })
 
-test('a refund whose answer was lost is answered as it was applied, whatever was refunded since', async () => {
+test('a refund whose response was lost repeats that response, whatever was refunded since', async () => {
   const { program, sale } = await createCredited()
   const keyHash = await apiKeyHash(`Bearer ${await createApiKey(db, program.programId, 'retry')}`)
   const refund = { amount_cents: 2000, refund_id: 'lost', reason: 'refund', reason_text: null } as const

@@ -60,7 +60,7 @@ const pool = openConnections(databaseUrl, 4)
 
 const seed = Number(process.env['SEED'] ?? 1)
 
-test(`what the runs of three months pay and what previews of rules say is what a second implementation says (SEED=${seed})`, async () => {
+test(`payouts over three months and rule previews match a second implementation (SEED=${seed})`, async () => {
   const months: Awaited<ReturnType<typeof checkMonth>>[] = []
   for (const more of [0, 1, 2]) months.push(await checkMonth(db, pool, seed + more))
   expect(months.flatMap(({ wrong, plan }) => wrong.map((line) => `seed ${plan.seed}: ${line}`))).toEqual([])
@@ -73,7 +73,7 @@ function refused(error: unknown): string[] {
   throw error
 }
 
-test.each(Object.entries(mistakes))('months find %s', async (_, { month = 1, functions }) => {
+test.each(Object.entries(mistakes))('the months detect %s', async (_, { month = 1, functions }) => {
   const takeOut = await plantInFunctions(sql, functions)
   try {
     let found: string[] = []
@@ -85,7 +85,7 @@ test.each(Object.entries(mistakes))('months find %s', async (_, { month = 1, fun
   }
 })
 
-test('months find nothing when the planted functions do what the real ones do', async () => {
+test('the months find nothing if the planted functions equal the real ones', async () => {
   const names = Object.values(mistakes).flatMap(({ functions }) => Object.keys(functions))
   const takeOut = await plantInFunctions(sql, Object.fromEntries(names.map((name) => [name, 'intact();'])))
   try {

@@ -21,7 +21,7 @@ const names: [what: string, name: string, taken: boolean][] = [
   ['an isolate', 'Ada\u2066', false],
 ]
 
-test.each(names)('the rule and the tables agree on a name of %s', async (_what, name, taken) => {
+test.each(names)('the rule and the tables agree on a name with %s', async (_what, name, taken) => {
   expect(isName(name)).toBe(taken)
   const kept = sql.query('select $1::name_text', [name])
   await (taken ? kept : expect(kept).rejects.toMatchObject({ code: '23514' }))
@@ -46,21 +46,21 @@ const hosts: [typed: string, kept: string][] = [
   ['example.com', 'example.com'],
 ]
 
-test.each(hosts)('the domain %s is kept as %s, and shown as it was typed', (typed, kept) => {
+test.each(hosts)('the domain %s is stored as %s, and displayed as typed', (typed, kept) => {
   expect(programSettings.shape.domain.parse(typed)).toBe(kept)
   const host = typed.toLowerCase().replace(/^https:\/\/|\/.*$/g, '')
   expect([asciiHost(host), shownHost(kept)]).toEqual([kept, host])
 })
 
 test.each(['99999999999999999999', 'example.com:99999', 'example.com:x', 'a b'])(
-  'the domain %s, at which no address can be, is refused',
+  "the domain %s, which can't exist, is refused",
   (typed) => {
     expect(programSettings.shape.domain.safeParse(typed).success).toBe(false)
   },
 )
 
 test.each(['xn--x.com', 'xn--.de', 'xn--99999999.de'])(
-  'the domain %s, which stands for no other, is shown as it is',
+  'the domain %s, which has no other spelling, is displayed unchanged',
   (host) => {
     expect(shownHost(host)).toBe(host)
   },

@@ -72,7 +72,7 @@ test.each([
   await db.query(insert(1))
 })
 
-test('a Postgres that is not there is an outcome to try again, and a refused statement is not', async () => {
+test("an unreachable Postgres causes a retry, and a refused statement doesn't", async () => {
   const away = new Database({ ...env, DATABASE_URL: 'postgresql://postgres:test@127.0.0.1:1/away' })
   const [unreached, refused] = await Promise.allSettled([away.query(insert(1)), db.query(statement`select 1 / 0`)])
   expect(unreached).toMatchObject({ status: 'rejected', reason: { name: 'NeonDbError', code: '' } })

@@ -75,7 +75,7 @@ const member = async (role: Role, of = program) => {
   return person
 }
 
-test('each kind of notification is of a topic of those who are told of it', async () => {
+test('each kind of notification has a topic for its recipients', async () => {
   const { rows } = await sql.query<{ audience: 'partner' | 'advertiser'; topic: (typeof mailTopics)[number] }>(
     `select distinct audience, mail_topic_of(kind) as topic from (values
       ('commission_earned', 'partner'), ('commission_reversed', 'partner'), ('commission_refunded', 'partner'), ('commission_corrected', 'partner'),
@@ -93,7 +93,7 @@ test('each kind of notification is of a topic of those who are told of it', asyn
   expect(kinds[0]?.definition.match(/'\w+'::text/g)?.length).toBe(22)
 })
 
-test('a partner is mailed at once that they were paid, once, however often it is told and by however many it is sent', async () => {
+test('a payout mails the partner once, even with repeated events and concurrent senders', async () => {
   const message = await tell('payout_paid', 'partner')
   await Promise.all(Array.from({ length: 4 }, () => writeNotifications(db, [message])))
   await Promise.all(Array.from({ length: 6 }, send))
@@ -110,13 +110,13 @@ test.each([
   ['Send an invoice first', 'Reason: Send an invoice first.'],
   ['Send an invoice first.', 'Reason: Send an invoice first.'],
   ['Whose address is this?', 'Reason: Whose address is this?'],
-])('a reason typed as %s ends as a sentence does', (reason, told) => {
+])('the reason %s ends like a sentence', (reason, told) => {
   const payload = { amount_cents: 1234, currency: 'usd', reason }
   const text = textOf({ kind: 'payout_refused', payload, partner_name: null })
   expect(text.slice(-told.length - 1)).toBe(` ${told}`)
 })
 
-test('what was decided before the mail went is not mailed', async () => {
+test('an application that was decided before its mail is not mailed', async () => {
   const owner = await member('owner', other)
   const { rows } = await sql.query<{ id: string }>(
     `insert into applications (program_id, status, source, name, email, verified_at, decided_at)
@@ -131,7 +131,7 @@ test('what was decided before the mail went is not mailed', async () => {
   ])
 })
 
-test('what is told several times in one mail stands there once', async () => {
+test('repeated notifications become one line with a count', async () => {
   const owner = await member('owner', other)
   for (let n = 0; n < 3; n++) await tell('application_received', 'advertiser', other)
   await send()
@@ -142,7 +142,7 @@ test('what is told several times in one mail stands there once', async () => {
 })
 
 test.each(['<b>shop</b>', '"><script>alert(1)</script>', 'Tom & Jerry'])(
-  'a program called %s stands in a mail as text',
+  'the program name %s is escaped in a mail',
   async (name) => {
     await sql.query('update programs set name = $2 where id = $1', [program.programId, name])
     await tell('payout_paid', 'partner')
@@ -153,7 +153,7 @@ test.each(['<b>shop</b>', '"><script>alert(1)</script>', 'Tom & Jerry'])(
   },
 )
 
-test('a mail that the mail API does not take is sent again with the same key, later each time, and given up after ten attempts', async () => {
+test('a failed mail is retried with the same key, with growing delays, and given up after ten attempts', async () => {
   mailApi.status = 503
   await tell('payout_paid', 'partner')
   for (let attempt_count = 1; attempt_count <= 12; attempt_count++) {
@@ -166,7 +166,7 @@ test('a mail that the mail API does not take is sent again with the same key, la
   expect((await sql.query('select from notification_mails')).rowCount).toBe(0)
 })
 
-test('what is told while a mail is tried again goes in another mail', async () => {
+test('a notification during a retry goes into a separate mail', async () => {
   mailApi.status = 503
   await tell('payout_paid', 'partner')
   await send()
@@ -180,7 +180,7 @@ test('what is told while a mail is tried again goes in another mail', async () =
     expect(texts.filter((text) => text.includes(told))).toHaveLength(1)
 })
 
-test('what is mailed once a day goes at seven (UTC) in one mail for all programs', async () => {
+test('the daily mail goes out at seven (UTC), one for all programs', async () => {
   await tiePartner(db, other.partnerIds[0] ?? 0, partner.userId)
   await tell('commission_reversed', 'partner')
   await tell('commission_refunded', 'partner')
@@ -197,7 +197,7 @@ test('what is mailed once a day goes at seven (UTC) in one mail for all programs
   expect(mailApi.mails[0]?.subject).toBe('Your day: Ledger')
 })
 
-test('members whose role reads notifications are mailed, and nobody else', async () => {
+test('only members whose role can read notifications are mailed', async () => {
   const told = await Promise.all((['owner', 'admin', 'member', 'billing'] as const).map((role) => member(role)))
   const [guest, removed, unverified, locked] = await Promise.all([
     member('guest'),
@@ -228,7 +228,7 @@ test.each([
     'a member who became a guest',
     (id: string) => sql.query("update workspace_members set role = 'guest' where user_id = $1", [id]),
   ],
-])('%s before the day is over is not mailed what waited', async (_who, change) => {
+])('%s before the end of the day gets no pending mail', async (_who, change) => {
   const person = await member('admin')
   await tell('balance_negative', 'advertiser')
   await change(person.userId)
@@ -240,7 +240,7 @@ test.each([
 
 const choose = (choices: Partial<MailChoices>) => saveMailChoices(db, partner.userId, choices)
 
-test('who chose never is not mailed, also of what waited', async () => {
+test('after "never" nothing is mailed, not even pending notifications', async () => {
   await tell('commission_reversed', 'partner')
   await choose({ reversed: 'never' })
   await tell('commission_reversed', 'partner')
@@ -255,7 +255,7 @@ async function page(path: string, init: { as?: Person; fields?: Record<string, s
   return await dashboard.request(path, { headers, ...body }, env, inNoWorker)
 }
 
-test('the account page saves what a partner is mailed about, and asks about nothing else', async () => {
+test("the account page saves a partner's mail choices and shows no others", async () => {
   const chosen = { earned: 'at_once', reversed: 'never', paid: 'daily' }
   expect((await page('/account/mail', { as: partner, fields: chosen })).status).toBe(303)
   const { choices } = await readMailChoices(db, partner.userId)
@@ -271,7 +271,7 @@ test('the account page saves what a partner is mailed about, and asks about noth
 test.each([
   ['partner', 'payout_paid'],
   ['advertiser', 'payout_due'],
-] as const)('every address in a mail to a %s is a page that they can open', async (audience, kind) => {
+] as const)('every address in a mail to a %s opens a page for them', async (audience, kind) => {
   const reader = audience === 'partner' ? partner : await member('owner')
   await tell(kind, audience)
   await send()
@@ -284,7 +284,7 @@ test.each([
   await sql.query('delete from workspace_members')
 })
 
-test('a mail is stopped with one click of the mail program, without a session; opening its link stops nothing', async () => {
+test('the mail client stops a mail with one click and no session; opening the link stops nothing', async () => {
   await tell('payout_paid', 'partner')
   await send()
   const link = mailApi.mails[0]?.headers?.['List-Unsubscribe']?.slice(1, -1).replace(env.BASE_URL, '') ?? ''
@@ -303,7 +303,7 @@ test('a mail is stopped with one click of the mail program, without a session; o
 })
 
 test.each(['', 'x', 'eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIiwidG9waWNzIjpbInBhaWQiXX0.'])(
-  'a link to stop mails with the token %j is refused',
+  'an unsubscribe link with the token %j is refused',
   async (token) => {
     expect((await page(`/mail/unsubscribe?token=${token}`)).status).toBe(400)
     expect((await page(`/mail/unsubscribe?token=${token}`, { fields: {} })).status).toBe(400)
@@ -342,7 +342,7 @@ test.each([
   expect(recipients()).toEqual([partner.email])
 })
 
-test('an event of the mail API that somebody else signed is refused, and stops nothing', async () => {
+test('a mail event with another signature is refused and stops nothing', async () => {
   const response = await mailEvent('email.bounced', { to: [partner.email] }, `whsec_${btoa('another')}`)
   expect([response.status, await response.json()]).toEqual([
     400,
@@ -353,7 +353,7 @@ test('an event of the mail API that somebody else signed is refused, and stops n
   expect(unset.status).toBe(503)
 })
 
-test('a partner who wants to is told of each commission at once, by the call that earned it', async () => {
+test('a partner can get a mail for each commission at once, sent by the call that earned it', async () => {
   await choose({ earned: 'at_once' })
   await program.soldBy(0, 5000)
   const { rows } = await sql.query<{ id: string }>(
@@ -377,7 +377,7 @@ const dailyNotices = async (moment: Date) => {
   return ours
 }
 
-test('a partner is mailed the next day what a day brought, once, without what was taken back', async () => {
+test('a partner gets one mail about the previous day, without reversed commissions', async () => {
   await sql.query("update commissions set created_at = created_at - interval '40 days' where program_id = $1", [
     program.programId,
   ])
@@ -393,7 +393,7 @@ test('a partner is mailed the next day what a day brought, once, without what wa
   expect(mailApi.mails[0]?.text).toMatch(/- You earned \$6\.00 from 2 commissions on \d{4}-\d\d-\d\d\./)
 })
 
-test('what is held is told as earned on the day on which it is released, and never twice', async () => {
+test('a held commission counts on the day of its release, and never twice', async () => {
   await sql.query("update commissions set created_at = created_at - interval '80 days' where program_id = $1", [
     program.programId,
   ])
@@ -441,13 +441,13 @@ test('what is held is told as earned on the day on which it is released, and nev
   expect(await earnedIn(13)).toBeUndefined()
 })
 
-test.each([['never'], ['at_once']] as const)('a partner who chose %s is told of no day', async (earned) => {
+test.each([['never'], ['at_once']] as const)('a partner who chose %s gets no daily summary', async (earned) => {
   await choose({ earned })
   await program.soldBy(0, 1000)
   expect(await dailyNotices(new Date(Date.now() + 86_400_000))).toEqual([])
 })
 
-test('an advertiser is told once a week that payouts are due', async () => {
+test('an advertiser gets a weekly notification about due payouts', async () => {
   const owner = await member('owner')
   const { commissionId } = await program.soldBy(0, 5000)
   await approveCommissions(db, program.programId, [commissionId])

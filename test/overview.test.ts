@@ -80,7 +80,7 @@ const rowOf = (html: string, name: string) =>
   ['Clicks', 'Leads', 'Sales', 'Commission'].map((column) => cellIn(html, `<bdi>${name}</bdi>`, column))
 const tilesOf = (html: string) => ['Clicks', 'Sales', 'Commission'].map((label) => tileIn(html, label))
 
-test('a partner has the same count of sales on every page, before and after they are counted', async () => {
+test('a partner sees the same number of sales on every page, before and after counting', async () => {
   for (const when of ['waiting', 'counted']) {
     const overview = await get(`${address}?metric=sales`)
     const ofNora = await get(`${address}?metric=sales&partner=${partnerId}`)
@@ -190,7 +190,7 @@ test.each(states)('the overview shows %s', async (_what, query, shown, hidden) =
   if (hidden) expect(html).not.toMatch(hidden)
 })
 
-test('a partner reads what their links named, and nothing of the click of another whose buyer named their code', async () => {
+test("a partner sees their own links' campaigns, and no click of a buyer who came by another link", async () => {
   const own = await createSandbox(db, env, { currency: 'usd' })
   const hash = await apiKeyHash(`Bearer ${own.apiKey}`)
   const theirs = await addPartner(db, { programId: own.programId, name: 'Other', email: null, code: 'another' })
@@ -258,7 +258,7 @@ test('a partner reads what their links named, and nothing of the click of anothe
   ])
 })
 
-test('what goes on is compared with what had come by then', async () => {
+test('a running period is compared with the same part of the previous one', async () => {
   const yesterday = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)
   const noon = new Date(`${yesterday}T12:00:00Z`)
   const past = await createSandbox(db, env, { currency: 'usd' })
@@ -299,7 +299,7 @@ test('what goes on is compared with what had come by then', async () => {
   }
 })
 
-test('of more than can be read at once a filter leaves the latest, its chart has all, and the page says so', async () => {
+test('with more clicks than one read can filter, the page shows the latest, the chart shows all, and the page says so', async () => {
   const busy = await createSandbox(db, env, { currency: 'usd' })
   await sql.query("update programs set created_at = now() - interval '3 days' where id = $1", [busy.programId])
   await sql.query(
@@ -337,7 +337,7 @@ test('of more than can be read at once a filter leaves the latest, its chart has
   await sql.query('delete from clicks_kept')
 })
 
-test('the campaigns page has exact totals of any number of clicks, and campaign figures say when they begin', async () => {
+test('the campaigns page has exact totals for any number of clicks, and says when campaign figures begin', async () => {
   const busy = await createSandbox(db, env, { currency: 'usd' })
   await sql.query(
     `with clicked as (
@@ -360,7 +360,7 @@ test('the campaigns page has exact totals of any number of clicks, and campaign 
   expect(partner).toMatch(/<h3>Sub-id 1<\/h3><p class="muted small">Since .+? UTC only/)
 })
 
-test('a trend above 999% is a factor', async () => {
+test('a trend above 999% is shown as a factor', async () => {
   const grown = await createSandbox(db, env, { currency: 'usd' })
   await sql.query("update programs set created_at = now() - interval '30 days' where id = $1", [grown.programId])
   await sql.query(
@@ -448,18 +448,21 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
   ],
 ]
 
-test.each(needs)('what needs somebody is %s, and goes with its cause', async (_what, change, undo, line, ofBilling) => {
-  expect(await get(address)).not.toContain('Needs attention')
-  await sql.query('set session_replication_role = replica')
-  await sql.query(change, [shop.programId])
-  expect(await get(address)).toMatch(line)
-  expect(line.test(await get(address, { dashboardToken: shop.billingToken }))).toBe(ofBilling)
-  await sql.query(undo, [shop.programId])
-  await sql.query('set session_replication_role = origin')
-  expect(await get(address)).not.toContain('Needs attention')
-})
+test.each(needs)(
+  '"needs attention" shows %s, and hides it once it is resolved',
+  async (_what, change, undo, line, ofBilling) => {
+    expect(await get(address)).not.toContain('Needs attention')
+    await sql.query('set session_replication_role = replica')
+    await sql.query(change, [shop.programId])
+    expect(await get(address)).toMatch(line)
+    expect(line.test(await get(address, { dashboardToken: shop.billingToken }))).toBe(ofBilling)
+    await sql.query(undo, [shop.programId])
+    await sql.query('set session_replication_role = origin')
+    expect(await get(address)).not.toContain('Needs attention')
+  },
+)
 
-test('by mouse, by keyboard and without scripts a value filters the page, and its chip takes the filter away', async () => {
+test('a value filters the page by mouse, by keyboard and without scripts, and its chip removes the filter', async () => {
   const context = await browser.newContext({ baseURL: stack.baseUrl, javaScriptEnabled: false })
   await context.addCookies([
     {
@@ -502,7 +505,7 @@ test('by mouse, by keyboard and without scripts a value filters the page, and it
   await context.close()
 })
 
-test('amounts of any size and currency stay whole on a phone, and an empty program has its page', async () => {
+test('amounts of any size and currency fit a phone, and an empty program has a page', async () => {
   const yen = await createSandbox(db, env, { currency: 'jpy' })
   const hash = await apiKeyHash(`Bearer ${yen.apiKey}`)
   const context = await browser.newContext({ baseURL: stack.baseUrl, viewport: { width: 390, height: 844 } })

@@ -28,18 +28,18 @@ describe('the proxy on the own domain', () => {
   test.each([
     ['a click', { affiliate_url: 'https://shop.example.com/?aff=jane' }, '/api/v1/track/click'],
     ['a signup', { customer_key: 'user-1', click_id: 'cust_1_2' }, '/api/v1/track/lead'],
-  ])('knows %s by what it holds', async (_, body, path) => {
+  ])('recognizes %s by its content', async (_, body, path) => {
     standIn.answers = [click]
     await proxy(proxied('https://shop.example.com', {}, body))
     expect(standIn.received).toMatchObject([{ path, body }])
   })
 
-  test.each(['', '{', '[]', 'null', '{}', '{"transaction_id":"1"}'])('takes no other call: %j', async (body) => {
+  test.each(['', '{', '[]', 'null', '{}', '{"transaction_id":"1"}'])('accepts no other call: %j', async (body) => {
     expect((await proxy(proxied('https://shop.example.com', {}, body))).status).toBe(404)
     expect(standIn.received).toEqual([])
   })
 
-  test('passes on the user agent and its own description of the visitor, and nothing else', async () => {
+  test('forwards the user agent and its own description of the visitor, and nothing else', async () => {
     standIn.answers = [click]
     await proxy(
       proxied('https://shop.example.com', {
@@ -114,7 +114,7 @@ describe('the proxy on the own domain', () => {
     },
   )
 
-  test('a place longer than what is kept, and cut inside a character, can be stored', async () => {
+  test('a place that exceeds its limit and is cut inside a character can be stored', async () => {
     const city = `${'x'.repeat(254)}🛒`
     await proxy(Object.assign(proxied('https://shop.example.com'), { cf: { city } }))
     const visitor = await readProxiedVisitor(standIn.received[0]?.headers.get('svc-visitor') ?? null, env)
@@ -162,7 +162,7 @@ describe('the proxy on the own domain', () => {
     ['is past its window', `svc_click_id_kept=cust_1_2.${soon - 2000}`, /^$/],
     ['never was', 'session=1', /^$/],
     ['is not a click id', `svc_click_id_kept=<x>.${soon}`, /^$/],
-  ])('with the script sets the click id again where it %s', async (_, cookie, set) => {
+  ])('sets the click id cookie again with the script if it %s', async (_, cookie, set) => {
     standIn.answers = [{ status: 200, headers: { 'cache-control': 'public, max-age=86400' } }]
     const response = await proxy(new Request('http://x/mount', { headers: { cookie } }))
     const setCookie = response.headers.get('set-cookie') ?? ''
@@ -172,13 +172,13 @@ describe('the proxy on the own domain', () => {
     expect(response.headers.get('vary')).toBe('cookie')
   })
 
-  test('a click of a visitor whose cookie is gone goes on with the copy', async () => {
+  test('a visitor whose cookie is gone keeps the click from the copy', async () => {
     standIn.answers = [click]
     await proxy(proxied('https://shop.example.com', { cookie: `svc_click_id_kept=cust_1_2.${soon}` }))
     expect(standIn.received[0]?.body).toMatchObject({ existing_click_id: 'cust_1_2' })
   })
 
-  test('passes on a refusal as it is, without a cookie', async () => {
+  test('forwards a refusal unchanged, without a cookie', async () => {
     standIn.answers = [refusal(429, 'rate_limited', {}, { 'retry-after': '60' })]
     const response = await proxy(proxied('https://shop.example.com'))
     expect([response.status, response.headers.get('retry-after'), response.headers.get('set-cookie')]).toEqual([
@@ -189,12 +189,12 @@ describe('the proxy on the own domain', () => {
     expect(await response.json()).toMatchObject({ error: { code: 'rate_limited' } })
   })
 
-  test('answers 503 if the service does not, so that the tracker sends the click again', async () => {
+  test('answers 503 if the service is unreachable, so that the tracker retries the click', async () => {
     standIn.answers = ['drop']
     expect((await proxy(proxied('https://shop.example.com'))).status).toBe(503)
   })
 
-  test('serves the script without a path that block lists know', async () => {
+  test('serves the script on a path that no block list contains', async () => {
     const built = await readFile(new URL('../tracker/dist/svc-tracker.js', import.meta.url), 'utf8')
     standIn.answers = [{ status: 200, body: built }]
     const script = await (await proxy(new Request('http://x/mount'))).text()

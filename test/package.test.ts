@@ -192,7 +192,7 @@ async function signUp(page: string): Promise<{ code: string; said: string | null
 
 const files = unpack(Buffer.from(packages[packageFile] ?? '', 'base64'))
 
-test('the package holds what is needed and no more', () => {
+test('the package contains exactly its needed files', () => {
   expect(Object.keys(files).toSorted()).toEqual(
     `
     LICENSE README.md dist/addresses.d.ts dist/api-types.d.ts dist/api.d.ts dist/api.js dist/browser.d.ts
@@ -226,7 +226,7 @@ test('other content gets another version, and a released version keeps its conte
   expect(unpack(pack(newer))).toEqual(newer)
 })
 
-test('its set-up asks the registry only for its optional peer, so no package of somebody else can come', () => {
+test("its setup installs only its optional peer from the registry, so no one else's package can slip in", () => {
   expect(strangers.filter((url) => url !== '/react')).toEqual([])
 })
 
@@ -339,7 +339,7 @@ describe('the instructions that svc init wrote', () => {
     stripe.closeAllConnections()
   })
 
-  test('hold a file for every step', () => {
+  test('have a file for every step', () => {
     expect(Object.keys(blocks).toSorted()).toEqual(
       [
         'app/api/signup/route.ts',
@@ -355,7 +355,7 @@ describe('the instructions that svc init wrote', () => {
     )
   })
 
-  test('are typed as strictly as can be', async () => {
+  test('compile under the strictest types', async () => {
     const compilerOptions = {
       strict: true,
       noUncheckedIndexedAccess: true,
@@ -374,14 +374,14 @@ describe('the instructions that svc init wrote', () => {
     expect(await outcome.catch((error) => error)).toMatchObject({ stdout: '' })
   })
 
-  test('make an Express shop whose signup page records click and lead', async () => {
+  test('create an Express shop whose signup page records click and lead', async () => {
     await start('server.js')
     const { code, said, complaints } = await signUp('/signup.html')
     expect([said, complaints]).toEqual(['Welcome!', []])
     expect(await customersOf(code)).toMatchObject([{ customer_status: 'lead' }])
   })
 
-  test('make a Next.js shop, rendered on the server, whose signup page records click and lead', async () => {
+  test('create a server-rendered Next.js shop whose signup page records click and lead', async () => {
     const { default: Layout } = await load<{ default: ComponentType<{ children: ReactNode }> }>('app/layout.tsx')
     const { default: Page } = await load<{ default: ComponentType }>('app/signup/page.tsx')
     type Route = Record<'GET' | 'POST', (request: Request) => Promise<Response>>
@@ -429,7 +429,7 @@ describe('the instructions that svc init wrote', () => {
     }
   })
 
-  test('record the payments and refunds of a shop that sends them itself, each once', async () => {
+  test('record each payment and refund of a shop that sends them itself once', async () => {
     const { trackPayment } = await load<Actions>('lib/sales.ts')
     const code = await newLink()
     const click = await fetch(`${stack.baseUrl}/api/v1/track/click`, {
