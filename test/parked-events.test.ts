@@ -48,7 +48,7 @@ const orders = fc.tuple(
   fc.boolean(),
 )
 
-test('what comes while an account is disconnected is parked and applied when it is connected again, in any order, once', async () => {
+test('events of a disconnected account are parked, and applied once in any order when it is connected again', async () => {
   await fc.assert(
     fc.asyncProperty(orders, async ([order, before, hasOther]) => {
       const shop = await createShop(sql)
@@ -79,7 +79,7 @@ test('what comes while an account is disconnected is parked and applied when it 
   )
 })
 
-test('how many wait, and for which account, is known until they are applied; other workspaces see none of it', async () => {
+test('the number of parked events and their account is shown until they are applied; other workspaces see nothing', async () => {
   const shop = await sold()
   const stranger = await createShop(sql)
   await disconnect(shop)
@@ -101,13 +101,13 @@ test('how many wait, and for which account, is known until they are applied; oth
   expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
 })
 
-test('after the owner took the access away it is parked as well', async () => {
+test('events are also parked after the owner revoked the access', async () => {
   const shop = await sold()
   await send({ ...shop, now: shop.now + 5 }, 'account.application.deauthorized', { id: 'ca_1', object: 'application' })
   expect(await tell(shop, 're_1', 3000)).toMatchObject({ body: { outcome: 'parked', reason: /disconnected/ } })
 })
 
-test('an event that fails when it is applied stays for the next run, and so does one that came as the account was connected', async () => {
+test('an event that fails to apply waits for the next run, and so does one that arrived while the account was connected', async () => {
   const shop = await createShop(sql)
   await disconnect(shop)
   await send(shop, 'charge.refunded', { id: 'ch_1', object: 'charge', payment_intent: 'pi_1' })
@@ -121,7 +121,7 @@ test('an event that fails when it is applied stays for the next run, and so does
   stripe.refunds.clear()
 })
 
-test('what waits is kept for 90 days', async () => {
+test('parked events are kept for 90 days', async () => {
   const shop = await sold()
   await disconnect(shop)
   await tell(shop, 're_1', 3000)

@@ -55,14 +55,14 @@ async function inviting(email: string, typed = 'Typed name') {
 }
 
 describe('adding a partner', () => {
-  test('makes one of the program alone: another that knows the address learns and changes nothing', async () => {
+  test('creates one for this program only: a second program with the address learns and changes nothing', async () => {
     const email = `grace-${crypto.randomUUID()}@example.com`
     const [first, second] = [await inviting(email, 'Grace'), await inviting(email.toUpperCase(), 'Buy at eve.example')]
     expect(second.partnerId).not.toBe(first.partnerId)
     expect(await first.row()).toMatchObject({ name: 'Grace', email, has_account: false })
   })
 
-  test('answers the same for an address with an account and without one', async () => {
+  test('gives the same response for an address with and without an account', async () => {
     const grace = await person('Grace')
     const { programId } = await program()
     const answers = await Promise.all(
@@ -77,7 +77,7 @@ describe('adding a partner', () => {
     expect((await viewerOf(grace))?.partner).toBeNull()
   })
 
-  test("of an address that another partner of the program has is refused as the field's", async () => {
+  test('with the address of another partner of the program is refused, and the field is named', async () => {
     const { programId } = await program()
     const partner = { programId, name: 'Grace', email: 'grace@example.com', code: null }
     await addPartner(db, partner)
@@ -88,7 +88,7 @@ describe('adding a partner', () => {
   })
 })
 
-test('a code that is made up grows by a digit while it is taken', async () => {
+test('a generated code grows by a digit on each collision', async () => {
   const { programId } = await program()
   const name = `Grace ${crypto.randomUUID()}`
   const letters = name
@@ -105,7 +105,7 @@ test('a code that is made up grows by a digit while it is taken', async () => {
   expect(code).toMatch(new RegExp(`^${letters}\\d{5}$`))
 })
 
-test('before each invitation is accepted nobody is joined and nothing is shared; after it what the person says is', async () => {
+test('before they accept an invitation, people join and share nothing; then they share what they say', async () => {
   const grace = await person('Grace')
   const [first, second] = [await inviting(grace.email, 'First'), await inviting(grace.email, 'Second')]
   const later = await inviting(grace.email, 'Later')
@@ -130,7 +130,7 @@ test('before each invitation is accepted nobody is joined and nothing is shared;
 })
 
 describe('an invitation', () => {
-  test('is accepted by its link and the invited address, which that confirms, once', async () => {
+  test('is accepted once, by its link and the invited address, which this confirms', async () => {
     const [grace, eve] = [await person('Grace', false), await person('Eve')]
     const { token, of } = await inviting(grace.email)
     expect(await findPartnerInvitation(db, token)).toEqual({ program_name: 'Engine', email: grace.email })
@@ -141,7 +141,7 @@ describe('an invitation', () => {
     expect(await invitePartner(db, of)).toBeUndefined()
   })
 
-  test('is neither shown to nor accepted or declined in the list by an address that is not confirmed', async () => {
+  test('is hidden from an unconfirmed address, which can neither accept nor decline it in the list', async () => {
     const grace = await person('Grace', false)
     const { token, programId } = await inviting(grace.email)
     const [{ id } = { id: 0 }] = await invitationsOf(grace)
@@ -153,7 +153,7 @@ describe('an invitation', () => {
     expect(await findPartnerInvitation(db, token)).toBeDefined()
   })
 
-  test('of another address is nothing to a person', async () => {
+  test('is not visible to a person with another address', async () => {
     const [grace, eve] = [await person('Grace'), await person('Eve')]
     const { token, programId } = await inviting(grace.email)
     const [{ id } = { id: 0 }] = await invitationsOf(grace)
@@ -213,7 +213,7 @@ describe('an invitation', () => {
       'guest',
       (_workspaceId: string, userId: string, programId: number) => openProgram(db, { programId, userId, role: null }),
     ],
-  ] as const)('ends when its sender %s, for good', async (_what, role, lose) => {
+  ] as const)('ends permanently when its sender %s', async (_what, role, lose) => {
     const [grace, sender] = [await person('Grace'), await person('Sender')]
     const { programId, workspaceId, of } = await inviting(grace.email)
     await addMember(db, workspaceId, sender.userId, role)
@@ -229,7 +229,7 @@ describe('an invitation', () => {
     expect(await viewerOf(grace)).toMatchObject({ invitations: 0 })
   })
 
-  test('accepted twice at once joins once', async () => {
+  test('that is accepted twice at once joins once', async () => {
     const grace = await person('Grace')
     const { token, row } = await inviting(grace.email)
     const outcomes = await Promise.allSettled(
@@ -241,7 +241,7 @@ describe('an invitation', () => {
 })
 
 test.each(['program', 'partner'] as const)(
-  'a partnership that the %s ends is off, and goes on by a new invitation alone',
+  'a partnership that the %s ends is inactive, and only a new invitation resumes it',
   async (who) => {
     const grace = await person('Grace')
     const { token, of, programId, partnerId, row } = await inviting(grace.email)
@@ -270,7 +270,7 @@ test.each(['program', 'partner'] as const)(
   },
 )
 
-test('somebody leaves no partnership but their own', async () => {
+test('people can leave only their own partnerships', async () => {
   const [grace, eve] = [await person('Grace'), await person('Eve')]
   const { token, programId, row } = await inviting(grace.email)
   await acceptPartnerInvitation(db, { token }, grace.userId)
@@ -278,7 +278,7 @@ test('somebody leaves no partnership but their own', async () => {
   expect(await row()).toMatchObject({ is_active: true, ended_by: null })
 })
 
-test('a partner has a bounded number of links', async () => {
+test('a partner has a limited number of links', async () => {
   const { programId } = await program()
   const { partnerId } = await addPartner(db, { programId, name: 'Grace', email: null, code: null })
   const tag = crypto.randomUUID().slice(0, 8)

@@ -120,7 +120,7 @@ async function createPaying() {
 }
 
 describe('a payout run', () => {
-  test('pays each partner what is payable, once: a run after a run is empty', async () => {
+  test('pays each partner the payable amount once: a second run is empty', async () => {
     const { programId, first, second, run, amountsOf, due, balances } = await createPaying()
     const runId = await run()
     expect(await amountsOf(runId)).toEqual([
@@ -143,7 +143,7 @@ describe('a payout run', () => {
     expect(rows).toEqual([{ kind: 'payout_paid', count: '2' }])
   })
 
-  test('holds what the balance has beside open payouts, and the two are in different files', async () => {
+  test('reserves the balance beside open payouts, and the files keep them apart', async () => {
     const { programId, first, second, ask, run, amountsOf } = await createPaying()
     const asked = await ask(1500)
     const runId = (await run()) ?? 0
@@ -164,7 +164,7 @@ describe('a payout run', () => {
     expect(await lines({ payoutRunId: runId })).toEqual(inRun)
   })
 
-  test('goes to the address of the time it was made', async () => {
+  test('uses the payout address from its creation', async () => {
     const { programId, second, run } = await createPaying()
     const runId = (await run()) ?? 0
     const file = () => exportPayments(db, programId, { payoutRunId: runId }, { layout: 'csv' })
@@ -173,7 +173,7 @@ describe('a payout run', () => {
     expect(await file()).toBe(before)
   })
 
-  test('leaves out whose payout address changed within a day after money was asked for, as the file of asked ones does', async () => {
+  test('excludes partners who changed their payout address within a day of requesting a payout, and so does the file', async () => {
     const { programId, first, second, run, due, ask } = await createPaying()
     const move = async (partnerId: number, to: string) =>
       await sql.query('update partners set payout_email = $2 where id = $1', [partnerId, to])
@@ -192,7 +192,7 @@ describe('a payout run', () => {
     expect(await run()).not.toBeNull()
   })
 
-  test('made while an address changes pays the address before or leaves the partner out', async () => {
+  test('that is created during an address change pays the previous address or excludes the partner', async () => {
     for (let round = 0; round < 10; round++) {
       const { programId, first, run, ask } = await createPaying()
       const environment = { AUTH_SECRET: 'x'.repeat(32) }
@@ -209,7 +209,7 @@ describe('a payout run', () => {
     }
   })
 
-  test('leaves out who is below the minimum or has no address, says why, and they can be paid by hand', async () => {
+  test('excludes partners below the minimum or without an address, says why, and allows manual payouts', async () => {
     const { programId, first, second, run, due, balances, ask } = await createPaying()
     await setMinimumPayout(db, programId, 'usd', 1500)
     expect(await due()).toEqual([
@@ -232,7 +232,7 @@ describe('a payout run', () => {
     expect(await balances()).toEqual([0, 1000])
   })
 
-  test('is reduced by a reversal in between, is not paid at the old sum, and keeps what was paid equal to what left', async () => {
+  test('is reduced by a reversal in between, is not paid at the old sum, and keeps payouts equal to transfers', async () => {
     const { program, programId, sales, run, amountsOf, first, second, balances } = await createPaying()
     const runId = (await run()) ?? 0
     await program.refund(sales[0].id, 4000)
@@ -258,7 +258,7 @@ describe('a payout run', () => {
     expect(await differencesIn(programId)).toEqual([])
   })
 
-  test('pays what was given by hand and keeps what was taken, also after it was made, and is paid once', async () => {
+  test('pays manual commissions and keeps deductions, even those added later, and is paid once', async () => {
     const { programId, first, second, run, amountsOf, due } = await createPaying()
     const adjust = (partnerId: number, amountCents: number, currency = 'usd') =>
       createAdjustment(db, programId, { partnerId, amountCents, currency, note: 'By hand' }, randomUUID(), [])
@@ -319,7 +319,7 @@ async function bookedIn(programId: number) {
   }
 }
 
-describe('a payout that a file holds', () => {
+describe('a payout that is in a file', () => {
   test('keeps its amount: a refund lowers the balance below zero, and both sides are notified', async () => {
     const { program, programId, sales, run, amountsOf, balances, due } = await createPaying()
     const runId = (await run()) ?? 0
@@ -341,7 +341,7 @@ describe('a payout that a file holds', () => {
     expect(await differencesIn(programId)).toEqual([])
   })
 
-  test('is not cancelled, refused or paid again by the next run', async () => {
+  test('is not canceled, refused or paid again by the next run', async () => {
     const { programId, first, ask, run, due } = await createPaying()
     const asked = await ask(2000)
     await exportPayments(db, programId, { askedIn: 'usd' }, { layout: 'paypal', currency: 'usd' })
@@ -363,7 +363,7 @@ describe('a payout that a file holds', () => {
     expect(await file()).toBe(before)
   })
 
-  test('stays open if the layout refuses the file', async () => {
+  test('stays open if the file format refuses it', async () => {
     const { programId, run, amountsOf } = await createPaying()
     await createAdjustment(
       db,
@@ -383,7 +383,7 @@ describe('a payout that a file holds', () => {
     expect((await amountsOf(runId)).map(([, , status]) => status)).toEqual(['requested', 'requested', 'requested'])
   })
 
-  test('equals what leaves the balances, beside refunds, cancellations and runs at once', async () => {
+  test('equals the debits of the balances, beside concurrent refunds, cancellations and runs', async () => {
     const paying = await createPaying()
     const { programId, first, program, sales, ask, run } = paying
     const [asked, runId] = [await ask(700), (await run()) ?? 0]
@@ -419,7 +419,7 @@ describe('a payout that a file holds', () => {
   })
 })
 
-describe('a payment that came back', () => {
+describe('a returned payout', () => {
   test.for(['returned', 'failed'] as const)('%s after it was paid: an entry makes it payable again', async (status) => {
     const { programId, first, sales, run, balances, due } = await createPaying()
     const runId = (await run()) ?? 0
@@ -458,8 +458,8 @@ describe('a payment that came back', () => {
   })
 })
 
-describe('taking back that a run was paid', () => {
-  test('returns its payments as entries, and it can be paid again', async () => {
+describe('undoing a paid run', () => {
+  test('returns its payouts as entries, and it can be paid again', async () => {
     const { programId, run, amountsOf, balances } = await createPaying()
     const runId = (await run()) ?? 0
     await payPayoutRun(db, programId, runId, transfer, 3000)
@@ -481,7 +481,7 @@ describe('taking back that a run was paid', () => {
     expect(await differencesIn(programId)).toEqual([])
   })
 
-  test('ends after 24 hours and with the next run', async () => {
+  test('is possible for 24 hours and until the next run', async () => {
     const { program, programId, run } = await createPaying()
     const runId = (await run()) ?? 0
     await payPayoutRun(db, programId, runId, transfer, 3000)
@@ -515,7 +515,7 @@ const races: [
   ],
 ]
 
-test.for(races)('of %s at once, no money is in two payments', async ([, calls]) => {
+test.for(races)('with concurrent %s, no money is in two payouts', async ([, calls]) => {
   const paying = await createPaying()
   const outcomes = await Promise.allSettled(Array.from({ length: 16 }, (_, index) => calls(paying, index)))
   const refusals = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
@@ -523,7 +523,7 @@ test.for(races)('of %s at once, no money is in two payments', async ([, calls]) 
   expect(await differencesIn(paying.programId)).toEqual([])
 })
 
-test('what is credited while a run is being made, and taken back before the run is there, is in no run', async () => {
+test('a credit that is reversed while a run is created is not in the run', async () => {
   const program = await createLedgerProgram(sql, db)
   const [first, second] = [await program.soldBy(0, 10_000), await program.soldBy(1, 10_000)]
   await approveCommissions(db, program.programId, [first.commissionId])
@@ -548,7 +548,7 @@ test('what is credited while a run is being made, and taken back before the run 
   expect(await differencesIn(program.programId)).toEqual([])
 })
 
-test('a partner takes an open payout back, once, and not one that was paid', async () => {
+test('a partner cancels an open payout once, but not a paid one', async () => {
   const { programId, first, second, ask, due } = await createPaying()
   const [kept, taken] = [await ask(500), await ask(1500)]
   await expect(cancelPayout(db, programId, second, taken)).rejects.toThrow('You have no such payout')

@@ -185,7 +185,7 @@ function iso(offset: number, length = 24): string {
   return new Date(start + offset).toISOString().slice(0, length)
 }
 
-test('every figure equals plain SQL, over random histories and ranges', { timeout: 120_000 }, async () => {
+test('every figure equals plain SQL over random histories and ranges', { timeout: 120_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { minLength: 20, maxLength: 80 }),
@@ -202,7 +202,7 @@ test('every figure equals plain SQL, over random histories and ranges', { timeou
   )
 })
 
-test("events after the reader's present time count in their hour and day", async () => {
+test("events after the reader's current time count in their hour and day", async () => {
   const midnight = start - 9.5 * hour + 3 * dayMs
   const click = { kind: 'click', who: 0, amount_cents: 1, currency: 'usd' } as const
   const steps = Array.from({ length: 160 }, (_, n) => ({ ...click, at: midnight - start + n * 11 * minute }))

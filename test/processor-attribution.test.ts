@@ -191,7 +191,7 @@ describe('the partner', () => {
     ])
   })
 
-  test('keeps what it learns of a customer whom only a browser named as unverified, and the first commission is marked', async () => {
+  test("keeps a customer's browser-only data as unverified, and flags the first commission", async () => {
     const shop = await createShop(sql)
     await another(shop, { email: 'bob@example.com', byBrowser: true })
     const buyer = { ...shop, ...keyless, email: 'bob@example.com', customerKey: 'bob' }
@@ -217,7 +217,7 @@ describe('the partner', () => {
     expect(after.rows).toEqual([{ click_id: shop.clickId }])
   })
 
-  test('stays the same for renewals long after the window of the click', async () => {
+  test('stays the same for renewals long after the attribution window', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', firstPayment(shop))
     await sql.query(`update customers set last_click_at = now() - interval '400 days' where program_id = $1`, [
@@ -231,7 +231,7 @@ describe('the partner', () => {
     ])
   })
 
-  test('of a second person on the same computer is the same, as a customer of their own', async () => {
+  test('of a second person on the same computer is the same, as a separate customer', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop))
     const second = { ...shop, customerKey: 'user-2', email: 'bob@example.com', customer: 'cus_bob' }
@@ -248,7 +248,7 @@ describe('the partner', () => {
     ])
   })
 
-  test('of a payment under way is settled when the session is completed, whatever happens to the click until it arrives', async () => {
+  test('of a pending payment is settled when the session is completed, whatever happens to the click until it arrives', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop, { payment_status: 'unpaid' }))
     expect(await salesOf(shop)).toEqual([])
@@ -314,8 +314,8 @@ const keyHashOf = async ({ programId }: TestShop) => {
 }
 const withKey = new Set<number>()
 
-describe('a purchase that arrives before what says who its buyer is', () => {
-  test('is attributed when that comes, with what was refunded of it and nothing of a refund that had failed', async () => {
+describe('a purchase that arrives before its buyer is known', () => {
+  test('is attributed when its buyer is known, with its refunds but without failed ones', async () => {
     const { shop, at } = await windowed()
     expect(await renewal(at(35), 'in_2')).toMatchObject({ body: { reason: 'No partner brought this customer.' } })
     const paid = { invoice: 'in_2', payment_intent: 'pi_in_2', amount: 10_000 }
@@ -337,7 +337,7 @@ describe('a purchase that arrives before what says who its buyer is', () => {
     expect(log.rows).toEqual([{ reason: 'buyer_known', awaits: null }])
   })
 
-  test('is attributed by one that was itself attributed so', async () => {
+  test('is attributed through a purchase that was itself attributed later', async () => {
     const { shop, at } = await windowed()
     const third = { ...at(38), customerKey: null, clickId: null, email: null }
     await renewal(third, 'in_3', { metadata: { program_id: String(shop.programId) } })
@@ -350,7 +350,7 @@ describe('a purchase that arrives before what says who its buyer is', () => {
     ['a lead of the server', (shop) => leadOf(shop)],
     ['a sale call', (shop) => saleOf(shop)],
     ['a lead of the browser, on a program that allows them', (shop) => browserLeadOf(shop)],
-  ])('is attributed by %s, in one request, whichever comes first', async ([, call]) => {
+  ])('is attributed by %s in one request, in either order', async ([, call]) => {
     const steps = [
       (shop: TestShop) => call(shop),
       (shop: TestShop) =>
@@ -372,7 +372,7 @@ describe('a purchase that arrives before what says who its buyer is', () => {
     }
   })
 
-  test('is attributed once where a lead, the sale call and its events come at once', async () => {
+  test('is attributed once if a lead, the sale call and its events arrive at once', async () => {
     for (let round = 0; round < 4; round++) {
       const shop = await createShop(sql)
       const buyer = { ...shop, ...keyless, customerKey: 'ann' }
@@ -389,7 +389,7 @@ describe('a purchase that arrives before what says who its buyer is', () => {
     }
   })
 
-  test('stays nobody’s where it is older than the click, told before or after the key is known', async () => {
+  test('stays unattributed if it is older than the click, whether it arrives before or after the key', async () => {
     const { shop, at } = await windowed()
     const early = { ...at(-10), clickId: null, email: null, customer: null }
     const purchase = (id: string) =>
@@ -400,7 +400,7 @@ describe('a purchase that arrives before what says who its buyer is', () => {
     expect(await partnersOf(shop)).toEqual({ pi_0: null, in_1: 2000, pi_1: null })
   })
 
-  test('stays nobody’s where by its date nobody had brought them yet', async () => {
+  test('stays unattributed if no partner had referred the buyer at its date', async () => {
     const { shop, at } = await windowed()
     await renewal({ ...at(-10), clickId: null }, 'in_0', {
       metadata: { program_id: String(shop.programId), svc_customer_key: 'user-1' },
@@ -409,7 +409,7 @@ describe('a purchase that arrives before what says who its buyer is', () => {
     expect(await partnersOf(shop)).toEqual({ in_0: null, in_1: 2000 })
   })
 
-  test('is attributed once where all come at once, many times each', async () => {
+  test('is attributed once if everything arrives many times at once', async () => {
     const { shop, at } = await windowed()
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => [
@@ -424,7 +424,7 @@ describe('a purchase that arrives before what says who its buyer is', () => {
   })
 })
 
-test('a purchase and a click on another link at the same moment leave sale and customer with one partner', async () => {
+test('a purchase and a concurrent click on another link leave the sale and the customer with one partner', async () => {
   const shop = await createShop(sql)
   const buyer = { ...shop, customerKey: null, email: null }
   await sql.query('begin')

@@ -98,7 +98,7 @@ const ordersOf = (items: number[]): number[][] =>
     ? [items]
     : items.flatMap((one, at) => ordersOf(items.toSpliced(at, 1)).map((rest) => [one, ...rest]))
 
-describe('a payment of Stripe', () => {
+describe('a Stripe payment', () => {
   const byCode = [['pi_1', 'code', 2000]]
 
   test.each<[string, (shop: Promoted) => Promise<unknown>, unknown[], number]>([
@@ -247,7 +247,7 @@ describe('a payment of Stripe', () => {
     [[true, false, true, false], 'code', ['code', 'code', 'code', 'code']],
     [[false, true, false], 'code', ['first', 'code', 'first']],
     [[true, false], 'click', ['first', 'first']],
-  ])('with codes %j and %ss first, decides in any order', async (codes, priority, expected) => {
+  ])('with codes %j and %ss first decides in any order', async (codes, priority, expected) => {
     for (const order of ordersOf([...codes.keys()])) {
       const shop = await createPromotedShop()
       await sql.query('update programs set attribution_priority = $2 where id = $1', [shop.programId, priority])
@@ -277,7 +277,7 @@ describe('a payment of Stripe', () => {
     ])
   })
 
-  test.each(['API', 'Stripe'])('counts with the code of Stripe if the %s reports the payment first', async (first) => {
+  test.each(['API', 'Stripe'])('counts with the Stripe code if the %s reports the payment first', async (first) => {
     const shop = await createPromotedShop()
     const ledger = await createApiKey(db, shop.programId, 'sales')
     const byApi = async () =>
@@ -303,7 +303,7 @@ describe('a payment of Stripe', () => {
     expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
   })
 
-  test('is not asked about where no program of the account has a code of Stripe', async () => {
+  test('causes no request if no program of the account has a Stripe code', async () => {
     const shop = await createShop(sql)
     stripe.calls.length = 0
     await send(shop, 'invoice.paid', { ...bill(shop), discounts: ['di_1'] })
@@ -311,10 +311,10 @@ describe('a payment of Stripe', () => {
     expect(asked()).toEqual([])
   })
 
-  describe('by a code that is made at Stripe', () => {
+  describe('by a code created in Stripe', () => {
     const percent = { percent_off: 20, duration: 'once' } as const
 
-    test('is switched off there when it is revoked, and made again for the same partner', async () => {
+    test('is deactivated in Stripe when it is revoked, and created again for the same partner', async () => {
       const shop = await createShop(sql)
       const code = await make(shop, shop.partnerId, 'NORA', percent)
       const promotion = stripe.promotions.get(code.promotion_code_id ?? '')
@@ -336,7 +336,7 @@ describe('a payment of Stripe', () => {
       ['the partner does', ({ programId }, { userId }) => endPartnership(db, { programId, userId })],
       ['the partner erases their account', (_, { userId }) => eraseAccount(db, userId)],
       ['the workspace is deleted', (_, { workspaceId }) => deleteWorkspace(db, env, workspaceId)],
-    ])('is switched off there after %s, also where Stripe does not answer at first', async (_what, end) => {
+    ])("is deactivated in Stripe after %s, even if Stripe doesn't answer at first", async (_what, end) => {
       const [shop, kept] = [await createShop(sql), await createShop(sql)]
       const of = await ownerOf(shop)
       const [code, other] = [
@@ -357,7 +357,7 @@ describe('a payment of Stripe', () => {
       expect(stripe.calls.filter((call) => call.includes(path))).toHaveLength(1)
     })
 
-    test('is switched off before the access to the account of a deleted workspace is given back', async () => {
+    test('is deactivated before a deleted workspace gives up its access to the account', async () => {
       const shop = await createShop(sql)
       const { workspaceId } = await ownerOf(shop)
       const { promotion_code_id: id } = await make(shop, shop.partnerId, 'GONE', percent)
@@ -367,7 +367,7 @@ describe('a payment of Stripe', () => {
       expect(stripe.promotions.get(id ?? '')?.body).toMatchObject({ active: false })
     })
 
-    test('is asked about once where Stripe refuses', async () => {
+    test('is requested once if Stripe refuses', async () => {
       const shop = await createShop(sql)
       const { promotion_code_id: id } = await make(shop, shop.partnerId, 'GONE', percent)
       await endPartnership(db, shop)
@@ -379,7 +379,7 @@ describe('a payment of Stripe', () => {
       expect(stripe.calls.filter((call) => call.includes(path))).toHaveLength(1)
     })
 
-    test('is entered by its id, and given to one partner', async () => {
+    test('is entered by its id and belongs to one partner', async () => {
       const shop = await createShop(sql)
       stripe.promotions.set('promo_own', {
         account: shop.account,
@@ -399,7 +399,7 @@ describe('a payment of Stripe', () => {
       )
     })
 
-    test('leaves nothing active at Stripe where the code is another partner’s here', async () => {
+    test('leaves nothing active in Stripe if the code already belongs to another partner', async () => {
       const shop = await createShop(sql)
       await makePartnerCode(db, env, shop.programId, { partner_id: shop.partnerId, code: 'NORA' })
       await expect(make(shop, shop.otherPartnerId, 'NORA', percent)).rejects.toThrow('has this code')
@@ -410,7 +410,7 @@ describe('a payment of Stripe', () => {
       expect(left).toEqual([])
     })
 
-    test('is one, however often it is asked for', async () => {
+    test('is created once, even by concurrent requests', async () => {
       const shop = await createShop(sql)
       const first = await make(shop, shop.partnerId, 'NORA', percent)
       expect(await make(shop, shop.partnerId, 'NORA', percent)).toMatchObject({
@@ -422,7 +422,7 @@ describe('a payment of Stripe', () => {
     test.each([
       [403, 'Connect Stripe again'],
       [500, 'did not answer'],
-    ])('is refused where Stripe answers %i', async (status, message) => {
+    ])('is refused if Stripe answers %i', async (status, message) => {
       const shop = await createShop(sql)
       stripe.failing.set('/v1/coupons', status)
       const refused = await make(shop, shop.partnerId, 'NORA', percent).catch((error: unknown) => error)

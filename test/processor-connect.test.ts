@@ -52,7 +52,7 @@ async function post(event: object) {
 }
 
 describe("connecting a program to its owner's Stripe account", () => {
-  test('leads to Stripe and back, and connects the account of the code', async () => {
+  test('redirects to Stripe and back, and connects the account of the code', async () => {
     const shop = await createShop(sql)
     const { address, state } = await stateFor(shop, 'session-a')
     expect(address.origin + address.pathname).toBe('https://connect.stripe.com/oauth/authorize')
@@ -100,7 +100,7 @@ describe("connecting a program to its owner's Stripe account", () => {
     expect(await takeConnectState(db, sent, session)).toBeUndefined()
   })
 
-  test('refuses a code that Stripe does not know, and an account of another workspace', async () => {
+  test("refuses a code that Stripe doesn't know, and an account of another workspace", async () => {
     const shop = await createShop(sql)
     const other = await createShop(sql)
     await expect(connectByCode(db, env, shop.programId, 'ac_unknown')).rejects.toMatchObject({ code: 'conflict' })
@@ -109,7 +109,7 @@ describe("connecting a program to its owner's Stripe account", () => {
     expect(await accountOf(shop)).toBe(shop.account)
   })
 
-  test('disconnecting gives the access back with the last program of the account, also where Stripe does not answer', async () => {
+  test("disconnecting the account's last program gives up the access, even if Stripe doesn't answer", async () => {
     const shop = await createShop(sql)
     await sql.query(
       `insert into programs (workspace_id, name, domain) select workspace_id, 'Twin', 'shop.example.com' from programs where id = $1`,
@@ -162,7 +162,7 @@ describe("connecting the deployment's own account", () => {
     await sql.query("update programs set processor_account_id = null where processor_account_id = 'platform'")
   })
 
-  test.each(['product.created', 'product.updated'])('takes %s with the code in its metadata, once', async (type) => {
+  test.each(['product.created', 'product.updated'])('accepts %s with the code in its metadata once', async (type) => {
     const { programId, userId, code } = await codeFor()
     expect(await tell(coded(code), {}, type)).toMatchObject({ status: 200, body: { outcome: 'recorded' } })
     expect(await connected()).toEqual([programId])
@@ -238,14 +238,14 @@ describe("connecting the deployment's own account", () => {
       },
       'Another program',
     ],
-  ])('takes none %s', async (_what, attempt, refusal) => {
+  ])('refuses one %s', async (_what, attempt, refusal) => {
     const asked = await codeFor()
     await attempt(asked)
     expect(await connected()).toEqual([])
     expect((await readOwnAccountState(db, asked.programId))?.refusal ?? '').toContain(refusal)
   })
 
-  test('takes one of test mode where the key is not a live one', async () => {
+  test('accepts a test-mode event if the key is not a live one', async () => {
     const { programId, code } = await codeFor('rk_live_1')
     expect(await tell(coded(code))).toMatchObject({
       body: { outcome: 'ignored', reason: expect.stringContaining('test mode') },
@@ -255,7 +255,7 @@ describe("connecting the deployment's own account", () => {
     expect(await connected()).toEqual([programId])
   })
 
-  test('one program alone has it, also where several bring their codes at one moment, and is named nowhere', async () => {
+  test('connects one program only, even if several bring their codes at once, and the account is named nowhere', async () => {
     const asked = []
     for (let number = 0; number < 5; number++) asked.push(await codeFor())
     const answers = await Promise.all(asked.map(({ code }) => tell(coded(code))))
@@ -277,7 +277,7 @@ describe("connecting the deployment's own account", () => {
     ).rejects.toMatchObject({ constraint: 'programs_own_account_key' })
   })
 
-  test('codes that ran out are deleted on a schedule', async () => {
+  test('a schedule deletes expired codes', async () => {
     await sql.query("update own_account_codes set expires_at = now() - interval '1 second'")
     await stack.scheduled('apply-retention')
     expect((await sql.query('select from own_account_codes')).rowCount).toBe(0)
@@ -285,7 +285,7 @@ describe("connecting the deployment's own account", () => {
 })
 
 describe('the webhook in workerd', () => {
-  test('records a sale and a refund, and sends what is to be told', async () => {
+  test('records a sale and a refund, and sends their notifications', async () => {
     const shop = await createShop(sql)
     const sale = checkoutSession(shop, { id: 'cs_1', total: 10_000, payment_intent: 'pi_1' })
     expect(await post(stripeEvent(shop, 'evt_1', 'checkout.session.completed', sale))).toEqual({

@@ -96,7 +96,7 @@ const commissions = (shop: TestShop) =>
 
 const paidBy = (of: number) => ({ payment_intent: `pi_${of}`, charge: `ch_${of}` })
 
-describe('an invoice decides over its session', () => {
+describe('an invoice overrides its session', () => {
   test.for<[string, (shop: TestShop) => Promise<unknown>]>([
     ['after it', async (shop) => (await session(shop), await invoiced(shop, 2000))],
     ['before it', async (shop) => (await invoiced(shop, 2000), await session(shop))],
@@ -118,14 +118,14 @@ describe('an invoice decides over its session', () => {
     expect(outcomes).not.toContainEqual({ outcome: 'ignored' })
   })
 
-  test('where more came from the card than the session said', async () => {
+  test('if the card paid more than the session said', async () => {
     const shop = await createShop(sql)
     await session(shop)
     await invoiced(shop, 6000)
     expect(await salesOf(shop)).toMatchObject([{ amount: 6000, base: 6000, commission: 1200 }])
   })
 
-  test('of a commission that was credited, by an entry, which is told', async () => {
+  test('for a credited commission, with an entry and a notification', async () => {
     const shop = await createShop(sql)
     await session(shop)
     await credit(shop)
@@ -140,7 +140,7 @@ describe('an invoice decides over its session', () => {
     ])
   })
 
-  test('of a commission that was paid out, and the advertiser is told of what is missing', async () => {
+  test('for a paid commission, and the advertiser is notified about the missing amount', async () => {
     const shop = await createShop(sql)
     await session(shop)
     await credit(shop)
@@ -168,7 +168,7 @@ describe('an invoice decides over its session', () => {
   test.for([
     ['before it', true],
     ['after it', false],
-  ] as const)('with what was refunded %s: the share of what it is worth now', async ([, isRefundedBefore]) => {
+  ] as const)('with refunds %s: in proportion to the corrected amount', async ([, isRefundedBefore]) => {
     const shop = await createShop(sql)
     await session(shop)
     await credit(shop)
@@ -180,7 +180,7 @@ describe('an invoice decides over its session', () => {
     expect(await moneyOf(shop)).toMatchObject({ balance: 300, days: [{ commission: 300 }] })
   })
 
-  test('with a refund of all that the session said, told by the API: it takes all, and no more', async () => {
+  test('after a full refund of the session amount by the API, which takes all and no more', async () => {
     const shop = await createShop(sql)
     const { keyHash } = await keyOf(shop)
     await session(shop)
@@ -199,12 +199,12 @@ describe('an invoice decides over its session', () => {
   })
 })
 
-describe('an invoice that brought nothing', () => {
+describe('an invoice for nothing', () => {
   test.for<[string, (shop: TestShop) => Promise<unknown>]>([
     ['after the session', async (shop) => (await session(shop), await invoiced(shop, 0))],
     ['before it', async (shop) => (await invoiced(shop, 0), await session(shop))],
     ['before it, without metadata', async (shop) => (await invoiced(shop, 0, bare), await session(shop))],
-  ])('makes the sale one of nothing: %s', async ([, deliver]) => {
+  ])('sets the sale to zero: %s', async ([, deliver]) => {
     const shop = await createShop(sql)
     await deliver(shop)
     expect(await salesOf(shop)).toMatchObject([{ amount: 0, base: 0, commission: 0, status: 'reversed' }])
@@ -226,7 +226,7 @@ describe('an invoice that brought nothing', () => {
     expect(await salesOf(shop)).toEqual([])
   })
 
-  test('takes back what was credited', async () => {
+  test('reverses the credited amount', async () => {
     const shop = await createShop(sql)
     await session(shop)
     await credit(shop)
@@ -235,8 +235,8 @@ describe('an invoice that brought nothing', () => {
   })
 })
 
-describe('the processor decides over the API', () => {
-  test('on the amount and the tax of a payment that both tell', async () => {
+describe('the processor overrides the API', () => {
+  test('on the amount and the tax of a payment that both report', async () => {
     const shop = await createShop(sql)
     await told(shop, 'usd')
     expect(await salesOf(shop)).toMatchObject([{ amount: 9900, base: 9900, commission: 1980 }])
@@ -276,8 +276,8 @@ describe('the processor decides over the API', () => {
   })
 })
 
-describe('commission_duration_months counts from the earliest sale that brought something', () => {
-  test('whichever arrived first: what is too late then is taken back, from the balance too', async () => {
+describe('commission_duration_months counts from the earliest sale that earned something', () => {
+  test('in either order: a sale that is then too late is reversed, and so is its balance', async () => {
     const shop = await createShop(sql)
     const at = await months(shop)
     await send(at(40), 'invoice.paid', bill(at(40), { id: 'in_2' }))
@@ -289,7 +289,7 @@ describe('commission_duration_months counts from the earliest sale that brought 
     expect(await moneyOf(shop)).toMatchObject({ balance: 0, days: [{ sales: 3, revenue: 30_000, commission: 2000 }] })
   })
 
-  test('and from the next one where the first comes to nothing', async () => {
+  test('and from the next sale if the first one drops to zero', async () => {
     const shop = await createShop(sql)
     const at = await months(shop)
     await send(at(1), 'checkout.session.completed', firstPayment(at(1)))
@@ -307,8 +307,8 @@ describe('commission_duration_months counts from the earliest sale that brought 
   })
 })
 
-describe('at once', () => {
-  test('sessions and invoices of one payment, each ten times, and the crediting correct it once', async () => {
+describe('concurrently', () => {
+  test('sessions and invoices of one payment, each ten times, and the approval correct it once', async () => {
     const shop = await createShop(sql, { holdDays: 0 })
     const answers = await Promise.all(
       Array.from({ length: 10 }, async (_, index) => {
@@ -323,7 +323,7 @@ describe('at once', () => {
     expect(await moneyOf(shop)).toMatchObject({ balance: 300, days: [{ sales: 1, revenue: 2000, commission: 300 }] })
   })
 
-  test('a correction of every sale of a customer, with refunds and payments out, ends as one after the other', async () => {
+  test('corrections of every sale of a customer, with refunds and open payouts, end as if in sequence', async () => {
     const shop = await createShop(sql, { holdDays: 0 })
     await sql.query('update programs set commission_duration_months = 1 where id = $1', [shop.programId])
     const at = (days: number) => ({ ...shop, now: shop.now - (40 - days) * day })

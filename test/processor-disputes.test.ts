@@ -55,7 +55,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     ['lost, told before as well', ['funds_withdrawn'], 'lost', [moved(-10_000)], 10_000],
     ['won, which funds_reinstated tells', ['funds_withdrawn'], 'won', [moved(-10_000), moved(10_000)], 10_000],
     ['an inquiry', [], 'warning_closed', [], 0],
-  ])('one that closes: %s', async (_, before, status, moves, refunded) => {
+  ])('a dispute that closes: %s', async (_, before, status, moves, refunded) => {
     const shop = await sold({ generation })
     const closed = dispute(shop, { id: 'dp_1', amount: 10_000, status, ...paidBy })
     for (const type of before) await send(shop, `charge.dispute.${type}`, { ...closed, status: 'needs_response' })
@@ -70,7 +70,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     [0, 2, 1],
   ]
   test.each(inAnyOrder.flatMap((order) => [false, true].map((isListed) => [order.join(), isListed, order] as const)))(
-    'won, then lost again, and at last won: order %s, with balance transactions: %s',
+    'won, then lost again, and finally won: order %s, with balance transactions: %s',
     async (_, isListed, order) => {
       const shop = await sold({ generation })
       const dp = { id: 'dp_1', amount: 10_000, ...paidBy }
@@ -113,7 +113,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     expect(refunded).toEqual([10_000, 0, 10_000, 0])
   })
 
-  test('a dispute that is won is put back into the balance, and the advertiser is asked to look', async () => {
+  test('a won dispute is credited to the balance again, and the advertiser is asked to check', async () => {
     const shop = await sold({ generation })
     await sql.query('update commissions set hold_until = now() where program_id = $1', [shop.programId])
     await approveDueCommissions(db, 100)

@@ -58,7 +58,7 @@ describe('a provisional lead', () => {
       (shop) => oneTime(shop, { total: 0, discount: 10_000 }),
       'lead',
     ],
-  ])('is settled, counted, paid and tied to the customer key by %s', async ([, type, object, status]) => {
+  ])('is settled, counted, paid and linked to the customer key by %s', async ([, type, object, status]) => {
     const shop = await provisional({ leadCommissionCents: 150 })
     await send(shop, type, object(shop))
     await send(shop, type, object(shop))
@@ -87,7 +87,7 @@ describe('a provisional lead', () => {
     expect(await leadOf(shop)).toMatchObject({ settled: false, paid: null, events: 0 })
   })
 
-  test('is not made of a mere click', async () => {
+  test('is not created by a click alone', async () => {
     const shop = await createShop(sql, { leadCommissionCents: 150 })
     await send(shop, 'checkout.session.completed', oneTime(shop))
     expect(await leadOf(shop)).toMatchObject({ settled: false, paid: null, customer_status: 'conversion' })

@@ -53,7 +53,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     ['NUL', 'paid\0'],
     ['a lone surrogate', 'paid\ud83d'],
     ['5,000 characters', 'x'.repeat(5000)],
-  ])('a status with %s moves nothing, and the log keeps none of it', async (_, status) => {
+  ])('a status with %s moves nothing, and the log stores none of it', async (_, status) => {
     const shop = await sold({ generation })
     const answer = await send(shop, 'refund.updated', { ...refund(shop, { id: 're_1', amount: 3000 }), status })
     expect(answer).toMatchObject({
@@ -63,7 +63,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     expect(await salesOf(shop)).toMatchObject([{ refunded: 0 }])
   })
 
-  test('a refund of a renewal, whose payment names no invoice any more, is applied', async () => {
+  test('a refund of a renewal whose payment no longer names an invoice is applied', async () => {
     const shop = await createShop(sql, { generation })
     await send(shop, 'invoice.payment_succeeded', bill(shop))
     if (generation === 'new') {
@@ -78,7 +78,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     expect(await salesOf(shop)).toMatchObject([{ refunded: 5000, reversed: 1000, payment_intent: 'pi_1' }])
   })
 
-  test('what is told before its sale is parked, and applied in the transaction that records the sale', async () => {
+  test('an event before its sale is parked, and applied in the transaction that records the sale', async () => {
     const shop = await createShop(sql, { generation })
     expect(await tell(shop, 're_1', 3000)).toMatchObject({ status: 200, body: { outcome: 'parked' } })
     expect(await tell(shop, 're_2', 1000, 'failed')).toMatchObject({ status: 200, body: { outcome: 'parked' } })
@@ -138,7 +138,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     stripe.refunds.delete('ch_1')
   })
 
-  test('a refund told by the webhook and by the endpoint with the same id counts once', async () => {
+  test('a refund from the webhook and from the endpoint with the same id counts once', async () => {
     const first = await sold({ generation })
     await tell(first, 're_1', 3000)
     expect(await byEndpoint(first, 're_1')).toMatchObject({ status: 'skipped', reason: 'refund_already_applied' })
@@ -154,7 +154,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     expect(await salesOf(third)).toMatchObject([{ refunded: 0, reversed: 0 }])
   })
 
-  test('a refund of the endpoint with an own id is one refund of Stripe with the same amount', async () => {
+  test("a refund from the endpoint with its own id counts as Stripe's refund with the same amount", async () => {
     const known = { status: 'skipped', reason: 'refund_already_applied' }
     const taken = { status: 'refunded' }
     const shop = await sold({ generation })
@@ -176,7 +176,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     expect(await refunded()).toBe(0)
   })
 
-  test('a refund of the endpoint with the id of Stripe is that one, even if another of its amount comes first', async () => {
+  test("a refund from the endpoint with Stripe's id is that one, even if another with its amount arrives first", async () => {
     const shop = await sold({ generation })
     await byEndpoint(shop, 're_1')
     await tell(shop, 're_2', 3000)
@@ -199,7 +199,7 @@ const aRefund = (shop: Shop) =>
   send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 5000, payment_intent: 'pi_7', charge: 'ch_7' }))
 
 describe("Stripe's API", () => {
-  test('is asked for the invoice of a payment that no event told of, and what it says is kept', async () => {
+  test('is asked for the invoice of a payment without an event, and the response is stored', async () => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.payment_succeeded', bill(shop))
     stripe.invoices.set('pi_7', 'in_1')
@@ -221,7 +221,7 @@ describe("Stripe's API", () => {
     ['says that there are too many calls', 429],
     ['breaks the connection', 0],
   ])(
-    'where it %s three times, the event is answered 503 with nothing recorded; delivered again it is applied',
+    'if it %s three times, the event is answered with 503 and nothing is recorded; a new delivery is applied',
     async ([, status]) => {
       const shop = await createShop(sql)
       await send(shop, 'invoice.payment_succeeded', bill(shop))
@@ -312,7 +312,7 @@ describe('a refund or dispute in another currency than its sale', () => {
     stripe.objects.clear()
   })
 
-  test.each(['sale first', 'sale last'])('raises one notice where Stripe converted nothing: %s', async (order) => {
+  test.each(['sale first', 'sale last'])('raises one notification if Stripe converted nothing: %s', async (order) => {
     const shop = await createShop(sql)
     const paid = () => send(shop, 'checkout.session.completed', oneTime(shop))
     if (order === 'sale first') await paid()

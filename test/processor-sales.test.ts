@@ -144,7 +144,7 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
     expect(await salesOf(shop)).toMatchObject([expected])
   })
 
-  test('the first payment is recorded once, whichever event is first, and has what both know', async () => {
+  test('the first payment is recorded once, with the data of both events in either order', async () => {
     for (const order of [0, 1]) {
       const shop = await createShop(sql, { generation })
       const [first, second] = order === 0 ? both(shop) : both(shop).toReversed()
@@ -164,7 +164,7 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
     }
   })
 
-  test('where only the later event knows whose it is, the sale is attributed then, and what was refunded of it before is told', async () => {
+  test('if only the later event knows the customer, the sale is attributed then, and its earlier refund is reported', async () => {
     const shop = await createShop(sql, { generation })
     const nobody = bill(shop, {
       metadata: { program_id: String(shop.programId) },
@@ -195,7 +195,7 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
     ).toEqual([{ kind: 'commission_refunded', cents: '500' }])
   })
 
-  test('a sale that was sent to the sale endpoint under the same id is completed, not doubled', async () => {
+  test('a sale that was sent to the sale endpoint with the same id is completed, not doubled', async () => {
     const shop = await createShop(sql, { generation })
     await sql.query(
       `insert into sales (program_id, transaction_id, amount_cents, commission_base_cents, currency) values ($1, 'in_1', 10000, 10000, 'usd')`,
@@ -208,7 +208,7 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
   })
 })
 
-test('an event of test mode makes a test sale, which earns nothing and binds nobody', async () => {
+test('a test-mode event creates a test sale, which earns and binds nothing', async () => {
   const shop = await createShop(sql)
   const testMode = { ...shop, livemode: false }
   expect(await send(testMode, 'checkout.session.completed', oneTime(testMode))).toMatchObject({
@@ -228,7 +228,7 @@ test.each([
   ['three days', 3 * 86_400],
   ['an hour', 3600],
   ['a minute', 60],
-])('a sale of %s before that is told later moves the first purchase to its own hour', async (_what, seconds) => {
+])('a sale from %s earlier that arrives later moves the first purchase to its own hour', async (_what, seconds) => {
   const shop = await createShop(sql)
   const earlier = { ...shop, now: shop.now - seconds }
   await send(shop, 'invoice.payment_succeeded', bill(shop, { id: 'in_2' }))

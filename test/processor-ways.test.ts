@@ -26,7 +26,7 @@ const { env, stripe, send, post, salesOf } = await openWebhook(endpoint)
 test.each([
   ['captures first', false],
   ['whole intent first', true],
-])('an intent outweighs a part of it that was captured, of an unpaid session too: %s', async (_, isIntentFirst) => {
+])('an intent overrides a partial capture of it, also in an unpaid session: %s', async (_, isIntentFirst) => {
   for (const hasSession of [false, true]) {
     const shop = await createShop(sql)
     const ids = { payment_intent: 'pi_1' }
@@ -80,7 +80,7 @@ describe('a payment link', () => {
     expect(await salesOf(other)).toEqual([])
   })
 
-  test('the click id of the metadata comes first', async () => {
+  test('the click id of the metadata takes precedence', async () => {
     const [shop, other] = [await createShop(sql), await createShop(sql)]
     const session = { ...checkoutSession(shop, { id: 'cs_1', total: 5000 }), client_reference_id: other.clickId }
     await send(shop, 'checkout.session.completed', session)
@@ -102,7 +102,7 @@ describe('an invoice', () => {
     expect(await salesOf(shop)).toMatchObject([{ amount: 12_000, base: 10_000, commission: 2000, ...expected }])
   })
 
-  test('of a trial that became paid is a sale of the lead that its session settled', async () => {
+  test('of a converted trial is a sale of the lead that its session settled', async () => {
     const shop = await createShop(sql)
     const trial = { payment_status: 'no_payment_required', total: 0, payment_intent: null } as const
     const started = oneTime(shop, { ...trial, mode: 'subscription', invoice: 'in_0', subscription: 'sub_1' })
@@ -115,7 +115,7 @@ describe('an invoice', () => {
   test.each([
     ['outside of Stripe', 2500, 2500],
     ['to the balance of the customer or as a refund', 0, 0],
-  ])('with a credit note that gives back %s', async (_, outside, refunded) => {
+  ])('with a credit note that returns %s', async (_, outside, refunded) => {
     const shop = await createShop(sql)
     const note = creditNote(shop, { id: 'cn_1', invoice: 'in_1', amount: 2500, outside })
     // Whichever comes first.
@@ -133,8 +133,8 @@ describe('an invoice', () => {
   })
 })
 
-describe('the account of the deployment itself', () => {
-  test('has events without an account, and is asked without naming one', async () => {
+describe("the deployment's own account", () => {
+  test('has events without an account, and its API calls name none', async () => {
     const shop = { ...(await createShop(sql)), account: ownAccount }
     await connectProcessor(db, shop.programId, ownAccount)
     const answer = await send(shop, 'checkout.session.completed', oneTime(shop))
@@ -165,7 +165,7 @@ describe('the account of the deployment itself', () => {
     })
   })
 
-  test('is what a sandbox can have', async () => {
+  test('is allowed in a sandbox', async () => {
     const { programId, connectedAccountId } = await createSandbox(
       db,
       { ...endpoint.env, AUTH_SECRET: 'secret' },
@@ -219,7 +219,7 @@ const best = ['invoice', 'session', 'intent', 'charge'] as const
 const pairs = best.flatMap((one, at) => best.slice(at + 1).map((other): Teller[] => [one, other]))
 
 describe.each<Generation>(['old', 'new'])(
-  'one payment is one sale whatever tells of it first (%s generation)',
+  'one payment is one sale, whichever event comes first (%s generation)',
   (generation) => {
     test.each([...pairs, [...best]])(
       '%s and %s',
@@ -240,7 +240,7 @@ describe.each<Generation>(['old', 'new'])(
       120_000,
     )
 
-    test('told by all at once', async () => {
+    test('all events at once', async () => {
       for (let round = 0; round < 10; round++) {
         const shop = await createShop(sql, { generation })
         const told = Object.values(tellers).map((teller) => teller(shop))

@@ -33,7 +33,7 @@ describe('a webhook event is verified', () => {
     if (status === 400) expect(answer).toMatchObject({ body: { error: { code: 'invalid_signature' } }, requests: 0 })
   })
 
-  test('what is signed but no event: 400', async () => {
+  test('a signed body without an event: 400', async () => {
     expect(await post('{"hello":1}')).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
     expect(await post('hello')).toMatchObject({ status: 400, body: { error: { code: 'invalid_json' } } })
   })
@@ -46,7 +46,7 @@ describe('a webhook event is verified', () => {
 
 const otherProgram = (shop: Shop) => ({ ...shop, programId: 999_999_999 })
 
-describe('an event that changes nothing is answered 200 and kept with its reason', () => {
+describe('an event that changes nothing is answered with 200 and stored with its reason', () => {
   const completed = 'checkout.session.completed'
   const taken = { id: 'dp_1', amount: 1, charge: 'ch_1' }
   test.for<
@@ -116,7 +116,7 @@ describe('an event that changes nothing is answered 200 and kept with its reason
 })
 
 describe('an event', () => {
-  test('sent a hundred times at once has one effect', async () => {
+  test('that is sent a hundred times at once has one effect', async () => {
     const shop = await createShop(sql)
     const sale = stripeEvent(shop, 'evt_hundred', 'checkout.session.completed', oneTime(shop))
     const refunded = stripeEvent(
@@ -137,7 +137,7 @@ describe('an event', () => {
     expect(await rows('select kind from outbox where program_id = $1', shop)).toHaveLength(1)
   })
 
-  test('and the refund of its payment, sent at the same moment, do not miss each other', async () => {
+  test("and the concurrent refund of its payment don't miss each other", async () => {
     for (let round = 0; round < 10; round++) {
       const shop = await createShop(sql)
       await Promise.all([
@@ -224,7 +224,7 @@ describe.each(unkeepable)('an id that is %s', (_what, id) => {
   })
 })
 
-test('an amount above what is kept is ignored with the reason, also where its unit is a hundred times smaller', async () => {
+test('an amount above the limit is ignored with the reason, even if its unit is a hundred times smaller', async () => {
   const shop = await createShop(sql)
   for (const [currency, amount] of [
     ['mga', 99_999_999_999_9],

@@ -6,7 +6,7 @@ import { startProgramApi, twoRequests, withKey } from './support/program-api.ts'
 
 const { api, program, other, key, get, post, patch, mailing, sell } = await startProgramApi()
 
-test('a partner is changed by the field, as JSON Merge Patch does', async () => {
+test('a partner changes field by field, as in JSON Merge Patch', async () => {
   const made = await post('/api/v1/partners', {
     name: 'Ada',
     email: 'ada@example.com',
@@ -41,7 +41,7 @@ test('a partner is changed by the field, as JSON Merge Patch does', async () => 
   expect((await patch('/api/v1/partners/999999999', { name: 'X' })).status).toBe(404)
 })
 
-test('rules are previewed for whom they would be, everybody’s are changed, and partners move to a group that is removed', async () => {
+test('rules can be previewed for their partners, general rules change, and partners move to a group that is removed', async () => {
   const made = (await post('/api/v1/groups', { name: 'Previewed' })).body.group
   const { partner } = (await post('/api/v1/partners', { name: 'Mover' })).body
   const seller = await api.program()
@@ -98,7 +98,7 @@ test('rules are previewed for whom they would be, everybody’s are changed, and
   expect((await get(`/api/v1/partners/${partner.id}`)).body.partner).toMatchObject({ group_id: null })
 })
 
-test('the join page is changed by the field, and an application by key is mailed once, confirmed and decided once', async () => {
+test('the join page changes field by field, and an application by key is mailed, confirmed and decided once', async () => {
   const questions = [{ label: 'Where?', type: 'short', required: true }]
   const own = { key: other.apiKey }
   expect((await get('/api/v1/join-page', own)).body.join_page).toMatchObject({ slug: null, url: null, is_open: false })
@@ -194,7 +194,7 @@ test('the join page is changed by the field, and an application by key is mailed
   expect(await mailing('DELETE', address, undefined, own)).toMatchObject({ status: 409 })
 })
 
-test('a group is made with its rules once, changed by the field, and pays its partners', async () => {
+test('a group is created with its rules once, changes field by field, and pays its partners', async () => {
   const rules = [{ commission_bp: 3000 }, { sale_type: 'upgrade', commission_fixed_cents: 500 }]
   const made = await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))
   expect(made).toMatchObject({
@@ -250,7 +250,7 @@ test('a group is made with its rules once, changed by the field, and pays its pa
   expect((await get(ofPartner)).body.partner.name).toBe('Grouped')
 })
 
-test('a code is given once, found by its text, and revoked', async () => {
+test('a code is created once, found by its text, and revoked', async () => {
   const asked = { partner_id: program.partnerId, code: 'Spring-20' }
   const made = await post('/api/v1/codes', asked, withKey('spring'))
   expect(made).toMatchObject({
@@ -288,7 +288,7 @@ test.each([
   '/api/v1/sales?click_id=',
   '/api/v1/commissions?transaction_id=',
   '/api/v1/applications?email=',
-])('%s takes 320 characters at most', async (filter) => {
+])('%s takes at most 320 characters', async (filter) => {
   expect((await get(filter + 'x'.repeat(320))).status).toBe(200)
   const { status, body } = await get(filter + 'x'.repeat(321), { databaseRequests: 1 })
   expect([status, body.error.details[0].message]).toEqual([400, 'must be at most 320 characters long'])
@@ -340,7 +340,7 @@ test.each<[string, string, string, (ids: { partner: number; group: number }) => 
     ({ partner }) => ({ partner_id: partner, amount_cents: 100, note: 'Bonus' }),
   ],
   ['a partner', '/api/v1/partners', 'group_id', ({ group }) => ({ name: 'Grouped', group_id: group })],
-])('%s of a partner or group that is another program’s or nobody’s is not found', async (_, path, field, body) => {
+])("%s with an unknown or another program's partner or group is not found", async (_, path, field, body) => {
   const { group } = (await post('/api/v1/groups', { name: crypto.randomUUID() }, { key: other.apiKey })).body
   for (const ids of [
     { partner: other.partnerId, group: group.id },
@@ -352,7 +352,7 @@ test.each<[string, string, string, (ids: { partner: number; group: number }) => 
   }
 })
 
-test('a partner stands with ten of their links, and says that there are more', async () => {
+test('a partner has ten of their links, and a flag that there are more', async () => {
   const { id } = (await post('/api/v1/partners', { name: 'Many links', code: 'many-0' })).body.partner
   await api.rows(
     `insert into referral_links (program_id, partner_id, code) select $1, $2, 'many-' || n from generate_series(1, 9) n returning id`,
@@ -372,7 +372,7 @@ test('a partner stands with ten of their links, and says that there are more', a
   expect((await get(`/api/v1/links?partner_id=${id}`)).body.data).toHaveLength(11)
 })
 
-test('what a person says of themselves is not for the API to change', async () => {
+test("the API can't change a person's own data", async () => {
   expect(await patch(`/api/v1/partners/${program.partnerId}`, { name: 'Other' })).toMatchObject({
     status: 409,
     body: { error: { code: 'conflict' } },
@@ -416,7 +416,7 @@ test.for([
   expect([status, body.error?.details[0].field ?? null]).toEqual([field === null ? 200 : 400, field])
 })
 
-test('performance shows what was counted of the program, and of no other one', async () => {
+test("performance shows the program's own figures only", async () => {
   const shop = await api.program({ name: 'Counted' })
   const clickId = await api.click(shop, {
     affiliate_url: `https://shop.example.com/?aff=${shop.partnerCode}&utm_source=mail`,
@@ -438,7 +438,7 @@ test('performance shows what was counted of the program, and of no other one', a
   expect((await get('/api/v1/performance?group_by=utm_source', { key: other.apiKey })).body.data).toEqual([])
 })
 
-test('links are added and changed, on the own domain and while their partner is on', async () => {
+test("links are added and changed, on the program's domain and for active partners", async () => {
   const made = await post('/api/v1/partners', { name: 'Linked' })
   const partner_id = made.body.partner.id
   const { domain } = (await api.rows('select domain from programs where id = $1', [program.programId]))[0]
@@ -470,7 +470,7 @@ test('links are added and changed, on the own domain and while their partner is 
   expect((await post('/api/v1/links', { partner_id: program.partnerId, external_id: 'l1' })).status).toBe(409)
 })
 
-test('a customer, their sale and its commission are read by their own names', async () => {
+test('a customer, their sale and its commission are found by their own ids', async () => {
   const click_id = await api.click(program)
   const customer_key = 'user 1/ö'
   await api.call('/api/v1/track/lead', { customer_key, click_id }, key)
@@ -502,7 +502,7 @@ test('a customer, their sale and its commission are read by their own names', as
   expect((await get('/api/v1/sales/nothing')).status).toBe(404)
 })
 
-test('a payout that does not arrive is returned or failed, and its money is payable again', async () => {
+test("a payout that doesn't arrive is returned or failed, and its money is payable again", async () => {
   for (const [status, opposite] of [
     ['returned', 'failed'],
     ['failed', 'returned'],
@@ -530,7 +530,7 @@ test('a payout that does not arrive is returned or failed, and its money is paya
   }
 })
 
-test('money is decided on by the rules of the dashboard, and again changes nothing', async () => {
+test("money decisions follow the dashboard's rules, and repeats change nothing", async () => {
   const commission = await sell()
   const path = `/api/v1/commissions/${commission}`
   for (let time = 0; time < 2; time++) {

@@ -28,7 +28,7 @@ test.for(programOperations.map((operation) => [operation.method, operation.path,
 )
 
 test.for(programOperations.map((operation) => [operation.method, operation.path, operation] as const))(
-  '%s %s: what it does not know is refused by name, and other methods by Allow',
+  '%s %s: unknown fields are refused by name, and other methods with Allow',
   async ([method, path, { parameters = [] }]) => {
     const address = addressOf(path)
     if (method === 'post' || method === 'patch') {
@@ -54,7 +54,7 @@ test.for(programOperations.map((operation) => [operation.method, operation.path,
   },
 )
 
-test('the limit that answers name is the one of wrangler.toml', () => {
+test('the limit in responses is the one of wrangler.toml', () => {
   expect(programFunctions).not.toEqual([])
   for (const { name, rateLimits } of programFunctions) {
     expect([name, rateLimits.map(({ simple }) => simple)]).toEqual([name, [{ limit: callsPerMinute, period: 60 }]])
@@ -157,7 +157,7 @@ const creations: [path: string, body: (tag: string) => Record<string, unknown> |
   ],
 ]
 
-test.for(creations)('%s: what is sent again with its Idempotency-Key is made once', async ([path, bodyOf, table]) => {
+test.for(creations)('%s: a repeat with the same Idempotency-Key creates nothing', async ([path, bodyOf, table]) => {
   const body = bodyOf(`once-${table}`)
   const [one, many] = [`first ${table}`, `race ${table}`].map((token) => withKey(token.replace(' ', '-')))
   const prepare = async () => {
@@ -193,14 +193,14 @@ test.for(creations)('%s: what is sent again with its Idempotency-Key is made onc
   })
 })
 
-test('a request whose answer was lost on the way from the database makes one thing', async () => {
+test('a request whose database response was lost creates one thing', async () => {
   api.stack.neon.inject({ action: 'drop-after', matching: 'insert into "partners"' })
   const made = await post('/api/v1/partners', { name: 'Lost', email: 'lost@example.com' }, { databaseRequests: 3 })
   expect(made).toMatchObject({ status: 201, body: { partner: { email: 'lost@example.com' } } })
   expect((await get('/api/v1/partners?email=LOST@example.com')).body.data).toEqual([made.body.partner])
 })
 
-test('a refused request leaves its Idempotency-Key free, another program has keys of its own, and a day later it is forgotten', async () => {
+test('a refused request frees its Idempotency-Key, programs have separate keys, and a key is forgotten after a day', async () => {
   await post('/api/v1/partners', { name: 'Taken', code: 'taken-code' })
   const refused = await post('/api/v1/partners', { name: 'Late', code: 'taken-code' }, withKey('free'))
   expect(refused).toMatchObject({ status: 409, body: { error: { code: 'conflict' } } })
@@ -217,7 +217,7 @@ test.each([
   ['/api/v1/partners', 'partner'],
   ['/api/v1/groups', 'group'],
   ['/api/v1/applications', 'applicant'],
-])('%s says of a name what it must be', async (path, whom) => {
+])('%s states the rule for a name', async (path, whom) => {
   const messages = [`must be the name of the ${whom}`, 'must have at most 80 characters, without line breaks or']
   for (const [n, name] of ['', 'x'.repeat(81)].entries()) {
     const { body } = await api.call(path, { name, email: 'ada@example.com' }, { method: 'POST', ...key })
@@ -226,7 +226,7 @@ test.each([
   }
 })
 
-test('the audit log names the key that did it', async () => {
+test('the audit log names the acting key', async () => {
   const made = await post('/api/v1/partners', { name: 'Logged', code: 'logged-1' })
   const { id } = made.body.partner
   await patch(`/api/v1/partners/${id}`, { name: 'Logged again' })
@@ -245,7 +245,7 @@ test('the audit log names the key that did it', async () => {
   ])
 })
 
-test('events are turned page by page through moments that many share', async () => {
+test('events are paged through times that many share', async () => {
   const { programId } = other
   await api.rows(
     `insert into affiliate_click_events (program_id, click_timestamp, id, click_id)
@@ -261,7 +261,7 @@ test('events are turned page by page through moments that many share', async () 
   expect(ids).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1])
 })
 
-test('the client makes, changes and reads over all pages, and says what was refused', async () => {
+test('the client creates, changes and reads over all pages, and reports refusals', async () => {
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: `${api.stack.baseUrl}/` })
   const asked = { name: 'By the client', code: 'by-client', metadata: { from: 'client' } }
   const made = await client.partners.create(asked, { idempotencyKey: 'client-1' })
@@ -287,7 +287,7 @@ test('the client makes, changes and reads over all pages, and says what was refu
   expect(await stranger.sales.list().page()).toMatchObject({ ok: false, status: 401, error: { code: 'unauthorized' } })
 })
 
-test('the client sends a creation whose answer was lost again, and makes one thing', async () => {
+test('the client retries a creation whose response was lost, and creates one thing', async () => {
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: api.stack.baseUrl })
   api.stack.neon.inject({ action: 'drop-after', matching: 'insert into "partners"', times: 2 })
   const made = await client.partners.create({ name: 'Twice lost', external_id: 'twice-lost' })
@@ -295,7 +295,7 @@ test('the client sends a creation whose answer was lost again, and makes one thi
   expect((await client.partners.list({ external_id: 'twice-lost' }).page()).data?.data).toEqual([made.data])
 })
 
-test('the client reads and decides on money', async () => {
+test('the client reads and decides about money', async () => {
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: api.stack.baseUrl })
   const commission = await sell()
   expect(await client.commissions.approve(commission)).toMatchObject({ data: { status: 'approved' } })

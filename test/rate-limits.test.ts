@@ -51,7 +51,7 @@ describe('public calls are counted per address and program', () => {
     expect((await clickFrom('203.0.113.2', one.partnerCode)).status).toBe(200)
   })
 
-  test('an IPv6 address that changes within its /64 meets the limit, and another network does not', async () => {
+  test("an IPv6 address that changes within its /64 meets the limit, and another network doesn't", async () => {
     const limited = await exhaust((index) => clickFrom(`2001:db8:1:2:${index}::${index}`, one.partnerCode))
     expectLimited(limited)
     expect((await clickFrom('2001:db8:1:3::1', one.partnerCode)).status).toBe(200)
@@ -73,16 +73,13 @@ describe('public calls are counted per address and program', () => {
       leadPath,
       (index: number) => ({ customer_key: 'u', click_id: `cust_1700000000000_${'1'.repeat(20)}${index}` }),
     ],
-  ] as const)(
-    '%s: an address that names another program each time meets the limit of the address',
-    async ([, path, body]) => {
-      const address = `192.0.2.${path.length}`
-      const call = (index: number) => api.call(path, body(index), { headers: from(address) })
-      expectLimited(await exhaust(call, 10 * rateLimit))
-    },
-  )
+  ] as const)('%s: an address that names another program each time meets the address limit', async ([, path, body]) => {
+    const address = `192.0.2.${path.length}`
+    const call = (index: number) => api.call(path, body(index), { headers: from(address) })
+    expectLimited(await exhaust(call, 10 * rateLimit))
+  })
 
-  test.for([clickPath, leadPath])('%s: a bad body counts too, and the limit comes before its refusal', async (path) => {
+  test.for([clickPath, leadPath])('%s: a bad body counts too, and the limit precedes its refusal', async (path) => {
     const limited = await exhaust(() => api.call(path, '{', { headers: from(`198.51.100.${path.length}`) }))
     expectLimited(limited)
   })
@@ -117,7 +114,7 @@ describe("visitors behind a proxy on an integrator's own domain", () => {
     expect((await throughProxy(key, '203.0.113.51', body, path)).status).toBe(200)
   })
 
-  test('visitors with the same address count apart in each program', async () => {
+  test('visitors with the same address count separately in each program', async () => {
     const [first, second] = [await api.program(), await api.program()]
     const keys = [await keyOf(first), await keyOf(second)] as const
     await exhaust(() => throughProxy(keys[0], '203.0.113.52', clickOn('unknown')))
@@ -125,7 +122,7 @@ describe("visitors behind a proxy on an integrator's own domain", () => {
     expect((await clickFrom('203.0.113.52', first.partnerCode)).status).toBe(200)
   })
 
-  test('addresses that the owner of a key makes up meet the limit of the program', async () => {
+  test("addresses that a key's owner invents meet the program's limit", async () => {
     const program = await api.program()
     const key = await keyOf(program)
     const call = (index: number) => throughProxy(key, `10.0.${index >> 8}.${index & 255}`, clickOn(program.partnerCode))
@@ -201,7 +198,7 @@ describe('keyed calls are counted per key', () => {
     [salePath, 'POST', '203.0.113.22'],
     [refundPath, 'POST', '203.0.113.23'],
     [statusPath, 'GET', '203.0.113.24'],
-  ] as const)('%s: keys that were invented count for their address', async ([path, method, address]) => {
+  ] as const)('%s: invented keys count for their address', async ([path, method, address]) => {
     const body = method === 'GET' ? undefined : {}
     const invented = async () => {
       const { key } = await generateApiKey()
@@ -218,7 +215,7 @@ describe('keyed calls are counted per key', () => {
     expect((await call(apiKey)).status).toBe(200)
   })
 
-  test('a malformed header counts for its address, and the limit comes before the 401', async () => {
+  test('a malformed header counts for its address, and the limit precedes the 401', async () => {
     expectLimited(await exhaust(() => api.call(salePath, {}, { key: 'nonsense', headers: from('203.0.113.9') })))
   })
 })

@@ -122,7 +122,7 @@ async function show(rendered: string, script: string, parameter = 'aff'): Promis
 const clicks = () => shop.calls.filter(({ path }) => path.endsWith('/click')).length
 
 describe('on the server', () => {
-  test('the provider renders its children, and the hook gives null', () => {
+  test('the provider renders its children, and the hook returns null', () => {
     expect(serverHtml({})).toBe('<p id="helper">none</p>')
   })
 })
@@ -131,7 +131,7 @@ describe('in the browser', () => {
   test.each([
     ['rendered by the server', serverHtml({}), ['none', 'none', 'there', 'there']],
     ['rendered by the browser', '', ['there', 'there']],
-  ])('an app %s under StrictMode loads the script once and has one click', async (_, rendered, seen) => {
+  ])('an app %s under StrictMode loads the script once and records one click', async (_, rendered, seen) => {
     await open(rendered)
     expect(await page.evaluate('early')).toMatchObject({ success: true, provisional: true })
     expect(await page.textContent('#helper')).toBe('there')
@@ -158,7 +158,7 @@ describe('in the browser', () => {
     expect(clicks()).toBe(1)
   })
 
-  test('fills links to Stripe on request', async () => {
+  test('fills Stripe links on request', async () => {
     await open('', { paymentLinks: true })
     const id = await page.evaluate(async () => {
       document.body.insertAdjacentHTML('beforeend', '<a id="buy" href="https://buy.stripe.com/test_1">Buy</a>')
@@ -213,7 +213,7 @@ describe('in the browser', () => {
     expect(complaints.splice(0)).toHaveLength(tags - 1)
   })
 
-  test('a provider that goes and comes again, with the same helper, records nothing twice', async () => {
+  test('a provider that unmounts and mounts again with the same helper records nothing twice', async () => {
     const tree = `<SvcProvider programId="PROGRAM" baseUrl="BASE"><Child /></SvcProvider>`
     await openTree(
       tree,

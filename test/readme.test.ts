@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 
-test('the README gives each variable without which a function cannot be deployed', () => {
+test('the README contains each variable that a deployment requires', () => {
   const block = /## Deploy[^]*?```sh\n([^]*?)```/.exec(readFileSync('README.md', 'utf8'))?.[1] ?? ''
   const given = new Set(block.matchAll(/\b([A-Z_]+)=/g).map(([, name]) => name))
   const lists = readFileSync('wrangler.toml', 'utf8').matchAll(/^secrets = \{ required = \[(.*)\]/gm)

@@ -3,7 +3,7 @@ import { parseSync, Visitor } from 'oxc-parser'
 import { check } from 'recheck'
 import { expect, test } from 'vitest'
 
-/** Where text from outside arrives. Commands and the local stack read the text of the person who runs them. */
+/** The folders that read text from outside. Commands and the local stack read the text of the person who runs them. */
 const folders = ['tracker/src', 'functions', 'lib']
 const ownText = /^(lib\/(commands|local)|tracker\/src\/cli)\//
 /** Without one of these an expression reads a bounded number of characters. */
@@ -29,7 +29,7 @@ for (const file of files) {
   }).visit(program)
 }
 
-test('regular expressions run in linear time, so no text from outside makes them slow', async () => {
+test("regular expressions run in linear time, so outside text can't make them slow", async () => {
   const found: string[] = []
   for (const [literal, { pattern, flags, places }] of literals) {
     const { status } = await check(pattern, flags.replace('v', 'u'), { timeout: 20_000, randomSeed: 1 })

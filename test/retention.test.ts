@@ -44,7 +44,7 @@ async function size() {
   return row
 }
 
-test('after thirty months of clicks the stored rows level off, and the figures stay', async () => {
+test('after thirty months of clicks the table sizes level off, and the figures stay', async () => {
   await setTime(new Date(begin))
   const program = await createLedgerProgram(sql, db)
   const { programId } = program
@@ -180,7 +180,7 @@ test('invitations are deleted a year after they expired', async () => {
   }
 })
 
-test('the ids of a payment are deleted after 90 days without a sale', async () => {
+test('the ids of a payment without a sale are deleted after 90 days', async () => {
   const program = await createLedgerProgram(sql, db)
   const soldId = (await program.soldBy(0, 1000)).id
   const [{ account } = { account: '' }] = await rows<{ account: string }>(

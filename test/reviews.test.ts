@@ -75,7 +75,7 @@ const finds: [what: string, rule: string | null, visitor: (program: LedgerProgra
   ['a click without a page where no page has the tag', null, () => ({ page: null })],
 ]
 
-test.each(finds)('%s is held for %s before it is credited, without a hold', async (_what, rule, visitorOf) => {
+test.each(finds)('%s is held for %s before it is credited, without a hold period', async (_what, rule, visitorOf) => {
   const program = await begin({ rules: everything })
   const { commissionId, id } = await visit(program, visitorOf(program))
   await run()
@@ -110,26 +110,29 @@ test.each([
   ['disconnected', 'eve@example.com', 'eve+shop@example.com', true],
   ['connected', 'eve+me@example.com', 'EVE@example.com', true],
   ['connected', 'eve@example.com', 'adam@example.com', false],
-])('%s: of a partner at %s a buyer of whom Stripe alone says %s is held: %s', async (state, address, email, isHeld) => {
-  const shop = await createShop(sql, { holdDays: 0 })
-  await sql.query('update partners set email = $2 where id = $1', [shop.partnerId, address])
-  const session = checkoutSession({ ...shop, email }, { id: `cs_${shop.programId}`, total: 5000 })
-  const event = stripeEvent(shop, `evt_${shop.programId}`, 'checkout.session.completed', session)
-  const read = await readEvent(event, (one) => emailHash(hashSecret, one))
-  const stripe = openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' })
-  await applyEvent(db, askStripe(stripe), read)
-  if (state === 'disconnected') {
-    const left = 'processor_account_id = null, processor_former_account_id = processor_account_id'
-    await sql.query(`update programs set ${left}, processor_connected_at = null where id = $1`, [shop.programId])
-  }
-  // Nothing is credited before it is known who the partner is.
-  await approveDueCommissions(db, 1000)
-  await run()
-  const [commission] = await listCommissions(db, { programId: shop.programId }, { limit: 1 })
-  expect([commission?.status, commission?.held_at !== null]).toEqual(isHeld ? held : credited)
-})
+])(
+  "%s: a partner at %s and a buyer with only Stripe's address %s are flagged: %s",
+  async (state, address, email, isHeld) => {
+    const shop = await createShop(sql, { holdDays: 0 })
+    await sql.query('update partners set email = $2 where id = $1', [shop.partnerId, address])
+    const session = checkoutSession({ ...shop, email }, { id: `cs_${shop.programId}`, total: 5000 })
+    const event = stripeEvent(shop, `evt_${shop.programId}`, 'checkout.session.completed', session)
+    const read = await readEvent(event, (one) => emailHash(hashSecret, one))
+    const stripe = openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' })
+    await applyEvent(db, askStripe(stripe), read)
+    if (state === 'disconnected') {
+      const left = 'processor_account_id = null, processor_former_account_id = processor_account_id'
+      await sql.query(`update programs set ${left}, processor_connected_at = null where id = $1`, [shop.programId])
+    }
+    // Nothing is credited before it is known who the partner is.
+    await approveDueCommissions(db, 1000)
+    await run()
+    const [commission] = await listCommissions(db, { programId: shop.programId }, { limit: 1 })
+    expect([commission?.status, commission?.held_at !== null]).toEqual(isHeld ? held : credited)
+  },
+)
 
-test('a commission that somebody approves before the schedule runs is compared first', async () => {
+test('a commission that is approved before the schedule runs is checked first', async () => {
   const program = await begin()
   const { programId } = program
   const { commissionId } = await visit(program, { email: payoutAddress(program).replace('@', '+trial@') })
@@ -141,7 +144,7 @@ test('a commission that somebody approves before the schedule runs is compared f
   expect(await stateOf(program, honest.commissionId)).toEqual(credited)
 })
 
-test('the lead that a checkout settles is held if its address is the mailbox of the partner', async () => {
+test("the lead that a checkout settles is held if its address is the partner's mailbox", async () => {
   const shop = await createShop(sql, { holdDays: 0, leadCommissionCents: 500 })
   await sql.query(`update partners set email = 'eve@example.com', email_hashes = null where id = $1`, [shop.partnerId])
   await sql.query(
@@ -169,7 +172,7 @@ test('the lead that a checkout settles is held if its address is the mailbox of 
   ])
 })
 
-test('five signups of one partner from one address are held, four are not; and clicks without a page where others have one', async () => {
+test('five signups of one partner from one address are held, four are not; so are clicks without a page if others have one', async () => {
   const program = await begin({ holdDays: 1 })
   const four = await Promise.all([1, 2, 3, 4].map(() => visit(program, { address: 'office' }, 1)))
   const five = await Promise.all([1, 2, 3, 4, 5].map(() => visit(program, { address: 'farm' })))
@@ -185,7 +188,7 @@ test('five signups of one partner from one address are held, four are not; and c
   expect(review?.flags[0]?.evidence).toMatchObject({ signups: 5 })
 })
 
-test("a partner's signups are read once for all commissions that are looked at", async () => {
+test("a partner's signups are read once for all checked commissions", async () => {
   const program = await begin()
   const visits = await Promise.all(Array.from({ length: 8 }, (_, n) => visit(program, { address: `home ${n}` })))
   const copied = await sql.query(
@@ -216,7 +219,7 @@ test("a partner's signups are read once for all commissions that are looked at",
   expect(await pagesOf(ids)).toBeLessThan(2 * one)
 })
 
-test('of ten people who decide at once one does, and what is released is credited and held for the same no more', async () => {
+test('one of ten concurrent decisions counts, and a released commission is credited and never held for the same reason again', async () => {
   for (const decision of ['released', 'rejected'] as const) {
     const program = await begin()
     const { programId } = program
@@ -243,7 +246,7 @@ test('of ten people who decide at once one does, and what is released is credite
   }
 })
 
-test('a held commission whose sale is refunded waits for nobody, and a refund of a part leaves the rest held', async () => {
+test('a held commission leaves the queue after a full refund, and stays held after a partial one', async () => {
   const program = await begin()
   const [whole, part] = [await visit(program, { device: 'bot' }), await visit(program, { device: 'bot' })]
   await run()
@@ -259,7 +262,7 @@ test('a held commission whose sale is refunded waits for nobody, and a refund of
   expect(await findDifferences(sql, program.programId)).toEqual([])
 })
 
-test('precision and recall are those of what is held, and kinds are counted apart', async () => {
+test('precision and recall describe the held commissions, with each kind counted separately', async () => {
   const kinds: Kind[] = [
     { what: 'buyers', isDishonest: false, count: 3, visitor: () => ({}) },
     { what: 'buyers by a monitored browser', isDishonest: false, count: 1, visitor: () => ({ device: 'bot' }) },

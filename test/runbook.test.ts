@@ -6,7 +6,7 @@ import { startEndpoint } from './support/stack.ts'
 
 const runbook = readFileSync('lib/commands/README.md', 'utf8')
 
-test('the SQL of the runbook gives nothing where all is well, and a row each where it is not', async () => {
+test('the SQL of the runbook returns nothing on a healthy database, and one row for each problem', async () => {
   const { sql, db } = await startEndpoint()
   const { programId, partnerIds } = await createLedgerProgram(sql, db)
   const queries = Array.from(runbook.matchAll(/```sql\n([^]*?)```/g), ([, query = '']) => query)
@@ -40,7 +40,7 @@ test('the SQL of the runbook gives nothing where all is well, and a row each whe
   expect(await answers()).toEqual([1, 1, 1, 0, 1])
 })
 
-test('the step after a new AUTH_SECRET turns two-factor codes off for those who had them', async () => {
+test('the step after a new AUTH_SECRET disables two-factor codes for those who had them', async () => {
   const { sql, db, env } = await startEndpoint()
   const owner = await createPerson(db, { ...env, AUTH_SECRET: 'old' }, { name: 'Owner', email: 'owner@example.com' })
   await sql.query('update users set two_factor_enabled = true where id = $1', [owner.userId])

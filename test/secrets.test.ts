@@ -57,7 +57,7 @@ async function dump(): Promise<string> {
 /** The queue's messages while they are there: the functions take them off again. */
 const messages: string[] = []
 
-test('a day of the service: everything that takes a secret or an address is called, well and badly', async () => {
+test('over a day every route that takes a secret or an address is called, correctly and wrongly', async () => {
   const key = { authorization: `Bearer ${program.apiKey}` }
   const affiliate_url = `https://shop.example.com/?aff=${program.partnerCode}`
   const { click_id } = JSON.parse((await post('/api/v1/track/click', { affiliate_url, user_agent: 'x' })).text) as {
@@ -140,7 +140,7 @@ test('a day of the service: everything that takes a secret or an address is call
 })
 
 test.each(['the database', 'the log', 'the queue'] as const)(
-  '%s holds no secret and no address of a customer',
+  '%s contains no secret and no customer address',
   async (place) => {
     const text = place === 'the database' ? await dump() : (place === 'the log' ? stack.logs : messages).join('\n')
     expect(text.length).toBeGreaterThan(20)
@@ -153,13 +153,13 @@ test.each(['the database', 'the log', 'the queue'] as const)(
   },
 )
 
-test('the search finds what is there', async () => {
+test('the search finds planted secrets', async () => {
   expect(await dump()).toContain('user-1')
   expect(stack.logs.join('\n')).toContain('/api/v1/track/lead')
   expect(messages.join('\n')).toContain(`"program_id":${program.programId}`)
 })
 
-test('the log has one line a request, with its id, status and duration, and nobody in it', () => {
+test('the log has one line per request, with its id, status and duration, and no personal data', () => {
   const lines = stack.logs.map((line) => JSON.parse(line) as Record<string, unknown>)
   const requests = lines.filter((line) => 'method' in line)
   expect(requests.length).toBeGreaterThan(15)

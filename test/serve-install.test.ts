@@ -50,7 +50,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test('the commands need no development package, also for the code that they import later', async () => {
+test('the commands need no development package, even for code that they import later', async () => {
   const commands = ['migrate', 'audit', 'backup', 'erase', 'replay', 'own-account', 'backfill']
   const late = commands.flatMap((name) => {
     const source = readFileSync(path.join(installed, `lib/commands/${name}.ts`), 'utf8')
@@ -64,7 +64,7 @@ test('the commands need no development package, also for the code that they impo
   await Promise.all(calls.map((args) => run(process.execPath, args, { cwd: installed })))
 })
 
-test('the nightly backup that fails says so and leaves the old ones, and one that is made takes their place', async () => {
+test('a failed nightly backup reports it and keeps the old ones, and a successful one replaces them', async () => {
   const { databaseUrl } = await createDatabase()
   const [backups, stubs] = [path.join(folder, 'nightly'), path.join(folder, 'stubs')]
   for (const made of [backups, stubs]) mkdirSync(made)
@@ -167,7 +167,7 @@ async function query(connectionString: string, text: string): Promise<unknown[]>
   }
 }
 
-test('the steps of the page, pasted, install it, back it up, upgrade it and restore it', async () => {
+test('the pasted steps of the page install, back up, upgrade and restore the service', async () => {
   const port = await freePort()
   mkdirSync(bin)
   mkdirSync(units)

@@ -45,12 +45,12 @@ const options = { embedded: false, data: path.join(folder, 'data'), migrates: tr
 const problemsOf = (given: Record<string, string | undefined>, more = {}) =>
   readSettings({ ...whole, ...given }, { ...options, ...more }).problems
 
-test('nothing lacks where everything is given', () => {
+test('nothing is missing if every value is set', () => {
   expect(problemsOf({})).toEqual([])
   expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true })).toEqual([])
 })
 
-test.each(Object.keys(whole))('without %s, or with it empty, the service is not started, and says so', (name) => {
+test.each(Object.keys(whole))("without %s, or with an empty value, the service doesn't start and says why", (name) => {
   for (const value of [undefined, '', ' ']) {
     expect(problemsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name} is not set\\. .+`))])
   }
@@ -76,11 +76,11 @@ test.each([
   [{ LOGGED_PART: '10' }, 'a number from 0 to 1'],
   [{ MAIL_FROM: 'Partners' }, 'MAIL_FROM must be an address'],
   [{ MAIL_FROM: 'Partners <partners>' }, 'MAIL_FROM must be an address'],
-])('%o is refused in a sentence', (given, said) => {
+])('%o is refused with a message', (given, said) => {
   expect(problemsOf(given)).toEqual([expect.stringContaining(said)])
 })
 
-test('a secret that a variable names holds while it does, and leaves the one that is kept', () => {
+test('a secret in a variable applies while the variable is set, and the stored one stays', () => {
   const data = mkdtempSync(path.join(folder, 'kept-'))
   const read = (given: Record<string, string | undefined>) =>
     readSettings({ ...whole, DATABASE_URL: undefined, ...given }, { ...options, embedded: true, data }).settings
@@ -91,11 +91,11 @@ test('a secret that a variable names holds while it does, and leaves the one tha
   expect(read({ AUTH_SECRET: undefined })['AUTH_SECRET']).toBe(made)
 })
 
-test('what a start from a clone keeps is nothing that git would take', () => {
+test('git ignores everything that a start from a clone stores', () => {
   expect(readFileSync('.gitignore', 'utf8').split('\n')).toEqual(expect.arrayContaining(['.local/', '/data/']))
 })
 
-test('a database beside secrets that are gone is not opened with others', () => {
+test('a database whose secrets are gone is not opened with others', () => {
   const data = mkdtempSync(path.join(folder, 'lost-'))
   writeFileSync(path.join(data, 'postgres'), '')
   expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true, data })).toEqual([
@@ -103,7 +103,7 @@ test('a database beside secrets that are gone is not opened with others', () => 
   ])
 })
 
-test('secrets that another process makes in the same moment are not written over', () => {
+test('secrets that another process creates at the same moment are not overwritten', () => {
   const data = mkdtempSync(path.join(folder, 'both-'))
   // A broken link looks missing to a check but exists for a write.
   symlinkSync(path.join(data, 'nowhere'), path.join(data, 'secrets.json'))
@@ -112,7 +112,7 @@ test('secrets that another process makes in the same moment are not written over
   ])
 })
 
-test('a database is used with the secrets that it was first used with, until one is said to be new on purpose', async () => {
+test('a database keeps the secrets of its first use, until one is marked as new', async () => {
   const { databaseUrl } = await createDatabase()
   const other = { ...givenSecrets, EMAIL_HASH_KEY: 'y'.repeat(32), WEBHOOK_SECRET: 'z'.repeat(32) }
   const start = (secrets: Record<string, string>, replaced?: string) => checkSecrets(databaseUrl, secrets, replaced)
@@ -134,7 +134,7 @@ test('a database is used with the secrets that it was first used with, until one
   await expect(start(givenSecrets, replaced)).rejects.toThrow('EMAIL_HASH_KEY and another WEBHOOK_SECRET')
 })
 
-test('of two processes with different secrets that start at once on an empty database, one is refused', async () => {
+test('if two processes with different secrets start at once on an empty database, one is refused', async () => {
   const { databaseUrl } = await createDatabase()
   const starts = ['x', 'y'].map((letter) =>
     checkSecrets(databaseUrl, { ...givenSecrets, AUTH_SECRET: letter.repeat(32) }, undefined),
@@ -187,7 +187,7 @@ describe('over HTTP', async () => {
   test.each([
     ['192.0.2.1', /^192\.0\.2\.1 is not an address of this machine\. Set HOST/],
     ['svc.invalid', /^The name .+ in HOST has no address\. Set HOST/],
-  ])('HOST %s is refused with a remedy', async (host, said) => {
+  ])('HOST %s is refused with advice', async (host, said) => {
     await expect(startServer({ ...given, host })).rejects.toThrow(said)
   })
 
@@ -219,7 +219,7 @@ describe('over HTTP', async () => {
     'x-geo-city': Buffer.from('Łódź').toString('latin1'),
     host: 'evil.example',
   }
-  test('restarts lose no request of a proxy that keeps connections and dials again if a connection is refused', async () => {
+  test('restarts lose no request of a proxy that keeps connections and retries refused ones', async () => {
     const served = { ...given, service: { answer: async () => (await sleep(2), new Response('ok')) } }
     let current = await startServer(served)
     const { port } = current
@@ -259,7 +259,7 @@ describe('over HTTP', async () => {
     expect(codes).toEqual([])
   }, 60_000)
 
-  test('a visitor says nothing of where they are, and a trusted proxy does', async () => {
+  test("a visitor's location headers are ignored, and a trusted proxy's count", async () => {
     expect(await ask('127.0.0.1', forged)).toMatchObject({
       url: `${baseUrl}/x`,
       seen: { 'cf-connecting-ip': '::ffff:127.0.0.1' },
@@ -296,7 +296,7 @@ describe('over HTTP', async () => {
     expect((await ask('127.0.0.1', chunked, address, Buffer.alloc(3 * most))).length).toBeGreaterThan(most)
   })
 
-  test('a body that breaks off is answered by nobody, takes nothing down and writes no log line', async () => {
+  test('a body that breaks off gets no answer, stops nothing and writes no log line', async () => {
     const logged = vi.spyOn(console, 'error')
     onTestFinished(() => logged.mockRestore())
     const headers = { 'content-length': '10' }
@@ -340,7 +340,7 @@ describe('bodies that stall', () => {
   test.each([
     ['bytes', { bytes: 10_000, bodies: 100, idleMilliseconds: 60_000 }],
     ['bodies', { bytes: 1_000_000, bodies: 3, idleMilliseconds: 60_000 }],
-  ])('leave place for others: too many %s end the oldest', async (_, limits) => {
+  ])('leave room for others: too many %s end the oldest', async (_, limits) => {
     const { port, bodies } = await startReading(limits)
     const stalled: Promise<unknown>[] = []
     for (let count = 1; count <= 3; count++) {
@@ -353,7 +353,7 @@ describe('bodies that stall', () => {
     expect(bodies.map(({ destroyed }) => destroyed).slice(0, 3)).toEqual([true, false, false])
   })
 
-  test('end when they send nothing for a while', async () => {
+  test('end if they send nothing for a while', async () => {
     const { port } = await startReading({ bytes: 1_000_000, bodies: 100, idleMilliseconds: 50 })
     expect(await stall(port, 3000)).toMatchObject({ code: 'ECONNRESET' })
   })
@@ -362,11 +362,11 @@ describe('bodies that stall', () => {
 test.each([
   ['secret', 'text'],
   ['s'.repeat(100), 'ü€'],
-])('an HMAC with %s is that of Node itself', (secret, signed) => {
+])("an HMAC with %s equals Node's own", (secret, signed) => {
   expect(Buffer.from(hmac(secret, signed))).toEqual(createHmac('sha256', secret).update(signed).digest())
 })
 
-test('what is to be told within a moment goes to the consumer in one call, which each caller hears of for its own', async () => {
+test('messages within a moment reach the consumer in one call, and each caller learns its own result', async () => {
   const calls: string[][] = []
   const channels = openChannels(({ Records }) => {
     calls.push(Records.map(({ body }) => body))
@@ -385,7 +385,7 @@ test('what is to be told within a moment goes to the consumer in one call, which
 describe('rate limits', () => {
   const minute = { limit: 20, period: 60 }
 
-  test('so many are let through in a window, each key by itself', async () => {
+  test('a limited number pass in a window, separately per key', async () => {
     let now = 0
     const limiter = openRateLimits(() => now).limiter('1', minute)
     const let_through = async (key: string, times: number) =>
@@ -396,7 +396,7 @@ describe('rate limits', () => {
     expect(await let_through('a', 30)).toBe(20)
   })
 
-  test('processes that hear of each other count together, and keep addresses to themselves', async () => {
+  test("processes that exchange counts limit together, and don't share addresses", async () => {
     const [here, there] = [openRateLimits(() => 0), openRateLimits(() => 0)]
     const [one, other] = [here.limiter('1', minute), there.limiter('1', minute)]
     for (let times = 0; times < 15; times++) await one.limit({ key: '203.0.113.9' })
@@ -410,14 +410,14 @@ describe('rate limits', () => {
     expect((await other.limit({ key: '203.0.113.10' })).success).toBe(true)
   })
 
-  test('what stays far below a limit is told to nobody', async () => {
+  test('counts far below a limit are not shared', async () => {
     const limits = openRateLimits(() => 0)
     await limits.limiter('1', minute).limit({ key: 'a' })
     expect(limits.takeMessages()).toEqual([])
   })
 })
 
-test('a MaxMind DB says where an address is', () => {
+test('a MaxMind DB returns the location of an address', () => {
   const file = path.join(folder, 'places.mmdb')
   const berlin = {
     country: { iso_code: 'DE' },
@@ -442,7 +442,7 @@ test('a file that is not a MaxMind DB is refused', () => {
   expect(() => openGeoFile(file)).toThrow('is not a MaxMind DB')
 })
 
-test('a webhook to a name that leads to this machine is not sent', async () => {
+test('a webhook to a name that resolves to this machine is not sent', async () => {
   const request = {
     method: 'POST',
     headers: {},
@@ -453,7 +453,7 @@ test('a webhook to a name that leads to this machine is not sent', async () => {
   await expect(fetchOutside('https://localhost:1/x', request)).rejects.toThrow('not a public address')
 })
 
-test('where the thread of the functions dies, what was asked of it and its end are refused with what it died of', async () => {
+test('if the thread of the functions dies, its open calls and its shutdown fail with the cause', async () => {
   const file = path.join(folder, 'dies.js')
   const dies = `export default { scheduled: () => new Promise(() => setTimeout(() => { throw new Error('a fault') })) }`
   writeFileSync(file, dies)

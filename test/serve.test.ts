@@ -97,7 +97,7 @@ describe('with a database of its own', async () => {
     }
   }
 
-  test('behind a proxy with TLS a person signs up in a browser and makes a program, and from a click in a shop to the refund everything is recorded and told', async () => {
+  test('behind a TLS proxy a person signs up in a browser and creates a program, and everything from a click to the refund is recorded and notified', async () => {
     const served = await start()
     madeUp = secrets()
     // Another process can't use the folder and does no harm.
@@ -236,7 +236,7 @@ describe('with a database of its own', async () => {
   const secrets = () =>
     JSON.parse(readFileSync(path.join(dataFolder, 'secrets.json'), 'utf8')) as Record<string, string>
 
-  test('the secrets that it made up are for its own user to read, stay the same, and stand in no log', () => {
+  test('generated secrets are readable by their user only, stay the same, and appear in no log', () => {
     for (const name of ['secrets.json', 'database-url'])
       expect(statSync(path.join(dataFolder, name)).mode & 0o777).toBe(0o600)
     const values = Object.values(secrets())
@@ -269,7 +269,7 @@ describe('several processes on one database', async () => {
   }
   const leads = (served: Awaited<ReturnType<typeof start>>) => served.logs().some(({ leader }) => leader === true)
 
-  test('one leads; where it is killed the other does, and a limit counts what came to both', async () => {
+  test('one leads; if it is killed another one does, and a limit counts the requests of both', async () => {
     const first = await start()
     await vi.waitFor(() => expect(leads(first)).toBe(true), 60_000)
     const second = await start(['--no-migrate'])
@@ -295,7 +295,7 @@ describe('several processes on one database', async () => {
     ['SIGTERM', 1],
     ['SIGKILL', -1],
   ] as const)(
-    'one that gets %s under load beside a new one loses nothing that it acknowledged, and the other goes on, also where the clock of one is %i h ahead of the database and that of the other as much behind',
+    'a process that gets %s under load beside a new one loses no acknowledged call, and the other continues, even if one clock is %i h ahead of the database and the other equally behind',
     async (signal, hours) => {
       let serving = await start([], hours)
       const old = serving
@@ -315,7 +315,7 @@ describe('several processes on one database', async () => {
   )
 })
 
-test('a long migration answers 503 with Retry-After until it is done', async () => {
+test('a long migration answers with 503 and Retry-After until it is done', async () => {
   const { databaseUrl, sql } = await createDatabase()
   const port = await freePort()
   await sql.query('begin; lock table schema_functions in access exclusive mode')
@@ -331,7 +331,7 @@ test('a long migration answers 503 with Retry-After until it is done', async () 
   expect(await served.end('SIGTERM')).toBe(0)
 }, 120_000)
 
-test('what cannot be started is refused before anything is changed, with all that lacks', async () => {
+test('a start with missing values is refused before anything changes, and lists them all', async () => {
   const refused = await run(
     process.execPath,
     ['lib/serve/serve.ts', '--embedded', '--data', path.join(folder, 'none')],
@@ -346,7 +346,7 @@ test('what cannot be started is refused before anything is changed, with all tha
   expect(existsSync(path.join(folder, 'none'))).toBe(false)
 })
 
-describe('where it cannot run it says in a sentence what to do', async () => {
+describe('a failed start says in one sentence what to do', async () => {
   const { databaseUrl } = await createDatabase()
   const taken = Number(new URL(mailApi.url).port)
   await checkSecrets(databaseUrl, givenSecrets, undefined)

@@ -105,7 +105,7 @@ describe('a call', () => {
     expect(standIn.received[0]?.body).not.toHaveProperty('additional_data')
   })
 
-  test('goes to the own address of a route', async () => {
+  test("uses the route's own address", async () => {
     const scattered = new SvcClient({ apiKey: 'svc_live_k', baseUrl: `${baseUrl}/`, urls: { sale: `${baseUrl}/own/` } })
     await scattered.trackSale(sale)
     await scattered.trackRefund({ invoiceId: 'inv-1' })
@@ -113,7 +113,7 @@ describe('a call', () => {
   })
 
   test.each([0, -1, 49.9, Number.NaN, 2 ** 60, '100' as unknown as number])(
-    'is nothing for an amount of %s',
+    'does nothing for an amount of %s',
     async (amount) => {
       const result = await client.trackSale({ ...sale, amount })
       expect(result).toMatchObject({ ok: false, status: 400, error: { code: 'invalid_request' } })
@@ -128,7 +128,7 @@ describe('a refusal', () => {
     [401, 'api_key_retired'],
     [404, 'not_found'],
     [409, 'duplicate_transaction'],
-  ])('%i %s is a result, and the call is not repeated', async (status, code) => {
+  ])('%i %s is a result, and the call is not retried', async (status, code) => {
     standIn.answers = [refusal(status, code, { details: [{ field: 'f', message: 'm' }] })]
     expect(await client.trackSale(sale)).toEqual({
       ok: false,
@@ -148,7 +148,7 @@ describe('a call that may have failed', () => {
     ['503', refusal(503, 'unavailable', {}, { 'retry-after': '1' })],
     ['429', refusal(429, 'rate_limited', {}, { 'retry-after': '1' })],
     ["a gateway's page", { status: 502, body: '<h1>Bad gateway</h1>' }],
-  ] satisfies [string, Answer][])('with %s is sent again', async (_, answer) => {
+  ] satisfies [string, Answer][])('with %s is retried', async (_, answer) => {
     const quick = new SvcClient({ apiKey: 'svc_live_k', baseUrl, timeoutMs: answer === 'hang' ? 300 : 10_000 })
     standIn.answers = [answer, ok({ lead_id: 1 })]
     expect(await quick.trackLead({ customerExternalId: 'u', clickId: null })).toMatchObject({
@@ -163,7 +163,7 @@ describe('a call that may have failed', () => {
     ['hang', 0, 'timeout'],
     [refusal(503, 'unavailable'), 503, 'unavailable'],
     [{ status: 502, body: '<h1>Bad gateway</h1>' }, 502, 'invalid_response'],
-  ] satisfies [Answer, number, string][])('three times is a result: %s', async (answer, status, code) => {
+  ] satisfies [Answer, number, string][])('after three attempts is a result: %s', async (answer, status, code) => {
     const quick = new SvcClient({ apiKey: 'svc_live_k', baseUrl, timeoutMs: answer === 'hang' ? 200 : 10_000 })
     standIn.answers = [answer, answer, answer]
     expect(await quick.trackSale(sale)).toMatchObject({ ok: false, status, error: { code }, data: null })
@@ -176,7 +176,7 @@ describe('a call that may have failed', () => {
     expect(standIn.received).toHaveLength(1)
   })
 
-  test('is not repeated if the caller wants no retries', async () => {
+  test('is not retried if the caller wants no retries', async () => {
     standIn.answers = ['drop']
     const once = new SvcClient({ apiKey: 'svc_live_k', baseUrl, retries: 0 })
     expect(await once.trackSale(sale)).toMatchObject({ ok: false, status: 0 })
@@ -208,7 +208,7 @@ describe('409 for a sale', () => {
   })
 })
 
-describe('whatever is passed, nothing throws', () => {
+describe('no argument makes it throw', () => {
   const circular: Record<string, unknown> = {}
   circular['self'] = circular
   test.each([
@@ -227,7 +227,7 @@ describe('whatever is passed, nothing throws', () => {
     expect(await call()).toMatchObject({ ok: false, error: { code } })
   })
 
-  test('and network_error names its cause', async () => {
+  test('and network_error includes its cause', async () => {
     const away = new SvcClient({ apiKey: 'svc_live_k', baseUrl: 'http://127.0.0.1:2', retries: 0 })
     expect(await away.trackSale(sale)).toMatchObject({
       error: { code: 'network_error', message: expect.stringContaining('(ECONNREFUSED) at http://127.0.0.1:2/') },

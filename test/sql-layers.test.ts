@@ -84,7 +84,7 @@ test(`no database function is longer than ${mostLines} lines`, () => {
   expect(long).toEqual([])
 })
 
-test('views are living text, not numbered migrations', () => {
+test('views are rebuilt files, not numbered migrations', () => {
   const migrations = path.join(root, '..')
   const numbered = readdirSync(migrations).filter((name) => /^\d{4}_.*\.sql$/.test(name))
   expect(numbered).not.toEqual([])

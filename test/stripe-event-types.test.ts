@@ -61,13 +61,13 @@ const event = (
   })
 
 describe('every type of event', () => {
-  test('is known here', () => {
+  test('is known', () => {
     expect(allTypes.length).toBeGreaterThan(200)
     expect(handledEventTypes.filter((type) => !allTypes.includes(type))).toEqual([])
   })
 
   test.for(versions)(
-    'as Stripe writes it in %s is answered 200, with and without an account, live and not',
+    'as Stripe writes it in %s is answered with 200, with and without an account, in live and test mode',
     async (version) => {
       const shop = await createShop(sql)
       const answers = new Map<string, number>()
@@ -97,7 +97,7 @@ const sold = { amount: 10_000, currency: 'usd', commission: 2000 }
 
 const details = (shop: Shop) => ({ metadata: shopMetadata(shop), subscription: 'sub_1' })
 
-describe.for(versions)('what Stripe writes in %s', (version) => {
+describe.for(versions)("the statement of %s in Stripe's documentation", (version) => {
   /** The version's own object with what this payment has in it. */
   const like = (resource: string, more: object): StripeObject => {
     const object = fixtures.get(version)?.get(resource)
@@ -196,7 +196,7 @@ describe.for(versions)('what Stripe writes in %s', (version) => {
     // Without balance transactions, the end of a dispute moves no money.
     ['charge.dispute.closed', dispute('lost'), 0],
   ]
-  test.for(reversed)('%s reverses what it says', async ([type, object, refunded]) => {
+  test.for(reversed)('%s reverses its amount', async ([type, object, refunded]) => {
     const shop = await createShop(sql)
     stripe.refunds.set('ch_1', [refund('succeeded')])
     await send(shop, 'checkout.session.completed', session(shop))
@@ -204,7 +204,7 @@ describe.for(versions)('what Stripe writes in %s', (version) => {
     expect(await salesOf(shop)).toMatchObject([{ refunded, reversed: refunded / 5 }])
   })
 
-  test('credit_note.created reverses what it gives back outside of Stripe', async () => {
+  test('credit_note.created reverses the amount returned outside Stripe', async () => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.paid', invoice(shop))
     const note = { id: 'cn_1', invoice: 'in_1', currency: 'usd', amount: 2500, out_of_band_amount: 2500 }
@@ -213,7 +213,7 @@ describe.for(versions)('what Stripe writes in %s', (version) => {
   })
 
   // An invoice had no payments of its own before.
-  test.for(isNew ? ['invoice_payment.paid'] : [])('%s says which payment was the invoice’s', async (type) => {
+  test.for(isNew ? ['invoice_payment.paid'] : [])('%s names the invoice’s payment', async (type) => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.paid', invoice(shop))
     await send(shop, 'refund.created', refund('succeeded'))

@@ -53,11 +53,11 @@ const answers: [method: string, path: string, headers: object][] = [
   ['GET', '/api/v1/openapi.json', { status: 200, ...open, ...json, 'cache-control': 'public, max-age=300' }],
 ]
 
-test.each(answers)('%s %s is readable by whom it is meant for', async (method, path, headers) => {
+test.each(answers)('%s %s is readable by its intended audience', async (method, path, headers) => {
   expect(await headersOf(method, path)).toEqual(headers)
 })
 
-test('the script may be loaded by any page, and nothing but a script', async () => {
+test('any page may load the script, and only the script', async () => {
   expect(await headersOf('GET', '/js/svc-tracker.js')).toMatchObject({
     ...open,
     status: 200,
@@ -76,7 +76,7 @@ const pages = [
   '/nothing/here',
 ]
 
-test.each(pages)('the page %s is for nobody else to frame, read, keep or run scripts in', async (path) => {
+test.each(pages)("other pages can't frame, cache or read the page %s, or run scripts in it", async (path) => {
   const { status, 'content-type': type, 'content-security-policy': policy, ...headers } = await headersOf('GET', path)
   expect(headers).toEqual({
     'cache-control': 'no-store',
@@ -123,7 +123,7 @@ async function post(path: string, body: string, headers: Record<string, string> 
   return [response.status, (await response.json()) as Record<string, unknown>] as const
 }
 
-test('what a browser sends needs no preflight: JSON as text is taken on the two public routes, without a key only', async () => {
+test('browser calls need no preflight: the two public routes take JSON as text, only without a key', async () => {
   const [status, click] = await post(
     'click',
     JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${program.partnerCode}` }),
@@ -143,7 +143,7 @@ test('what a browser sends needs no preflight: JSON as text is taken on the two 
   ])
 })
 
-test('a path that no function takes answers 404 in the platform envelope', async () => {
+test('a path without a function answers with 404 and a platform error', async () => {
   const response = await fetch(`${stack.baseUrl}/api/v1/nothing`)
   expect(response.status).toBe(404)
   expect(await response.json()).toMatchObject({ success: false, error: { code: 'not_found' } })

@@ -66,12 +66,12 @@ describe('svc init', () => {
     ])
   })
 
-  test('finds its key and address in .svc/.env from then on', async () => {
+  test('finds its key and address in .svc/.env later', async () => {
     await svc(['init'])
     expect(await json(['init', '--json'], {})).toMatchObject({ success: true, program: { id: sandbox.programId } })
   })
 
-  test('updates instructions that nobody has changed', async () => {
+  test('updates unedited instructions', async () => {
     await svc(['init'])
     await stack.sql.query('update programs set cookie_window_days = 60 where id = $1', [sandbox.programId])
     const { files } = await json(['init', '--json'])
@@ -80,19 +80,16 @@ describe('svc init', () => {
     expect(read('.svc/AGENTS.md')).toContain('| Cookie duration | 60 days |')
   })
 
-  test.each(['AGENTS.md', 'skills.md', '.env.example'])(
-    'keeps changes made by hand in %s, and says so',
-    async (name) => {
-      await svc(['init'])
-      const changed = `${read(`.svc/${name}`)}# Our own words\n`
-      writeFileSync(inFolder(`.svc/${name}`), changed)
-      const { stdout } = await svc(['init'])
-      expect(stdout).toContain('kept: changed by hand; --force replaces it')
-      expect(read(`.svc/${name}`)).toBe(changed)
-      await svc(['init', '--force'])
-      expect(read(`.svc/${name}`)).not.toContain('Our own words')
-    },
-  )
+  test.each(['AGENTS.md', 'skills.md', '.env.example'])('keeps manual changes in %s and reports that', async (name) => {
+    await svc(['init'])
+    const changed = `${read(`.svc/${name}`)}# Our own words\n`
+    writeFileSync(inFolder(`.svc/${name}`), changed)
+    const { stdout } = await svc(['init'])
+    expect(stdout).toContain('kept: changed by hand; --force replaces it')
+    expect(read(`.svc/${name}`)).toBe(changed)
+    await svc(['init', '--force'])
+    expect(read(`.svc/${name}`)).not.toContain('Our own words')
+  })
 
   test('keeps every other line of .svc/.env and of .gitignore', async () => {
     await svc(['init'])
@@ -120,7 +117,7 @@ describe('svc init', () => {
       '<!-- svc:start. Old. -->\nUse tabs.\n',
       (section: string) => `<!-- svc:start. Old. -->\nUse tabs.\n\n${section}\n`,
     ],
-  ])('leads to .svc/ by a section of AGENTS.md, with %s there before', async (_, before, expected) => {
+  ])('links to .svc/ in a section of AGENTS.md, with %s there before', async (_, before, expected) => {
     if (before !== undefined) writeFileSync(inFolder('AGENTS.md'), before)
     await svc(['init'])
     const text = read('AGENTS.md')
@@ -135,7 +132,7 @@ describe('svc init', () => {
     expect(read('AGENTS.md')).toBe(text)
   })
 
-  test('leaves the template for git to see, and hides the keys', async () => {
+  test('lets git see the template, and hides the keys', async () => {
     execFileSync('git', ['init', '-q'], { cwd: inFolder('.') })
     writeFileSync(inFolder('.gitignore'), '.env*\n')
     await svc(['init'])
@@ -231,7 +228,7 @@ describe('svc status', () => {
     expect((await svc(['status'], own)).stdout).not.toContain('without a click id')
   })
 
-  test('does not ask for a processor of a shop that sends its sales itself', async () => {
+  test("doesn't expect a processor in a shop that sends its sales itself", async () => {
     const fresh = await createSandbox(stack.db, env)
     await stack.sql.query('update programs set processor_account_id = null where id = $1', [fresh.programId])
     const own = { SVC_API_KEY: fresh.apiKey, SVC_BASE_URL: stack.baseUrl }
@@ -241,7 +238,7 @@ describe('svc status', () => {
   })
 })
 
-describe('how it fails', () => {
+describe('failures', () => {
   const other = createServer((_, response) => response.end('<h1>Some other site</h1>'))
   const closed = createServer()
   let otherUrl = ''
@@ -362,14 +359,14 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect([first.data[0].code, second.data[0].code]).toEqual(['nora-two', 'nora-cli'])
   })
 
-  test.each(['sales', 'commissions', 'payouts'])('%s list says that there are none', async (noun) => {
+  test.each(['sales', 'commissions', 'payouts'])('%s list reports an empty list', async (noun) => {
     const fresh = await createSandbox(stack.db, env)
     const ofFresh = { ...connection, SVC_API_KEY: fresh.apiKey }
     expect(await svc([noun, 'list'], ofFresh)).toMatchObject({ exitCode: 0, stdout: `No ${noun}.\n` })
     expect(await json([noun, 'list', '--json'], ofFresh)).toEqual({ success: true, data: [], next_cursor: null })
   })
 
-  test('sales and commissions are shown with their money', async () => {
+  test('show sales and commissions with their amounts', async () => {
     const click = await fetch(`${stack.baseUrl}/api/v1/track/click`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -442,7 +439,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect((await svc(['groups', 'delete', String(group.id)])).stdout).toBe(`✓ Group ${group.id} is removed.\n`)
   })
 
-  test('applications are shown, approved into a group, rejected and deleted', async () => {
+  test('show, approve into a group, reject and delete applications', async () => {
     await changeJoinPage(stack.db, sandbox.programId, {
       is_open: true,
       questions: [{ label: 'Where?', type: 'short', required: true }],

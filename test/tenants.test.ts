@@ -116,7 +116,7 @@ const strangers = {
   'an expired session': 303,
 }
 
-test('every route of every function has its row', async () => {
+test('every route of every function has a row here', async () => {
   const rows = Object.values(routes).flatMap((group) =>
     Array.isArray(group) ? (group as string[]) : Object.keys(group),
   )
@@ -126,7 +126,7 @@ test('every route of every function has its row', async () => {
 /** The first payment file fixes the payouts in it. Later files change nothing. */
 const paymentFiles = /^GET .*\/(file|payouts\/payouts)\.csv$/
 
-test.each(Object.entries(routes.program))('%s is for members with %s alone', async (route, action) => {
+test.each(Object.entries(routes.program))('%s is for members with %s only', async (route, action) => {
   if (paymentFiles.test(route)) await statuses(route, ['owner'])
   const before = await victims()
   const reads = route.startsWith('GET')
@@ -142,7 +142,7 @@ test.each(Object.entries(routes.program))('%s is for members with %s alone', asy
   expect(await victims()).toBe(before)
 })
 
-test.each(routes.workspace)('%s is for those who manage it', async (route) => {
+test.each(routes.workspace)('%s is only for people who manage it', async (route) => {
   const before = await victims()
   const owners = { owner: 200, 'an unverified account': mailing.has(route) ? 403 : 200 }
   const expected = { ...owners, 'a member without the action': 403, 'its partner': 404, ...strangers }
@@ -152,7 +152,7 @@ test.each(routes.workspace)('%s is for those who manage it', async (route) => {
   expect(await victims()).toBe(before)
 })
 
-test.each(routes.partner)('%s is for partners, and shows nothing of another one', async (route) => {
+test.each(routes.partner)('%s is for partners, and shows nothing of another partner', async (route) => {
   const before = await victims()
   const tried = route.startsWith('GET') ? names : except('its partner', 'another partner of the program')
   const found = await statuses(route, tried)
@@ -182,7 +182,7 @@ test.each([
   'POST /partner/invitations/:programId/:invitationId/accept',
   'POST /partner/invitations/:programId/:invitationId/decline',
   'GET /partner/applications/:programId/:applicationId',
-])('%s does nothing with what is of another partner of the program, or of an applicant', async (route) => {
+])('%s changes nothing of another partner of the program or of an applicant', async (route) => {
   const before = await victims()
   for (const token of [fellow.token, attacker.partnerToken, victim.dashboardToken]) {
     const { status, text } = await send(address(route), token, fields)
@@ -192,7 +192,7 @@ test.each([
   expect(await victims()).toBe(before)
 })
 
-test.each(routes.signedIn)('%s leads whoever is not signed in to the sign-in page', async (route) => {
+test.each(routes.signedIn)('%s redirects signed-out people to the sign-in page', async (route) => {
   const tried = ['nobody', 'a retired key', "its program's key", "another program's key", 'an expired session'] as const
   for (const name of tried) {
     const { status, location } = await send(route, callers[name], fields)
@@ -201,7 +201,7 @@ test.each(routes.signedIn)('%s leads whoever is not signed in to the sign-in pag
   }
 })
 
-test.each(Object.entries(routes.read))('%s is for members with %s alone', async (route, action) => {
+test.each(Object.entries(routes.read))('%s is for members with %s only', async (route, action) => {
   const found = await statuses(route)
   const keyOrNone = {
     nobody: 401,
@@ -265,7 +265,7 @@ const pages = [...Object.keys(routes.program), ...routes.workspace, ...routes.si
   route.startsWith('GET'),
 )
 
-test.each(roles)('%s is shown on no page and in no file what the role does not carry', async (role) => {
+test.each(roles)('%s sees no data beyond the role on any page or in any file', async (role) => {
   const shown = await Promise.all(pages.map((route) => send(address(route), people[role])))
   const leaks = shown.flatMap(({ text }, index) =>
     secrets
@@ -279,7 +279,7 @@ test.each(roles)('%s is shown on no page and in no file what the role does not c
   expect(missing.map(([what]) => what)).toEqual([])
 })
 
-test.each(roles.filter((role) => role !== 'owner'))('%s does nothing that the role does not carry', async (role) => {
+test.each(roles.filter((role) => role !== 'owner'))('%s changes nothing beyond the role', async (role) => {
   const before = await victims()
   const denied = Object.entries(routes.program).filter(([, action]) => !may([role], action))
   const found = await Promise.all(
@@ -292,7 +292,7 @@ test.each(roles.filter((role) => role !== 'owner'))('%s does nothing that the ro
 
 const sessions = except('nobody', 'a retired key', "its program's key", "another program's key")
 
-test.each(routes.keyed)('%s takes an active key and nothing else', async (route) => {
+test.each(routes.keyed)('%s accepts an active key and nothing else', async (route) => {
   const before = await victims()
   const body = route.startsWith('GET') ? undefined : { transaction_id: 'x', customer_key: 'x', amount_cents: 1 }
   for (const name of ['nobody', 'a retired key', ...sessions] as const) {
@@ -328,7 +328,7 @@ const changes: Record<string, object> = {
   'POST /api/v1/webhook-endpoints/:webhook_endpoint_id/replay': { delivery_id: own[':delivery_id'] },
 }
 
-test.each(routes.scoped)("%s takes an active key, and reaches nothing of another's program", async (route) => {
+test.each(routes.scoped)('%s accepts an active key, and shows nothing of another program', async (route) => {
   const before = await victims()
   const body = changes[route]
   for (const name of ['nobody', 'a retired key', ...sessions] as const) {
@@ -381,7 +381,7 @@ const foreign: [what: string, route: string, body: (id: typeof own) => object, s
   ],
 ]
 
-test.each(foreign)("%s changes nothing of it under another program's key", async (_what, route, body, status) => {
+test.each(foreign)("%s changes nothing with another program's key", async (_what, route, body, status) => {
   const before = await victims()
   const answer = await send(route, attacker.apiKey, {}, body(own))
   expect(answer.status).toBe(status)
@@ -389,7 +389,7 @@ test.each(foreign)("%s changes nothing of it under another program's key", async
   expect(await victims()).toBe(before)
 })
 
-test("a key's status is of its own program", async () => {
+test("a key's status describes its own program", async () => {
   const { text } = await send('GET /api/v1/cli/status', attacker.apiKey)
   expect(JSON.parse(text)).toMatchObject({ program: { id: attacker.programId } })
 })
@@ -398,7 +398,7 @@ const withIds = Object.keys(routes.program)
   .concat(routes.workspace)
   .filter((route) => /\/:(?!programId|workspaceId)/.test(route))
 
-test.each(withIds)("%s does nothing with another's ids through an own program", async (route) => {
+test.each(withIds)("%s changes nothing if a member uses another program's ids in their own program", async (route) => {
   const before = await victims()
   const around = { ':programId': String(attacker.programId), ':workspaceId': attacker.workspaceId }
   const { status } = await send(address(route, around), attacker.dashboardToken, fields)

@@ -147,7 +147,7 @@ async function liveRows({ programId }: Sandbox): Promise<string> {
 }
 
 describe('test data', () => {
-  test('is seen with figures of its own, and earns nothing', async () => {
+  test('has separate figures, and earns nothing', async () => {
     const sandbox = await makeProgram()
     await sellLive(sandbox)
     const before = await liveRows(sandbox)
@@ -171,7 +171,7 @@ describe('test data', () => {
     expect(await liveRows(sandbox)).toBe(before)
   })
 
-  test('earns as long as the program pays for a customer, from their first test sale on', async () => {
+  test('earns for as long as the program pays for a customer, from their first test sale', async () => {
     const sandbox = await createSandbox(db, env, { commission_bp: 1500, commission_duration_months: 1 })
     const after = (days: number) => ({ ...shopOf(sandbox), now: shopOf(sandbox).now + days * 24 * 60 * 60 })
     const renewal = (days: number) =>
@@ -187,7 +187,7 @@ describe('test data', () => {
     ['/test', 'Overview'],
     ['/test/events', 'Events'],
     ['/test/deliveries', 'Stripe events'],
-  ])('at %s says what it is, is linked from live data and leads back', async (part, current) => {
+  ])('at %s is labeled, linked from live data, and links back', async (part, current) => {
     const sandbox = await makeProgram()
     const { html, requests } = await open(sandbox, part)
     const base = `/programs/${sandbox.programId}`
@@ -201,7 +201,7 @@ describe('test data', () => {
     expect(live.html).not.toMatch(/<title>Test data|Nothing here counts/)
   })
 
-  test('of Stripe stands in a delivery log of its own', async () => {
+  test('from Stripe has its own delivery log', async () => {
     const sandbox = await makeProgram()
     const shop = shopOf(sandbox)
     await webhook.send(shop, 'checkout.session.completed', oneTime(shop), 'evt_tried')
@@ -211,7 +211,7 @@ describe('test data', () => {
     expect(await shown('/deliveries')).toEqual(['evt_real'])
   })
 
-  test('names the customers and sales that were tried', async () => {
+  test('shows the test customers and sales', async () => {
     const sandbox = await makeProgram()
     await tryOut(sandbox)
     const { html } = await open(sandbox, '/test/events?eventType=conversion')
@@ -254,7 +254,7 @@ describe('clearing test data', () => {
     ])
   })
 
-  test('while the same sales, refunds and events of Stripe arrive breaks none of them', async () => {
+  test('during concurrent sales, refunds and Stripe events breaks none of them', async () => {
     const sandbox = await makeProgram()
     const shop = shopOf(sandbox)
     await sellLive(sandbox)
@@ -302,7 +302,7 @@ async function keyless(path: string, body: object) {
   return await (await fetch(`${stack.baseUrl}/api/v1/track/${path}`, init)).json()
 }
 
-test('a test lead without a key makes no test of a sale by code', async () => {
+test("a test lead without a key doesn't turn a sale by code into a test", async () => {
   const sandbox = await makeProgram()
   const { programId, partnerCode, apiKey } = sandbox
   await sql.query(
@@ -342,7 +342,7 @@ describe('a test link', () => {
   test.each([
     ['the click id with the lead', true],
     ['the click id with the sale alone', false],
-  ])('makes a test of all that follows, by %s', async (_, hasLead) => {
+  ])('turns everything after it into a test, by %s', async (_, hasLead) => {
     const sandbox = await makeProgram()
     const affiliate_url = `https://shop.example.com/?aff=SVC-test-${sandbox.programId}`
     const program_id = sandbox.programId
@@ -365,7 +365,7 @@ describe('a test link', () => {
     expect(figuresIn((await open(sandbox, '/test')).html)).toMatchObject({ 'Test clicks': '1', Revenue: '$9.00' })
   })
 
-  test('makes no test of who comes by a partner, and of nobody a day later', async () => {
+  test("doesn't turn a partner's visitor into a test, or anybody a day later", async () => {
     const sandbox = await makeProgram()
     await track(sandbox, 'lead', { customer_key: 'both' })
     await track(sandbox, 'lead', { customer_key: 'late' })
@@ -385,7 +385,7 @@ describe('a test link', () => {
     expect(await events('sales', sandbox)).toEqual({ tests: '0', live: '2' })
   })
 
-  test('is no link of another program, and no code of a partner', async () => {
+  test("is no link of another program, and no partner's code", async () => {
     const [one, other] = [await makeProgram(), await makeProgram()]
     const affiliate_url = `https://shop.example.com/?aff=svc-test-${one.programId}`
     const additional_data = { program_id: other.programId }
@@ -413,7 +413,7 @@ const clickOf = (code: string, program_id?: number) => ({
   additional_data: { program_id },
 })
 
-describe('the check', () => {
+describe('the installation check', () => {
   test.each<[refused: string, call: (of: Sandbox) => Promise<unknown>, shown: string | undefined]>([
     [
       'a code of no link',
@@ -483,7 +483,7 @@ describe('the check', () => {
       },
       'which doesn&#39;t allow such calls',
     ],
-  ])('says of %s what is wrong', async (_, call, shown) => {
+  ])('explains the problem with %s', async (_, call, shown) => {
     const sandbox = await makeProgram()
     await call(sandbox)
     const { html, requests } = await open(sandbox, '/check')
@@ -493,7 +493,7 @@ describe('the check', () => {
     expect(requests).toBeLessThanOrEqual(2)
   })
 
-  test('lets go of what was refused before it came right, and begins anew when asked', async () => {
+  test('forgets a refusal once the call succeeds, and starts over on request', async () => {
     const sandbox = await makeProgram()
     await refuse('click', clickOf('nobody', sandbox.programId))
     const { click_id } = await track(
@@ -516,7 +516,7 @@ describe('the check', () => {
     expect(anew).toContain('Waiting. Open your site')
   })
 
-  test('takes a signup that a browser told for no lead where the server has to tell it', async () => {
+  test("doesn't count a browser's signup as a lead if the server must send it", async () => {
     const sandbox = await makeProgram()
     const { click_id } = await track(sandbox, 'click', {}, false)
     await refuse('lead', { customer_key: 'u', click_id })
@@ -525,7 +525,7 @@ describe('the check', () => {
     )
   })
 
-  test("names the host that is not the program's, and a sale that is nobody's", async () => {
+  test("names a host outside the program's domain, and an unattributed sale", async () => {
     const sandbox = await makeProgram()
     const { click_id } = await track(sandbox, 'click', { page_url: 'https://other.example.org/' }, false)
     await track(sandbox, 'lead', { customer_key: 'u', click_id }, false)

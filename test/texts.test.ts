@@ -7,7 +7,7 @@ const texts = globSync(['**/*.md', '.github/*.md'], {
   exclude: (name) => ['node_modules', 'dist', 'templates', 'docs', '.local'].includes(name),
 })
 
-test('every file that lib/README.md names is there', () => {
+test('every file in lib/README.md exists', () => {
   const named = readFileSync('lib/README.md', 'utf8').matchAll(/`((?:lib|functions|migrations|test)\/[^`]*)`/g)
   const files = Array.from(named, ([, file = '']) => file)
   expect(files.length).toBeGreaterThan(20)
@@ -24,7 +24,7 @@ function anchorsOf(text: string): string[] {
   )
 }
 
-test.each(texts)('every link of %s leads somewhere', (file) => {
+test.each(texts)('every link of %s has a target', (file) => {
   const links = Array.from(readFileSync(file, 'utf8').matchAll(/\]\((?!https?:)([^)]+)\)/g), ([, link = '']) => link)
   const broken = links.filter((link) => {
     const [target = '', anchor] = link.split('#')
@@ -101,7 +101,7 @@ const readAs: Record<string, (source: string) => string[]> = {
   md: sentencesOf,
 }
 
-test('no text that people read has a word of another kind', () => {
+test('no text contains a character of another script', () => {
   const found = [...codeWithTexts, ...globSync('tracker/docs/*.md')].flatMap((file) =>
     (readAs[path.extname(file).slice(1)]?.(readFileSync(file, 'utf8')) ?? []).flatMap((text) =>
       banned.filter(([words]) => words.test(text)).map(([, instead]) => `${file}: "${text}": write ${instead}`),

@@ -88,7 +88,7 @@ test.for<[what: string, steps: Step[], refunded: number]>([
   ],
   ['a chargeback', [told('dp_1', 4000), called({ refund_amount_cents: 4000, reason: 'chargeback' })], 4000],
   ['a dispute beside a refund of the same amount', [told('dp_1', 4000), called({ refund_amount_cents: 4000 })], 8000],
-])('%s, told by webhook and by call in any order', async ([, steps, refunded]) => {
+])('%s, by webhook and by call in any order', async ([, steps, refunded]) => {
   for (const order of ordersOf(steps)) {
     const opened = await openSold()
     for (const step of order) await step(opened)
@@ -96,7 +96,7 @@ test.for<[what: string, steps: Step[], refunded: number]>([
   }
 })
 
-test('the second of two tellings of a refund is skipped, and so is the call again', async () => {
+test('the second report of a refund is skipped, and so is the repeated call', async () => {
   const { shop, refund } = await openSold()
   await tell(shop, 're_1', 3000)
   for (let call = 0; call < 2; call++) {
@@ -111,7 +111,7 @@ test('the second of two tellings of a refund is skipped, and so is the call agai
   expect(await refund({ refund_amount_cents: 2000 })).toMatchObject({ status: 'refunded', deduction_cents: 400 })
 })
 
-test('all that was left, told by the call first, is put back where the processor’s refund of it fails', async () => {
+test('a refund of the whole rest by the call is restored if the processor’s refund fails', async () => {
   const { shop, refund } = await openSold()
   await tell(shop, 're_1', 4000)
   expect(await refund({})).toMatchObject({ status: 'reversed', deduction_cents: 1200 })
@@ -124,7 +124,7 @@ test('all that was left, told by the call first, is put back where the processor
 const atOnce = (count: number, call: (index: number) => Promise<unknown>) =>
   Promise.all(Array.from({ length: count }, (_, index) => call(index)))
 
-test('ten calls and ten events of one refund at once take it once, and ten failures put it back once', async () => {
+test('ten calls and ten events of one refund at once deduct it once, and ten failures restore it once', async () => {
   for (let round = 0; round < 3; round++) {
     const { shop, refund } = await openSold()
     await atOnce(20, (index) => (index % 2 === 0 ? tell(shop, 're_1', 3000) : refund({ refund_amount_cents: 3000 })))
@@ -134,7 +134,7 @@ test('ten calls and ten events of one refund at once take it once, and ten failu
   }
 })
 
-test('ten calls and two refunds of one amount at once take two', async () => {
+test('ten calls and two refunds of one amount at once deduct it twice', async () => {
   for (let round = 0; round < 3; round++) {
     const { shop, refund } = await openSold()
     await atOnce(14, (index) =>
@@ -147,7 +147,7 @@ test('ten calls and two refunds of one amount at once take two', async () => {
 /** Stripe's events if the metadata names nobody. */
 const nobody = { customerKey: null, clickId: null }
 
-test('a sale that nobody brought is given its customer when the call names them, with the processor’s amount and date', async () => {
+test('an unattributed sale gets its customer when the call names them, with the processor’s amount and date', async () => {
   const { shop, sale } = await openShop()
   const session = oneTime({ ...shop, ...nobody, email: 'bob@example.com' }, { tax: 1900 })
   await send(shop, 'checkout.session.completed', session)
@@ -170,7 +170,7 @@ test('a sale that nobody brought is given its customer when the call names them,
   ])
 })
 
-test('a sale keeps the customer it has, and the key it was told with', async () => {
+test('a sale keeps its customer and its key', async () => {
   const { shop, sale } = await openSold()
   const other = await sale({ transaction_id: 'pi_1', customer_key: 'user-2', amount_cents: 10_000 })
   expect(other.body.error).toMatchObject({ attributed: true, same_payload: false })
@@ -183,7 +183,7 @@ test('a sale keeps the customer it has, and the key it was told with', async () 
   expect(await salesOf(shop)).toMatchObject([{ known_as: 'user-1' }, { known_as: null, commission: null }])
 })
 
-test('ten calls that name a sale’s customer at once make one commission', async () => {
+test('ten concurrent calls that name a sale’s customer create one commission', async () => {
   for (let round = 0; round < 3; round++) {
     const { shop, sale } = await openShop()
     await send(shop, 'checkout.session.completed', oneTime({ ...shop, ...nobody, email: 'bob@example.com' }))
@@ -198,7 +198,7 @@ test('ten calls that name a sale’s customer at once make one commission', asyn
 
 const ids = ['in_1', 'pi_1', 'ch_1', 'cs_1']
 
-test.for(ids)('%s means the payment that Stripe told: 409, and a refund by it is of that sale', async (id) => {
+test.for(ids)('%s means the payment that Stripe reported: 409, and a refund with it refunds that sale', async (id) => {
   const { shop, sale, refund } = await openShop()
   await send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
   await tell(shop, 're_1', 1000)
@@ -208,7 +208,7 @@ test.for(ids)('%s means the payment that Stripe told: 409, and a refund by it is
   expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, commission: 2000 }])
 })
 
-test.for(ids)('%s told by the call first is the sale of the payment', async (id) => {
+test.for(ids)('%s that the call reported first is the sale of the payment', async (id) => {
   const { shop, sale } = await openShop()
   await tell(shop, 're_1', 1000)
   const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
@@ -219,7 +219,7 @@ test.for(ids)('%s told by the call first is the sale of the payment', async (id)
   expect(sales).toMatchObject([{ transaction_id: id, refunded: 1000, reversed: 200, commission: 2000 }])
 })
 
-test('a repeat of the sale call is known as one, whatever the processor corrected and whichever sale it became', async () => {
+test('a repeated sale call is recognized, whatever the processor corrected and whichever sale it joined', async () => {
   for (const id of ['in_1', 'ch_1']) {
     const { shop, sale } = await openShop()
     const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 12_000, click_id: shop.clickId }
@@ -233,7 +233,7 @@ test('a repeat of the sale call is known as one, whatever the processor correcte
   }
 })
 
-test('two payments that are each told of two customers, in circles and at once, wait for no one for ever', async () => {
+test('two payments that each name two customers, crosswise and at once, never deadlock', async () => {
   const deadlocks = async () =>
     (
       await sql.query<{ deadlocks: string }>(
@@ -265,7 +265,7 @@ test('two payments that are each told of two customers, in circles and at once, 
   expect(await deadlocks()).toEqual(before)
 })
 
-test('sales told under ids that nothing joins yet become one when an event joins them', async () => {
+test('sales with unrelated ids become one when an event joins the ids', async () => {
   for (const steps of ordersOf(['call', 'session', 'refund', 'intent'] as const)) {
     const { shop, sale, refund } = await openShop()
     const nobodys = { ...shop, customerKey: null, clickId: null, email: 'bob@example.com' }
@@ -293,7 +293,7 @@ test('sales told under ids that nothing joins yet become one when an event joins
   }
 })
 
-test('a call and the events of a payment at once make one sale, whichever id the call has', async () => {
+test('a call and the events of a payment at once create one sale, whichever id the call has', async () => {
   for (const id of ids) {
     const { shop, sale } = await openShop()
     const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
@@ -322,7 +322,7 @@ test.each<[string, Step[], number]>([
     0,
   ],
   ['the same refund of Stripe before the correction', [apiSale, rest, told('re_1', 10_000), dearer], 10_000],
-])('a refund of all that is left, with %s, is of all that the sale is worth', async (_, steps, refunded) => {
+])("a refund of the whole rest, with %s, refunds the sale's full value", async (_, steps, refunded) => {
   const opened = await openShop()
   await sql.query(`update customers set customer_key = 'user-1' where program_id = $1`, [opened.shop.programId])
   for (const step of steps) await step(opened)
@@ -331,7 +331,7 @@ test.each<[string, Step[], number]>([
   ])
 })
 
-test('a refund of all that is left, repeated, and corrections of its sale at once take all of the commission once', async () => {
+test('a repeated refund of the whole rest and concurrent corrections of its sale reverse the commission once', async () => {
   for (const [round, isCredited] of [true, false, true].entries()) {
     const { shop, sale, refund } = await openShop()
     await sql.query(`update customers set customer_key = 'user-1' where program_id = $1`, [shop.programId])

@@ -42,7 +42,7 @@ const linkOf = async (code: string) => {
 }
 
 describe('processing of a click', () => {
-  test('answers click_id, partner_code and cookie_window_days, and nothing else', async () => {
+  test('responds with click_id, partner_code and cookie_window_days, and nothing else', async () => {
     const { status, body } = await api.call(clickPath, { affiliate_url: url })
     expect(status).toBe(200)
     expect(body).toEqual({
@@ -105,7 +105,7 @@ describe('processing of a click', () => {
     ])
   })
 
-  test('stores a user agent that exceeds its limit and is cut inside a character', async () => {
+  test('cuts a long user agent, even inside a character', async () => {
     const long = `${'x'.repeat(2047)}🛒`
     const header = Buffer.from(long).toString('latin1')
     expect((await api.call(clickPath, { affiliate_url: url }, { headers: { 'user-agent': header } })).status).toBe(200)
@@ -158,7 +158,7 @@ describe('processing of a click', () => {
   })
 })
 
-describe('ignores an existing_click_id of no customer of the program', async () => {
+describe('ignores an existing_click_id that belongs to no customer of the program', async () => {
   const tenant = await api.program()
   const foreign = await api.click(tenant)
   test.for([
@@ -296,7 +296,7 @@ describe('a bot, by its user agent,', () => {
     expect(await visitorDevice(agent)).toMatchObject({ device_type: device })
   })
 
-  test('no desktop browser is a bot, and each is parsed as by the full parser', async () => {
+  test('no desktop browser is a bot, and each is parsed like the full parser does', async () => {
     const systems = [
       'Windows NT 6.1',
       'Windows NT 10.0; Win64; x64',
@@ -325,7 +325,7 @@ describe('a bot, by its user agent,', () => {
     }
   })
 
-  test('gets a normal answer, is marked, and counts separately', async () => {
+  test('gets a normal response, is marked, and counts separately', async () => {
     const { partnerCode, programId } = await api.program()
     const click = async (user_agent: string) =>
       (await api.call(clickPath, { affiliate_url: `https://shop.example.com/?aff=${partnerCode}`, user_agent })).body
@@ -448,7 +448,7 @@ describe('click errors', async () => {
     })
   })
 
-  describe('a code that several programs have', () => {
+  describe('a code of several programs', () => {
     const code = `ann-${program.programId}`
     const addAnn = async (domain: string) => {
       const made = await api.program()
@@ -464,7 +464,7 @@ describe('click errors', async () => {
       return Number((await customerOf(body.click_id))?.['program_id'])
     }
 
-    test('belongs to the named program, else to the one whose tag was seen on the domain', async () => {
+    test('belongs to the named program, or to the one whose tag was seen on the domain', async () => {
       const first = await addAnn('first.example')
       expect(await clickOn('anywhere.example')).toBe(first)
       const second = await addAnn('second.example:8080')
@@ -514,7 +514,7 @@ describe('click errors', async () => {
     })
   })
 
-  test('a refused field is named in details', async () => {
+  test('details name a refused field', async () => {
     const { body } = await api.call(clickPath, { page_url: 7, additional_data: { program_id: -1 } })
     expect(body.error.details.map(({ field }: { field: string }) => field)).toEqual([
       'affiliate_url',
@@ -570,7 +570,7 @@ describe('test click', async () => {
     expect(answer).toMatchObject({ status: 400, body: { error: { code } } })
   })
 
-  test('a program accepts a thousand a day from the public, clicks and leads together, whatever aff says', async () => {
+  test('a program accepts a thousand keyless clicks and leads a day together, whatever aff is', async () => {
     const full = await api.program()
     const additional_data = { test_mode, program_id: full.programId }
     const send = {
@@ -634,7 +634,7 @@ async function clicking(fetch: () => Promise<Response>) {
 describe('counting', () => {
   afterEach(() => vi.useRealTimers())
 
-  test('is requested 25 seconds after a click, once for all clicks until then, and no answer waits for it', async () => {
+  test('is requested once, 25 seconds after a click, for all clicks until then, and delays no response', async () => {
     const fetch = vi.fn(() => Promise.resolve(new Response()))
     const { click, waited } = await clicking(fetch)
     await click()

@@ -44,7 +44,7 @@ describe('500 internal_error shows only the request id and leaves nothing behind
   })
 })
 
-describe('a database that breaks once changes no answer, and the event is recorded once', () => {
+describe('a database that fails once changes no response, and the event is recorded once', () => {
   const effect: Record<string, string> = {
     [clickPath]: `select (select count(*)::int from affiliate_click_events) + (select sum(clicks)::int from link_click_counts) +
       (select count(*)::int from customers) as n`,
@@ -120,7 +120,7 @@ describe('a database that breaks once changes no answer, and the event is record
   })
 
   test.for([...postPaths, statusPath])(
-    '%s: a database that stays away is 503 unavailable with Retry-After',
+    '%s: a database that stays unreachable is 503 unavailable with Retry-After',
     async (path) => {
       const body = path === statusPath ? undefined : await goodBody(path)
       api.stack.neon.inject({ action: 'drop-before', times: 2 })
@@ -134,7 +134,7 @@ describe('a database that breaks once changes no answer, and the event is record
     },
   )
 
-  test('a refund of a sale with a rejected commission is skipped, even if the first answer was lost', async () => {
+  test('a refund of a sale with a rejected commission is skipped, even if the first response was lost', async () => {
     const { transaction_id } = await goodBody(refundPath)
     await api.rows(
       `update commissions c set rejected_at = now(), reversal = 'full', reversed_cents = c.amount_cents from sales s
@@ -149,7 +149,7 @@ describe('a database that breaks once changes no answer, and the event is record
     expect((await refund(200, 2)).body).toEqual(plain.body)
   })
 
-  test('a sale whose answers were both lost is a 409 with same_payload when it is sent again', async () => {
+  test('a sale whose responses were both lost is a 409 with same_payload on the retry', async () => {
     const body = await goodBody(salePath)
     api.stack.neon.inject({ action: 'drop-after', times: 2 })
     expect(await api.call(salePath, body, { ...key, databaseRequests: 2 })).toMatchObject({ status: 503 })

@@ -7,7 +7,7 @@ const { goodBody, keyOf } = goodCalls(api, program)
 const paths = [clickPath, leadPath, salePath, refundPath]
 
 describe('unknown fields', () => {
-  test.for(paths)('%s names them and answers as without them', async (path) => {
+  test.for(paths)('%s names them and responds as without them', async (path) => {
     const body = await goodBody(path)
     const plain = await api.call(path, await goodBody(path), keyOf(path))
     const { status, body: answer } = await api.call(path, { ...body, foo: 1, toString: null, '😀': [] }, keyOf(path))
@@ -24,7 +24,7 @@ describe('unknown fields', () => {
     expect(body.ignored_fields).toEqual(names.slice(0, 20).map((name) => name.slice(0, 100)))
   })
 
-  test('a test click and a browser lead name them too', async () => {
+  test('appear for a test click and a browser lead too', async () => {
     const additional_data = { test_mode: true, program_id: program.programId }
     const affiliate_url = 'https://shop.example.com/?aff=x'
     const click = await api.call(clickPath, { affiliate_url, additional_data, program: 1 })
@@ -42,7 +42,7 @@ describe('a refund with an amount in an unknown field', () => {
     ['amountCents'],
     ['refundAmountCents'],
     ['amount_cents', 'refund_amount_cents'],
-  ])('is refused and nothing moves: %s', async (names) => {
+  ])('is refused and changes nothing: %s', async (names) => {
     const { transaction_id } = await goodBody(refundPath)
     const fields = Object.fromEntries(names.map((name) => [name, 100]))
     const { status, body } = await api.call(refundPath, { transaction_id, ...fields }, { key: program.apiKey })
@@ -57,7 +57,7 @@ describe('a refund with an amount in an unknown field', () => {
     )
   })
 
-  test('is 401 before it is 400', async () => {
+  test('is 401 before 400', async () => {
     const { status } = await api.call(refundPath, { transaction_id: 'x', amount: 1 }, { key: 'svc_live_unknown' })
     expect(status).toBe(401)
   })
@@ -156,7 +156,7 @@ describe('the stored text of a call without a key', () => {
   const eventColumns =
     'session_id, affiliate_url, page_url, page_title, referrer_url, user_agent, language, timezone, campaign::text as campaign'
 
-  test('has 2 KB in all for a click, whatever it sends', async () => {
+  test('is at most 2 KB for a click, whatever it sends', async () => {
     const address = `https://shop.example.com/${'é'.repeat(500)}`
     const campaign = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3']
     const query = campaign.map((name) => `${name}=${'ü'.repeat(200)}`).join('&')
@@ -180,7 +180,7 @@ describe('the stored text of a call without a key', () => {
     expect(bytes.reduce((sum, one) => sum + one)).toBeLessThanOrEqual(2048 + campaign.join('": "",').length)
   })
 
-  test('is an address without the parameters that nobody reads', async () => {
+  test('contains an address without unused parameters', async () => {
     const page = 'https://shop.example.com/pricing'
     const { body } = await api.call(clickPath, {
       affiliate_url: `${page}?token=secret&aff=${program.partnerCode}&gclid=ad&sub1=a&resub1=b#access_token=secret`,

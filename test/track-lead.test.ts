@@ -47,7 +47,7 @@ const email = (user: string) => `${user}@example.com`
 const newUser = () => `user-${(users += 1)}`
 
 describe('server lead', () => {
-  test('with a click id is recorded and settles: status, day of signup, event, pay per lead, count', async () => {
+  test('with a click id is recorded and settled: status, day of signup, event, pay per lead, count', async () => {
     const clickId = await api.click(verified)
     const before = await state(verified)
     const customer_key = newUser()
@@ -93,13 +93,13 @@ describe('server lead', () => {
     ).toEqual([{ amount_cents: '250', currency: 'usd', status: 'pending' }])
   })
 
-  test.for([['click_id'], ['clickId']] as const)('takes %s', async ([field]) => {
+  test.for([['click_id'], ['clickId']] as const)('accepts %s', async ([field]) => {
     const clickId = await api.click(verified)
     const answer = await api.call(leadPath, { customer_key: newUser(), [field]: clickId }, key)
     expect(answer.body).toMatchObject({ click_id: clickId, customer_status: 'lead' })
   })
 
-  test('a customer key already known needs no click id; a repeat is 200, changes nothing and says duplicate', async () => {
+  test('a known customer key needs no click id; a repeat is 200, changes nothing and reports the duplicate', async () => {
     const clickId = await api.click(verified)
     const customer_key = newUser()
     const first = await api.call(leadPath, { customer_key, click_id: clickId }, key)
@@ -111,7 +111,7 @@ describe('server lead', () => {
     expect([await state(verified), await customerOf(clickId)]).toEqual(before)
   })
 
-  test('a known key wins over a click id that points elsewhere', async () => {
+  test('a known key takes precedence over a different click id', async () => {
     const [first, second] = [await api.click(verified), await api.click(verified)]
     const customer_key = newUser()
     await api.call(leadPath, { customer_key, click_id: first }, key)
@@ -119,7 +119,7 @@ describe('server lead', () => {
     expect(await customerOf(second)).toMatchObject({ customer_key: null, customer_status: 'click' })
   })
 
-  test('a second person on one click makes a second customer with the same link and partner', async () => {
+  test('a second person on one click becomes a second customer with the same link and partner', async () => {
     const clickId = await api.click(verified)
     const first = await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)
     const second = await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)
@@ -129,7 +129,7 @@ describe('server lead', () => {
     expect(other).toMatchObject({ partner_id: one.partner_id, link_id: one.link_id })
   })
 
-  test('the e-mail address is kept as a keyed hash of its normalised form only', async () => {
+  test('the e-mail address is stored only as a keyed hash of its normalized form', async () => {
     const [one, other] = [await api.click(verified), await api.click(verified)]
     await api.call(leadPath, { customer_key: newUser(), click_id: one, email: ' Ann@Example.com ' }, key)
     await api.call(leadPath, { customer_key: newUser(), click_id: other, email: 'ann@example.com' }, key)
@@ -138,7 +138,7 @@ describe('server lead', () => {
     expect(await customerOf(other)).toMatchObject({ email_hash })
   })
 
-  test('a sale that came before the lead leaves status conversion; the lead still counts', async () => {
+  test('a sale before the lead leaves status conversion; the lead still counts', async () => {
     const clickId = await api.click(verified)
     const customer_key = newUser()
     await api.call(salePath, { transaction_id: customer_key, customer_key, click_id: clickId, amount_cents: 100 }, key)
@@ -149,7 +149,7 @@ describe('server lead', () => {
     expect((await state(verified)).counted).toBe(before.counted + 1)
   })
 
-  test('a program without pay per lead makes no commission', async () => {
+  test('a program without pay per lead creates no commission', async () => {
     const unpaid = await api.program()
     await api.call(leadPath, { customer_key: 'u', click_id: await api.click(unpaid) }, { key: unpaid.apiKey })
     expect(await state(unpaid)).toMatchObject({ counted: 1, commissions: 0 })
@@ -175,7 +175,7 @@ describe('server lead', () => {
     })
   })
 
-  test('a click id a moment inside the cookie window is valid, and a new click opens the window again', async () => {
+  test('a click id just inside the cookie window is valid, and a new click restarts the window', async () => {
     const clickId = await api.click(verified)
     await age(clickId, 60)
     expect((await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)).status).toBe(200)
@@ -205,7 +205,7 @@ const made = (program: Sandbox) => `cust_1767225600000_${'2'.repeat(20)}${progra
 describe('browser lead', () => {
   const browser = { headers: { origin: 'https://shop.example.com' } }
 
-  test('on a server-verified program: 200 provisional; does not settle, keep the user id, count or pay', async () => {
+  test('on a server-verified program: 200 provisional; does not settle, store the user id, count or pay', async () => {
     const clickId = await api.click(verified)
     const before = await state(verified)
     const body = {
@@ -266,7 +266,7 @@ describe('browser lead', () => {
     expect(await state(verified)).toMatchObject({ counted: before.counted, commissions: before.commissions })
   })
 
-  test('a settled lead answers provisional too, so that a browser learns nothing', async () => {
+  test('a settled lead responds as provisional too, so that a browser learns nothing', async () => {
     const clickId = await api.click(verified)
     await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)
     const before = await state(verified)
@@ -275,7 +275,7 @@ describe('browser lead', () => {
     expect(await state(verified)).toEqual(before)
   })
 
-  test('on a browser_allowed program it settles', async () => {
+  test('on a browser_allowed program is settled', async () => {
     const clickId = await api.click(allowed)
     const before = await state(allowed)
     const customer_key = newUser()
@@ -298,7 +298,7 @@ describe('browser lead', () => {
     expect(await state(allowed)).toEqual(before)
   })
 
-  describe('claims of browsers', async () => {
+  describe('browser reports', async () => {
     const { code: squatterCode } = await addPartner(api.stack.db, {
       programId: allowed.programId,
       name: 'Squatter',
@@ -403,7 +403,7 @@ describe('browser lead', () => {
       expect(await paid(user)).toEqual(expected)
     })
 
-    test('the server verifies it with the click id of the same customer', async () => {
+    test('are verified by the server with the click id of the same customer', async () => {
       const [user, click_id] = [newUser(), await api.click(allowed)]
       await api.call(leadPath, { customer_key: user, click_id, email: email(user) })
       const unverified =
@@ -417,7 +417,7 @@ describe('browser lead', () => {
       expect(await paid(user)).toEqual([['honest', null]])
     })
 
-    test('a commission on a signup that only a browser reported is marked', async () => {
+    test('flag the commission if only a browser reported the signup', async () => {
       const { body } = await squat(newUser())
       const [commission] = await api.rows(
         `select m.review_reason from commissions m join customers c on c.program_id = m.program_id and c.id = m.customer_id where c.click_id = $1`,
@@ -426,7 +426,7 @@ describe('browser lead', () => {
       expect(commission).toEqual({ review_reason: flagged })
     })
 
-    test('the answer shows only its own click, whether the key is known or not, and the other customer stays as it is', async () => {
+    test('the response shows only its own click, whether the key is known or not, and the other customer stays unchanged', async () => {
       const victim = { user: newUser(), click: await api.click(allowed) }
       await api.call(
         leadPath,
@@ -449,7 +449,7 @@ describe('browser lead', () => {
       ])
     })
 
-    test('twenty signups of one key, each on a click of its own, settle twenty leads, and one has the key', async () => {
+    test('twenty signups of one key on separate clicks settle twenty leads, and one has the key', async () => {
       const clickIds = await Promise.all(times(20, () => api.callAll(clickPath, [clickOf(allowed)])))
       const customer_key = newUser()
       const before = await state(allowed)
@@ -461,7 +461,7 @@ describe('browser lead', () => {
       expect(await state(allowed)).toMatchObject({ keys: before.keys + 1, counted: before.counted + 20 })
     })
 
-    test('simultaneous sales that exchange two keys are all recorded', async () => {
+    test('simultaneous sales that swap two keys are all recorded', async () => {
       for (let round = 0; round < 5; round++) {
         const keys = [newUser(), newUser()]
         const clicks: string[] = []
@@ -577,7 +577,7 @@ describe('simultaneous leads', () => {
     })
   })
 
-  test('twenty of one key, each on a click of its own, are one lead', async () => {
+  test('twenty of one key on separate clicks are one lead', async () => {
     const clickIds = await Promise.all(times(20, () => api.callAll(clickPath, [clickOf(verified)])))
     const before = await state(verified)
     const customer_key = newUser()

@@ -119,7 +119,7 @@ describe('rules', () => {
     expect(await refundedOf(sale.transaction_id)).toBe(2500)
   })
 
-  test('with refund_ids, equal amounts are refunds of their own', async () => {
+  test('with refund_ids, equal amounts are separate refunds', async () => {
     const sale = await newSale()
     await refund(sale.transaction_id, { refund_amount_cents: 1000, refund_id: 'a' })
     expect(await refund(sale.transaction_id, { refund_amount_cents: 1000, refund_id: 'b' })).toMatchObject({
@@ -128,7 +128,7 @@ describe('rules', () => {
     })
   })
 
-  test('refund_id is ignored where the amount is omitted or 0', async () => {
+  test('refund_id is ignored if the amount is missing or 0', async () => {
     const sale = await newSale()
     await refund(sale.transaction_id, { refund_amount_cents: 1000, refund_id: 'same' })
     expect(await refund(sale.transaction_id, { refund_amount_cents: 0, refund_id: 'same' })).toMatchObject({
@@ -150,7 +150,7 @@ describe('rules', () => {
     ])
   })
 
-  test('a full refund is exactly the commission, however it was split', async () => {
+  test('a full refund reverses exactly the commission, however it was split', async () => {
     const sale = await newSale(1001)
     let deducted = 0
     for (const refund_amount_cents of [1, 2, 3, 333, 100, 7]) {
@@ -165,7 +165,7 @@ describe('rules', () => {
     ['reason where refund_reason is absent', { reason: 'chargeback' }, 'chargeback'],
     ['reason where refund_reason is empty', { refund_reason: '', reason: 'chargeback' }, 'chargeback'],
     ['`refund` where both are absent', {}, 'refund'],
-  ] as const)('recorded on the commission and told: %s', async ([, fields, reason]) => {
+  ] as const)('%s is recorded on the commission and notified', async ([, fields, reason]) => {
     const sale = await newSale()
     await refund(sale.transaction_id, fields)
     expect(await commissionOf(sale.commission_id)).toMatchObject({ reason })
@@ -176,7 +176,7 @@ describe('rules', () => {
     ).toEqual([{ reason }])
   })
 
-  test('only what was credited is deducted from the balance, with the status and before the answer', async () => {
+  test('only credited amounts are deducted from the balance, with the status and before the response', async () => {
     const own = await api.program({ hold_days: 0 })
     const options = { key: own.apiKey }
     const balance = async () =>
@@ -195,7 +195,7 @@ describe('rules', () => {
     expect(await balance()).toBe(1500)
   })
 
-  test('the partner is told of each refund once', async () => {
+  test('the partner is notified once per refund', async () => {
     const own = await api.program()
     const sale = await newSale(10_000, own)
     const options = { key: own.apiKey }
@@ -242,12 +242,12 @@ describe('errors', () => {
   })
 })
 
-describe('refunds at once', () => {
+describe('concurrent refunds', () => {
   test.for([
     ['without refund_id', { refund_amount_cents: 100 }],
     ['with refund_id', { refund_amount_cents: 100, refund_id: 'r' }],
     ['of all that is left', {}],
-  ] as const)('20 equal ones, %s, have one effect', async ([, fields]) => {
+  ] as const)('20 equal refunds, %s, have one effect', async ([, fields]) => {
     const sale = await newSale(1000)
     const answers = await api.callAll(
       refundPath,
@@ -260,7 +260,7 @@ describe('refunds at once', () => {
     expect((await commissionOf(sale.commission_id)).reversed_cents).toBe(done[0]?.body.deduction_cents)
   })
 
-  test('20 of 1/10 of the sale never come to more than the sale', async () => {
+  test('20 refunds of 1/10 never exceed the sale', async () => {
     const own = await api.program({ hold_days: 0 })
     const sale = await newSale(1000, own)
     await api.stack.scheduled('approve-commissions')

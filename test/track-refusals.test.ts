@@ -49,7 +49,7 @@ const padded = async (path: string, bytes: number) => {
 }
 
 describe('not found, method, type, size, JSON', () => {
-  test.for(postPaths)('%s: 404 for a path beside it, on its own address too', async (path) => {
+  test.for(postPaths)('%s: 404 for a longer path, on its own address too', async (path) => {
     expect(await api.call(`${path}/more`, {}, { databaseRequests: 0 })).toMatchObject({
       status: 404,
       body: { error: { code: 'not_found' } },
@@ -77,7 +77,7 @@ describe('not found, method, type, size, JSON', () => {
     expect(answer).toMatchObject({ status: 415, body: { error: { code: 'unsupported_media_type' } } })
   })
 
-  test.for(postPaths)('%s: application/json with a charset is taken', async (path) => {
+  test.for(postPaths)('%s: application/json with a charset is accepted', async (path) => {
     const headers = { 'content-type': 'Application/JSON; charset=utf-8' }
     expect(await api.call(path, await goodBody(path), { ...keyOf(path), headers })).toMatchObject({ status: 200 })
   })
@@ -101,13 +101,13 @@ describe('not found, method, type, size, JSON', () => {
     },
   )
 
-  test.for(postPaths)('%s: a body of 64 KiB is taken, one byte more is 413', async (path) => {
+  test.for(postPaths)('%s: a body of 64 KiB is accepted, one byte more is 413', async (path) => {
     expect(await api.call(path, await padded(path, 65_536), keyOf(path))).toMatchObject({ status: 200 })
     const answer = await api.call(path, await padded(path, 65_537), { ...keyOf(path), databaseRequests: 0 })
     expect(answer).toMatchObject({ status: 413, body: { error: { code: 'payload_too_large' } } })
   })
 
-  test.for(postPaths)('%s: 413 also where the body comes in chunks without a length', async (path) => {
+  test.for(postPaths)('%s: 413 even if the body comes in chunks without a length', async (path) => {
     const body = await padded(path, 65_537)
     const answer = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
       const sent = request(
@@ -128,7 +128,7 @@ describe('not found, method, type, size, JSON', () => {
   })
 })
 
-describe('text and values that cannot be kept are 400 invalid_request', () => {
+describe('unstorable text and values are 400 invalid_request', () => {
   test.for(
     postPaths.flatMap((path) =>
       (
@@ -153,14 +153,14 @@ describe('text and values that cannot be kept are 400 invalid_request', () => {
     expect(answer.body.error.details.length).toBeGreaterThan(0)
   })
 
-  test.for(postPaths)('%s: eight levels and an emoji are taken', async (path) => {
+  test.for(postPaths)('%s: eight levels and an emoji are accepted', async (path) => {
     const additional_data = { b: { c: { d: { e: { f: { g: '🛒' } } } } } }
     expect(await api.call(path, { ...(await goodBody(path)), additional_data }, keyOf(path))).toMatchObject({
       status: 200,
     })
   })
 
-  test.for([clickPath, leadPath])('%s: additional_data is 2,048 bytes of JSON at most, in all', async (path) => {
+  test.for([clickPath, leadPath])('%s: additional_data is at most 2,048 bytes of JSON in all', async (path) => {
     const send = async (additional_data: object) =>
       await api.call(path, { ...(await goodBody(path)), additional_data }, keyOf(path))
     const frame = JSON.stringify({ a: '', b: [''] }).length
@@ -211,7 +211,7 @@ describe('text and values that cannot be kept are 400 invalid_request', () => {
     )
   })
 
-  test.for(Object.entries(schemas))('%s: no field is ever just an "Invalid input"', async ([path, { shape }]) => {
+  test.for(Object.entries(schemas))('%s: no field is just an "Invalid input"', async ([path, { shape }]) => {
     const wrong = [0, -1, 1.5, '', 'x'.repeat(3000), true, [], {}, null]
     for (const value of wrong) {
       const fields = Object.keys(shape)
@@ -222,12 +222,12 @@ describe('text and values that cannot be kept are 400 invalid_request', () => {
     }
   })
 
-  test('a body that is no object says so', async () => {
+  test('a body that is no object is named as such', async () => {
     const answer = await api.call(clickPath, '[]')
     expect(answer.body.error.message).toBe('The request was not accepted: the body must be an object.')
   })
 
-  test('details are bounded', async () => {
+  test('details are limited', async () => {
     const answer = await api.call(clickPath, { list: Array.from({ length: 5000 }, () => '\0') })
     expect(answer.body.error.details).toHaveLength(20)
   })
@@ -268,29 +268,32 @@ describe('API key', () => {
     expect(answer).toMatchObject({ status: 401, body: { error: { code: 'unauthorized' } } })
   })
 
-  test.for(calls)('%s: a retired key is 401 in the typed envelope', async ([path, method]) => {
+  test.for(calls)('%s: a revoked key is 401 with a typed error', async ([path, method]) => {
     const body = method === 'GET' ? undefined : await goodBody(path)
     const answer = await api.call(path, body, { method, key: revokedKey.key, databaseRequests: 1 })
     expect(answer).toMatchObject({ status: 401, body: { status: 401, error: { code: 'api_key_retired' } } })
   })
 
-  test.for(calls)('%s: a key whose time is over is 401 with its own code', async ([path, method]) => {
+  test.for(calls)('%s: an expired key is 401 with its own code', async ([path, method]) => {
     const body = method === 'GET' ? undefined : await goodBody(path)
     const answer = await api.call(path, body, { method, key: expiredKey.key, databaseRequests: 1 })
     expect(answer).toMatchObject({ status: 401, body: { error: { code: 'api_key_expired' } } })
   })
 
-  test.for(keyedPaths)('%s: a key for reading is 403 and names what is needed, whatever the body', async (path) => {
-    for (const body of [await goodBody(path), '{}']) {
-      const answer = await api.call(path, body, { key: readKey, databaseRequests: 1 })
-      expect(answer).toMatchObject({
-        status: 403,
-        body: { error: { code: 'insufficient_scope', needed_scope: 'track' } },
-      })
-    }
-  })
+  test.for(keyedPaths)(
+    '%s: a read-only key is 403 and the required scope is named, whatever the body',
+    async (path) => {
+      for (const body of [await goodBody(path), '{}']) {
+        const answer = await api.call(path, body, { key: readKey, databaseRequests: 1 })
+        expect(answer).toMatchObject({
+          status: 403,
+          body: { error: { code: 'insufficient_scope', needed_scope: 'track' } },
+        })
+      }
+    },
+  )
 
-  test('a key for reading reads the status', async () => {
+  test('a read-only key reads the status', async () => {
     expect(await api.call(statusPath, undefined, { method: 'GET', key: readKey })).toMatchObject({ status: 200 })
   })
 
@@ -298,7 +301,7 @@ describe('API key', () => {
     ['never', 'null', true],
     ['59 minutes ago', `now() - interval '59 minutes'`, false],
     ['61 minutes ago', `now() - interval '61 minutes'`, true],
-  ] as const)('the use of a key that was noted %s is noted: %s, %s', async ([, at, isNoted]) => {
+  ] as const)('a key that was last used %s (%s) records the new use: %s', async ([, at, isNoted]) => {
     const { programId, apiKey } = await api.program()
     await api.rows(`update api_keys set last_used_at = ${at} where program_id = $1`, [programId])
     const bodies = Array.from({ length: 20 }, (_, n) => ({
@@ -314,7 +317,7 @@ describe('API key', () => {
     expect(noted).toBe(isNoted)
   })
 
-  test.for(keyedPaths)('%s: the scheme is matched without regard to case', async (path) => {
+  test.for(keyedPaths)('%s: the scheme is matched ignoring case', async (path) => {
     const authorization = `bearer ${program.apiKey}`
     expect(await api.call(path, await goodBody(path), { headers: { authorization } })).toMatchObject({ status: 200 })
   })

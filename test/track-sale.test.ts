@@ -78,7 +78,7 @@ describe('attribution', () => {
   })
 
   test.for([['click_id'], ['clickId']] as const)(
-    'by %s where the key is not known, which binds the key',
+    'by %s if the key is unknown, which binds the key',
     async ([field]) => {
       const clickId = await api.click(program)
       const sale = newSale()
@@ -107,7 +107,7 @@ describe('attribution', () => {
     ).toEqual([{ n: 1 }])
   })
 
-  describe('without a customer the sale is kept, not attributed, and earns nothing', async () => {
+  describe('without a customer the sale is stored, not attributed, and earns nothing', async () => {
     const other = await api.program()
     const expired = await api.click(program)
     await api.stack.sql.query(
@@ -170,7 +170,7 @@ describe('fields', () => {
     ['jpy', 2000],
     ['kwd', 2],
     ['huf', 20],
-  ] as const)('a refund of %s is told in its major unit: %f', async ([currency, deductionAmount]) => {
+  ] as const)('a refund of %s is shown in its major unit: %f', async ([currency, deductionAmount]) => {
     const { customer_key } = await newLead()
     const sale = { ...newSale(), customer_key, currency }
     await api.call(salePath, sale, key)
@@ -210,7 +210,7 @@ describe('fields', () => {
     expect(await api.rows(count)).toEqual(before)
   })
 
-  test('the bounds themselves are taken', async () => {
+  test('the limits themselves are accepted', async () => {
     const sale = {
       transaction_id: 'x'.repeat(255),
       customer_key: 'ü'.repeat(255),
@@ -367,7 +367,7 @@ describe('duplicate_transaction', () => {
 describe('test sale', () => {
   const additional_data = { test_mode: true }
 
-  test('no commission, no conversion, no total; its transaction ids are a space of their own', async () => {
+  test('no commission, no conversion, no total; its transaction ids are separate', async () => {
     const own = await api.program()
     const { customer_key, click_id } = await newLead(own)
     const sale = { ...newSale(), customer_key, click_id }

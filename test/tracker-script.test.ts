@@ -8,7 +8,7 @@ const stack = await startStack({ functions: ['tracker-script'] })
 describe.each(['svc-tracker.js', 'svc-payment-links.js'])('GET /js/%s', (file) => {
   const url = `${stack.baseUrl}/js/${file}`
 
-  test('is cached with revalidation, open to every origin, and asks no database', async () => {
+  test('is revalidated, open to every origin, and needs no database', async () => {
     const before = stack.neon.requests
     const response = await fetch(url)
     expect(response.status).toBe(200)
@@ -44,7 +44,7 @@ describe.each(['svc-tracker.js', 'svc-payment-links.js'])('GET /js/%s', (file) =
     expect(await post.json()).toMatchObject({ success: false, error: { code: 'method_not_allowed' } })
   })
 
-  test('comes in less than 1 KB to a browser that takes brotli, and plain to one that does not', async () => {
+  test('is less than 1 KB for a browser that takes brotli, and plain otherwise', async () => {
     const get = (encoding: string) =>
       trackerScript.fetch(new Request(url, { headers: { 'accept-encoding': encoding } }))
     const brotli = get('gzip, deflate, br')

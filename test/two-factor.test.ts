@@ -58,7 +58,7 @@ async function giveCode(cookie: string, code: string) {
   return { refusal: refusalIn(response.headers), session: sessionIn(response.headers) }
 }
 
-test('with two-factor codes the password alone signs nobody in, and a code of the app does', async () => {
+test('with two-factor codes the password alone is not enough, and a code from the app signs in', async () => {
   const { email, key, page, recoveryCodes, token } = await makeCoded()
   expect(page).toContain('<svg')
   expect(recoveryCodes).toHaveLength(10)
@@ -78,7 +78,7 @@ test('with two-factor codes the password alone signs nobody in, and a code of th
   for (const plain of [key, recoveryCodes[0] ?? '']) expect(JSON.stringify(rows)).not.toContain(plain)
 })
 
-test('a code of the app signs in once, also where two sign-ins bring it at one moment', async () => {
+test('a code from the app signs in once, even if two sign-ins use it at once', async () => {
   const { email, key } = await makeCoded()
   const begun = [await beginSignIn(email), await beginSignIn(email), await beginSignIn(email)]
   const code = totp(key)
@@ -100,7 +100,7 @@ async function beginByApi(email: string, more: string[] = []) {
 
 const cookiesIn = (headers: Headers) => headers.getSetCookie().map((text) => text.split(';')[0] ?? '')
 
-test('a code signs in once through the API too, beside the page, and a refused one leaves nothing behind', async () => {
+test('a code also signs in once through the API, and a refused one leaves nothing behind', async () => {
   const { email, key } = await makeCoded()
   const code = totp(key)
   const begun = []
@@ -128,7 +128,7 @@ test('a code signs in once through the API too, beside the page, and a refused o
   expect(rows).toEqual([{ count: 2 }])
 })
 
-test('no device is trusted to sign in without a code, whatever it asks for', async () => {
+test('no device is trusted to sign in without a code, whatever it requests', async () => {
   const { email, key } = await makeCoded()
   const { cookie } = await beginByApi(email)
   const right = await call(
@@ -149,7 +149,7 @@ test.each([
     '/account/two-factor/recovery-codes',
     { recovery_password: password },
   ],
-])('codes that %s stay as they are', async (_what, isOn, path, fields) => {
+])('codes that %s stay unchanged', async (_what, isOn, path, fields) => {
   const { email, token } = isOn ? await makeCoded() : await makePerson()
   const codes = async () =>
     (
@@ -163,7 +163,7 @@ test.each([
   expect(await codes()).toEqual(before)
 })
 
-test('a recovery code signs in once, however its signs are read, and new ones end the old', async () => {
+test('a recovery code signs in once, in any spelling, and new ones replace the old', async () => {
   const { email, recoveryCodes, token } = await makeCoded()
   const [first = '', second = ''] = recoveryCodes
   expect(recoveryCodes.join('')).toMatch(/^[-0-9a-hjkmnp-tv-z]+$/)
@@ -177,7 +177,7 @@ test('a recovery code signs in once, however its signs are read, and new ones en
   expect((await giveCode((await beginSignIn(email)).cookie, second)).refusal).toEqual(wrongCode)
 })
 
-test('after five wrong codes one signs in anew, and after ten in a row no code is taken for a quarter of an hour', async () => {
+test('after five wrong codes people sign in again, and after ten in a row no code works for a quarter of an hour', async () => {
   const { email, key } = await makeCoded()
   for (let round = 0; round < 2; round++) {
     const { cookie } = await beginSignIn(email)
@@ -194,7 +194,7 @@ test('after five wrong codes one signs in anew, and after ten in a row no code i
   expect((await giveCode((await beginSignIn(email)).cookie, totp(key))).refusal).toBe('')
 })
 
-test('codes are turned off by the password', async () => {
+test('the password disables two-factor codes', async () => {
   const { email, token } = await makeCoded()
   const refused = await post('/account/two-factor/off', token, { off_password: 'a wrong horse' })
   expect(refusalIn(refused.headers)).toContain('This is not your password.')
@@ -203,13 +203,13 @@ test('codes are turned off by the password', async () => {
   expect(await isSignedIn((await beginSignIn(email)).session)).toBe(true)
 })
 
-test('an account whose address is not confirmed gets no two-factor codes, which would lock its true owner out', async () => {
+test("an account with an unconfirmed address can't enable two-factor codes, which would lock its true owner out", async () => {
   const { email, token } = await makePerson()
   await stack.sql.query('update users set email_verified = false where email = $1', [email])
   expect((await post('/account/two-factor', token, { password })).status).toBe(403)
 })
 
-test('a member without codes is led to set them up by every page of a workspace that demands them', async () => {
+test('every page of a workspace that requires codes leads a member without them to the setup', async () => {
   const sandbox = await createSandbox(stack.db, env)
   const page = `/workspaces/${sandbox.workspaceId}/members`
   const demand = async () => await post(`${page}/two-factor`, sandbox.dashboardToken, { demanded: 'yes' })
@@ -294,7 +294,7 @@ async function signInsOf(userId: string) {
   return rows[0]?.count
 }
 
-test('who comes by a provider gives the code too, and only then counts as signed in', async () => {
+test('a person from a provider also enters the code, and is only then signed in', async () => {
   const { email, userId, key } = await makeCoded()
   await createWorkspace(stack.db, { name: 'Coded', ownerId: userId })
   await stack.sql.query(
@@ -322,13 +322,13 @@ async function waysOf(email: string) {
   return rows.map(({ way }) => way)
 }
 
-describe.each(['github', 'google'] as const)('who comes by %s', (by) => {
+describe.each(['github', 'google'] as const)('a person from %s', (by) => {
   test.each([
     ['confirmed here and there', 'is signed in as themselves', true, true],
     ['confirmed here alone', 'is refused', true, false],
     ['confirmed there alone', 'is refused', false, true],
     ['confirmed nowhere', 'is refused', false, false],
-  ])('with an address of an account, %s, %s', async (_, outcome, here, there) => {
+  ])('with the address of an account, %s, %s', async (_, outcome, here, there) => {
     const { email } = here ? await makePerson() : await signUp()
     const { location, cookies } = await signInByProvider(email, by, there)
     const isLetIn = outcome !== 'is refused'
@@ -342,13 +342,13 @@ describe.each(['github', 'google'] as const)('who comes by %s', (by) => {
     return expect(page).toContain('An account with this address exists')
   })
 
-  test.each([true, false])('with a new address is as confirmed as it is there: %s', async (verified) => {
+  test.each([true, false])('with a new address is as confirmed as at the provider: %s', async (verified) => {
     const email = newEmail()
     const { cookies } = await signInByProvider(email, by, verified)
     expect([Boolean(await sessionOf(cookies)), await isVerified(email)]).toEqual([true, verified])
   })
 
-  test('with an address that is not theirs has the account no longer once its owner chooses a password by mail', async () => {
+  test("with someone else's address loses the account once its owner sets a password by mail", async () => {
     const email = newEmail()
     const squatter = (await sessionOf((await signInByProvider(email, by, false)).cookies)) ?? ''
     await stack.sql.query(
@@ -370,7 +370,7 @@ describe.each(['github', 'google'] as const)('who comes by %s', (by) => {
   })
 })
 
-test('a workspace’s demand for codes holds for a member who comes by a provider, has no password, and chooses one to set them up', async () => {
+test("a workspace that requires codes also requires them from a provider's member without a password, who sets one first", async () => {
   const sandbox = await createSandbox(stack.db, env)
   const email = newEmail()
   const { cookies } = await signInByProvider(email)

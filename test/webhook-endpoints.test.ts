@@ -5,7 +5,7 @@ import { startProgramApi, twoRequests, withKey } from './support/program-api.ts'
 
 const { api, program, other, key, get, post, patch, listenTo } = await startProgramApi(['webhook-endpoints'])
 
-test('a webhook endpoint is made with its secret, read without it, changed, rotated and deleted', async () => {
+test('a webhook endpoint is created with its secret, read without it, changed, rotated and deleted', async () => {
   const asked = {
     url: 'https://hooks.example.com/orders',
     description: 'Orders',
@@ -69,7 +69,7 @@ test.for([
   [{ types: ['sale.invented'] }, 'types.0'],
   [{ types: ['webhook.test'] }, 'types.0'],
   [{ description: 'x'.repeat(201) }, 'description'],
-] as const)('a webhook endpoint with %.60j is refused for %s, made or changed', async ([settings, field]) => {
+] as const)('a webhook endpoint with %.60j is refused for %s, on creation and change', async ([settings, field]) => {
   const asked = { url: 'https://hooks.example.com/', types: ['sale.created'], ...settings }
   const before = await endpoints()
   // Values that fit the schema are also refused before anything is written.
@@ -80,7 +80,7 @@ test.for([
   expect([changed.status, changed.body.error.details[0].field]).toEqual([400, field])
 })
 
-test('a webhook endpoint without what it needs, or with more, is refused by name', async () => {
+test('a webhook endpoint with missing or unknown fields is refused by name', async () => {
   for (const [asked, field] of [
     [{ types: ['sale.created'] }, 'url'],
     [{ url: 'https://hooks.example.com/' }, 'types'],
@@ -91,7 +91,7 @@ test('a webhook endpoint without what it needs, or with more, is refused by name
   }
 })
 
-test('a program has twenty webhook endpoints at most, however many ask at once', async () => {
+test('a program has at most twenty webhook endpoints, even under concurrent requests', async () => {
   const busy = await api.program()
   const asked = times(24, () => ({ url: 'https://hooks.example.com/c', types: ['sale.created'] }))
   const answers = await api.callAll('/api/v1/webhook-endpoints', asked, { key: busy.apiKey })
@@ -99,7 +99,7 @@ test('a program has twenty webhook endpoints at most, however many ask at once',
   expect(answers.filter(({ status, body }) => status === 409 && body.error.code === 'conflict')).toHaveLength(4)
 })
 
-test('deliveries are listed page by page, read with their attempts, and sent again one by one or by their time', async () => {
+test('deliveries are listed page by page, read with their attempts, and replayed one by one or by their time', async () => {
   const shop = await api.program()
   const own = { key: shop.apiKey }
   const made = await listenTo({}, own)
@@ -166,7 +166,7 @@ test('deliveries are listed page by page, read with their attempts, and sent aga
   expect((await post(`${strange}/replay`, { delivery_id: last }, { key: other.apiKey })).status).toBe(404)
 })
 
-test('an endpoint without an address keeps what is fetched, and gets no address', async () => {
+test("an endpoint without an address keeps fetched deliveries, and can't get an address", async () => {
   const made = await listenTo({ url: null })
   const path = `/api/v1/webhook-endpoints/${made.id}`
   const { delivery_id: id } = (await post(`${path}/test`, undefined)).body

@@ -28,7 +28,7 @@ const { env, send, rows, salesOf } = await openWebhook(endpoint)
 const client = openStripe(env)
 
 describe('the log of webhook events', () => {
-  test('says what became of each event, newest first, page by page', async () => {
+  test("shows each event's result, newest first, page by page", async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop), 'evt_a')
     await send(shop, 'invoice.paid', bill(shop, { metadata: {} }), 'evt_b')
@@ -101,7 +101,7 @@ describe('the log of webhook events', () => {
     )
   })
 
-  test('deletes after 90 days, and what was parked with it; what became part of a sale stays', async () => {
+  test('deletes events and parked events after 90 days; the parts of a sale stay', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop))
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 3000, ...paidBy }))
@@ -169,8 +169,8 @@ const notices = (shop: Shop) =>
   rows(`select kind, payload->>'reason' as reason from outbox where program_id = $1 and kind = 'payment_ignored'`, shop)
 const unknown = { metadata: {}, id: 'in_9', payment_intent: 'pi_9', charge: 'ch_9' }
 
-describe('a payload that no schema reads', () => {
-  test('is kept encrypted, and recorded when it is replayed after a mend', async () => {
+describe('an unreadable payload', () => {
+  test('is stored encrypted, and recorded when it is replayed after a fix', async () => {
     const shop = await createShop(sql)
     const answer = await send(shop, 'checkout.session.completed', unreadable(shop), 'evt_unread')
     expect(answer).toMatchObject({
@@ -200,7 +200,7 @@ describe('a payload that no schema reads', () => {
     expect(await listUnreadEvents(db, shop.programId)).toEqual([])
   })
 
-  test('of test mode, of a type that is not used, or read, is not kept', async () => {
+  test('in test mode, of an unused type, or already read is not stored', async () => {
     const shop = await createShop(sql)
     await send({ ...shop, livemode: false }, 'checkout.session.completed', unreadable(shop))
     await send(shop, 'product.created', { id: 'prod_1' })
@@ -220,7 +220,7 @@ describe('a payload that no schema reads', () => {
     expect(await kept(shop)).toMatchObject([{ kept: true }, { kept: false }])
   })
 
-  test('does not open under another secret or for another event', async () => {
+  test('does not open with another secret or for another event', async () => {
     const sealed = await seal('secret', 'unread webhook payload', 'evt_1', 'text')
     expect(await seal('secret', 'unread webhook payload', 'evt_1', 'text')).not.toBe(sealed)
     expect(await unseal('secret', 'unread webhook payload', 'evt_1', sealed)).toBe('text')
@@ -241,7 +241,7 @@ const intent = (shop: Shop) => paymentIntent(shop, { id: 'pi_9', charge: 'ch_9',
 const taken = (shop: Shop) =>
   capturedCharge(shop, { id: 'ch_9', payment_intent: 'pi_9', amount: 100, captured: 50, metadata: {} })
 
-describe('a live event that is ignored', () => {
+describe('an ignored live event', () => {
   test.each<[string, (shop: Shop) => [type: string, object: Record<string, unknown>], told: number]>([
     ['a renewal of a known customer without metadata', (shop) => ['invoice.paid', bill(shop, unknown)], 1],
     [
@@ -312,7 +312,7 @@ describe('a live event that is ignored', () => {
     ],
     ['a first invoice of nobody who is known', (shop) => [['invoice.paid', bill(stranger(shop), first)]], 0],
     ['an intent of nobody who is known', (shop) => [['payment_intent.succeeded', intent(stranger(shop))]], 0],
-  ])('%s without metadata, when nothing explained it for a day', async (_, events, told) => {
+  ])('%s without metadata that stays unexplained for a day', async (_, events, told) => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.paid', bill(shop))
     for (const [type, object] of events(shop)) await send(shop, type, object)

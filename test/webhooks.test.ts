@@ -140,7 +140,7 @@ async function deliver() {
   await receiver.settle()
 }
 
-test('who waits for the next webhook waits longer than a queue may take to answer else', async () => {
+test('waiting for the next webhook outlasts the normal queue timeout', async () => {
   const waiting = openQueue({ ...stack.environment, AWS_ENDPOINT_URL: stack.queue.endpoint })
   const attempts: number[] = []
   waiting.middlewareStack.add(
@@ -189,7 +189,7 @@ async function letTimePass({ endpointId }: Listener) {
   await stack.sql.query(`update webhook_endpoints set rests_until = null where id = $1`, ids)
 }
 
-test('a program is told of what happens, each thing once, in a message that the library verifies', async () => {
+test('a program gets a webhook once for each event, and the library verifies it', async () => {
   const listener = await listen('ok')
   const { program } = listener
   const key = { key: program.apiKey }
@@ -290,7 +290,7 @@ async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
   return woken
 }
 
-test('what people do wakes the consumer at once where it wrote a webhook, and only there', async () => {
+test('actions of people wake the consumer at once if they wrote a webhook, and only then', async () => {
   const { program } = await listen('ok')
   const woken = await wokenBy(program)
   expect(Object.entries(woken).filter(([, is]) => !is)).toEqual([])
@@ -298,7 +298,7 @@ test('what people do wakes the consumer at once where it wrote a webhook, and on
   expect(Object.entries(untold).filter(([, is]) => is)).toEqual([])
 })
 
-test('a person who joins as a partner is told', async () => {
+test("a new partner's sign-in sends a webhook", async () => {
   const listener = await listen('ok', { types: ['partner.joined'] })
   await stack.sql.query(`insert into users (id, name, email) values ('joins', 'Joins', 'joins@example.com')`)
   const joined = { program_id: listener.program.programId, name: 'Joins', user_id: 'joins' }
@@ -310,7 +310,7 @@ test('a person who joins as a partner is told', async () => {
   expect(told(receiver.of(listener.name))).toEqual([{ type: 'partner.joined', partner_id: Number(rows[0]?.id) }])
 })
 
-test('only what an endpoint wants is written, and nothing where it is off, deleted or was none', async () => {
+test('only subscribed types are written, and nothing for a disabled, deleted or missing endpoint', async () => {
   const wants = await listen('ok', { types: ['sale.created'] })
   const { program } = wants
   const off = await listen('ok', { program })
@@ -336,7 +336,7 @@ test('only what an endpoint wants is written, and nothing where it is off, delet
 
 const hung = async () => await api.rows(`select 1 from webhook_attempts where error like 'There was no answer%'`)
 
-test('whatever an endpoint does, others are told meanwhile, and each try is kept with its answer', async () => {
+test('whatever an endpoint does, others get their webhooks, and each attempt is stored with its response', async () => {
   // More than the connections of one consumer, so that another one has to come.
   const hanging = await Promise.all(times(6, () => listen('hang', { types: ['sale.created'] })))
   const down = await listen('ok', { types: ['sale.created'], url: 'http://127.0.0.1:9/' })
@@ -395,7 +395,7 @@ test('whatever an endpoint does, others are told meanwhile, and each try is kept
   }
 }, 140_000)
 
-test('a delivery is tried ten times, ever further apart, under one id, and has then failed', async () => {
+test('a delivery is attempted ten times with growing delays under one id, and has then failed', async () => {
   const listener = await listen('500', { types: ['sale.created'] })
   await sell(listener.program)
   await deliver()
@@ -417,7 +417,7 @@ test('a delivery is tried ten times, ever further apart, under one id, and has t
   expect(new Set(came.map(({ body }) => body)).size).toBe(1)
 })
 
-test('an endpoint that fails for five days is turned off, its owner is told, and what waited can be sent again', async () => {
+test('an endpoint that fails for five days is disabled, its owner is notified, and waiting deliveries can be sent again', async () => {
   const listener = await listen('500', { types: ['sale.created'] })
   const { program, endpointId, name, secret } = listener
   await sell(program)
@@ -456,7 +456,7 @@ test('an endpoint that fails for five days is turned off, its owner is told, and
   expect(receiver.of(`${name}-mended`).filter(({ id }) => id === `evt_${messageId}`)).toHaveLength(2)
 })
 
-test('while a secret is rotated both sign, and a test message comes whatever is wanted', async () => {
+test('both secrets sign during a rotation, and a test message arrives for any subscription', async () => {
   const listener = await listen('ok', { types: ['payout.paid'] })
   const { program, endpointId, name } = listener
   const rotated = await rotateSecret(db, env, program.programId, endpointId)
@@ -480,7 +480,7 @@ test('while a secret is rotated both sign, and a test message comes whatever is 
   expect(came.map(({ headers }) => headers['webhook-signature']?.split(' ').length)).toEqual([2, 2, 1])
 })
 
-test('what a consumer had claimed when it died is sent by the next one, under the same id', async () => {
+test('deliveries that a dead consumer had claimed are sent by the next one under the same id', async () => {
   const listener = await listen('ok', { types: ['sale.created'] })
   await sell(listener.program)
   const claimed = await api.rows('select * from claim_webhooks(array[$1::bigint], 10)', [listener.program.programId])
@@ -493,7 +493,7 @@ test('what a consumer had claimed when it died is sent by the next one, under th
   expect(receiver.of(listener.name).map(({ id }) => id)).toEqual([`evt_${claimed[0].message_id}`])
 })
 
-test('an endpoint has few requests at a time, one that failed has one and then rests', async () => {
+test('an endpoint has few requests at a time; after a failure it has one and then rests', async () => {
   const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
   for (let sales = 0; sales < 6; sales++) await sell(program)
   const claim = async () =>
@@ -508,7 +508,7 @@ test('an endpoint has few requests at a time, one that failed has one and then r
   expect(await claim()).toHaveLength(0)
 })
 
-test('attempts that were under way as one failed are one failure with it, and others are one more each', async () => {
+test('attempts that overlap a failure count as one failure, and later ones count separately', async () => {
   const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
   for (let sales = 0; sales < 4; sales++) await sell(program)
   const claimed = await api.rows('select message_id from claim_webhooks(array[$1::bigint], 10)', [program.programId])
@@ -540,7 +540,7 @@ test('attempts that were under way as one failed are one failure with it, and ot
   await deleteEndpoint(db, program.programId, endpointId)
 })
 
-test('an endpoint that does not answer is given no second request, and does not hold up one beside it', async () => {
+test("an endpoint that doesn't respond gets no second request and doesn't delay others", async () => {
   const hanging = await listen('hang', { types: ['sale.created'] })
   const { program } = hanging
   const others = await Promise.all(times(4, () => listen('ok', { program, types: ['sale.created'] })))
@@ -570,7 +570,7 @@ test('an endpoint that does not answer is given no second request, and does not 
   expect(third.map(({ endpoint_id }) => Number(endpoint_id))).not.toContain(hanging.endpointId)
 })
 
-test('an endpoint that hangs is given no second request while the consumer tells others of more', async () => {
+test('an endpoint that hangs gets no second request while the consumer delivers to others', async () => {
   const hanging = await listen('hang', { types: ['sale.created'] })
   const well = await Promise.all(times(3, () => listen('ok', { types: ['sale.created'] })))
   for (const { program } of [hanging, ...well]) for (let sales = 0; sales < 3; sales++) await sell(program)
@@ -605,7 +605,7 @@ test('an endpoint that hangs is given no second request while the consumer tells
   expect(await run).toEqual({ delivered: 12, failed: 0 })
 })
 
-test('where the process ends, what is under way is recorded, nothing more is begun, and no lane waits for another', async () => {
+test('at shutdown pending attempts are recorded, nothing new starts, and no lane waits for another', async () => {
   const listener = await listen('hang', { types: ['sale.created'] })
   const { program } = listener
   for (let sales = 0; sales < 6; sales++) await sell(program)
@@ -633,7 +633,7 @@ test('where the process ends, what is under way is recorded, nothing more is beg
   ])
 })
 
-test('what was told goes after 30 days, and a deleted endpoint with it', async () => {
+test('deliveries are deleted after 30 days, together with a deleted endpoint', async () => {
   const listener = await listen('ok', { types: ['sale.created'] })
   const { program, endpointId } = listener
   await sell(program)
@@ -648,7 +648,7 @@ test('what was told goes after 30 days, and a deleted endpoint with it', async (
   }
 })
 
-test('a program is told of manual commissions, of held commissions and what was decided, and of applications', async () => {
+test('a program gets webhooks about manual commissions, held commissions and decisions, and applications', async () => {
   const review_rules: ReviewRule[] = ['self_referral']
   const program = await api.program({ hold_days: 0, lead_commission_cents: 50, review_rules })
   const listener = await listen('ok', { program })
@@ -685,13 +685,13 @@ test('a program is told of manual commissions, of held commissions and what was 
   ])
 })
 
-test('every type came in these tests, and each body is what the OpenAPI document says of it', () => {
+test('these tests sent every type, and each body matches the OpenAPI document', () => {
   const violations = checkerOf(openApiDocument('https://track.example.com'))
   expect(new Set(bodies.map(({ type }) => type))).toEqual(new Set(payloadTypes))
   for (const body of bodies) expect([body, violations(webhookBodyPlace(body.type), body)]).toEqual([body, null])
 })
 
-test('the policy for the operator allows what the consumer did here, and no more', () => {
+test("the operator's policy allows exactly the consumer's calls", () => {
   const policy = JSON.parse(readFileSync('lib/commands/aws/queue-policy.json', 'utf8')) as {
     Statement: { Sid: string; Action: string[] }[]
   }

@@ -72,24 +72,24 @@ const policy: Record<Action, Role[]> = {
   'own-account:connect': ['owner'],
 }
 
-test.each(Object.entries(policy) as [Action, Role[]][])('%s is carried by these roles alone', (action, holders) => {
+test.each(Object.entries(policy) as [Action, Role[]][])('only these roles can use %s', (action, holders) => {
   expect(roles.filter((role) => may([role], action))).toEqual(holders)
 })
 
-test('the roles of the policy are those that the database takes', async () => {
+test('the roles of the policy are those that the database accepts', async () => {
   const { workspaceId } = await workspaceWith(...roles)
   const { members } = await listMembers(db, workspaceId)
   expect(new Set(members.map(({ role }) => role))).toEqual(new Set(Object.keys(roleActions)))
 })
 
-test('who may do what on a program is found in one database request', async () => {
+test("a person's rights in a program take one database request", async () => {
   const { programId, owner } = await workspaceWith()
   const before = neon.requests
   await findAccess(db, env, new Headers({ authorization: `Bearer ${owner.token}` }), programId)
   expect(neon.requests - before).toBe(1)
 })
 
-test('an invitation makes its address a member, once', async () => {
+test('an invitation makes its address a member once', async () => {
   const { workspaceId, programId, owner } = await workspaceWith()
   const invited = await person('Grace')
   const invitation = {
@@ -126,7 +126,7 @@ test.each([
       await sql.query("update workspace_invitations set expires_at = now() - interval '1 second' where id = $1", [id])
     },
   ],
-])('an invitation that was %s makes nobody a member', async (_what, spoil) => {
+])('an invitation that was %s adds no member', async (_what, spoil) => {
   const { workspaceId, programId, owner } = await workspaceWith()
   const invited = await person('Grace')
   const token = await inviteMember(db, {
@@ -143,7 +143,7 @@ test.each([
   expect(await rolesOn(programId, invited.token)).toEqual([])
 })
 
-test('a removed member loses everything at once, stays known, and is a member again by a new invitation', async () => {
+test('a removed member loses all access at once, stays known, and can return by a new invitation', async () => {
   const { workspaceId, programId, owner, members } = await workspaceWith('guest')
   const [guest] = members
   if (!guest) throw new Error('no guest')
@@ -165,7 +165,7 @@ test('a removed member loses everything at once, stays known, and is a member ag
   expect(await rolesOn(programId, guest.token)).toEqual(['member'])
 })
 
-test('a program is opened to members of its own workspace only', async () => {
+test('a program is shared with members of its own workspace only', async () => {
   const { programId } = await workspaceWith()
   const stranger = await person()
   await openProgram(db, { programId, userId: stranger.userId, role: 'admin' })
@@ -192,7 +192,7 @@ test.each(changes)('%s', async (_who, byOwner, target, role, done) => {
   expect(await rolesOn(programId, member.token)).toEqual(done ? (role === null ? [] : [role]) : [target])
 })
 
-test('a workspace never loses its last owner, also when two owners remove each other at once', async () => {
+test('a workspace never loses its last owner, even if two owners remove each other at once', async () => {
   const { workspaceId, owner, members } = await workspaceWith('owner')
   const outcomes = await Promise.allSettled(
     [owner, ...members].map(({ userId }) => changeMember(db, { workspaceId, userId, role: null, byOwner: true })),
@@ -251,7 +251,7 @@ test('a link code is unique in its program, in any case', async () => {
   await expect(addPartner(db, again)).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('of two workspaces that connect one processor account at once, one has it', async () => {
+test('if two workspaces connect one processor account at once, one gets it', async () => {
   const workspaces = [await workspaceWith(), await workspaceWith()]
   for (let round = 0; round < 20; round++) {
     const account = `acct_${crypto.randomUUID().slice(0, 8)}`
@@ -262,7 +262,7 @@ test('of two workspaces that connect one processor account at once, one has it',
   }
 })
 
-test('a workspace that demands two-factor codes is closed to members without them, in the reads and in the pages', async () => {
+test('a workspace that requires two-factor codes is closed to members without them, in the API and on the pages', async () => {
   const { workspaceId, programId, owner, members } = await workspaceWith('admin', 'guest')
   const [admin, guest] = members
   await openProgram(db, { programId, userId: guest?.userId ?? '', role: 'member' })
