@@ -5,6 +5,7 @@ import { Database } from '../lib/database.ts'
 import { balancesOf } from '../lib/money/balances.ts'
 import { earningsByDay, listCommissions } from '../lib/money/commission-list.ts'
 import { listPayoutLines } from '../lib/money/payout-lines.ts'
+import { listStatementEntries, readStatementTotals } from '../lib/money/statements.ts'
 import { listPayouts } from '../lib/money/payouts.ts'
 import { writeNotifications } from '../lib/notifications/in-app.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
@@ -53,6 +54,8 @@ const db = new Database({
     },
   },
 })
+
+const january = { from: new Date('2026-01-01T00:00:00Z'), to: new Date('2026-02-01T00:00:00Z') }
 
 const clauses =
   'with|select|from|where|insert into|values|update|set|delete from|using|returning|union all|inner join|left join|cross join|group by|order by|limit|for update|on conflict'
@@ -177,6 +180,15 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     'listPayouts of a program': () => listPayouts(db, { programId: 1 }, { limit: 25, before: 99, status: 'paid' }),
     'listPayoutLines of a run': () => listPayoutLines(db, { programId: 1 }, { limit: 25, before: 99, payoutRunId: 1 }),
     'listPayoutLines of a partner': () => listPayoutLines(db, { userId: 'user' }, { limit: 25, payoutId: 1 }),
+    listStatementEntries: () =>
+      listStatementEntries(
+        db,
+        { programId: 1, partnerId: 1 },
+        { ...january, currency: null },
+        { limit: 25, before: 9 },
+      ),
+    readStatementTotals: () =>
+      readStatementTotals(db, { programId: 1, userId: 'user' }, { ...january, currency: 'eur' }),
     'listPayouts of a partner': () => listPayouts(db, { userId: 'user' }, { limit: 25 }),
   },
   events: {

@@ -89,6 +89,63 @@ where "p"."user_id" = $1 and "l"."payout_id" = $2
 order by "l"."id" desc
 limit $3;
 
+-- listStatementEntries
+select "e"."entry_number" as "id", "e"."program_id", "e"."created_at", "e"."cause", "e"."currency", "e"."amount_cents", "e"."balance_after_cents", "e"."commission_id", "s"."transaction_id", "e"."refund_id", "e"."payout_id", "w"."reference", "e"."adjustment_id", "a"."note"
+from "partners" as "p"
+inner join "balance_entries" as "e" on "e"."program_id" = "p"."program_id" and "e"."partner_id" = "p"."id"
+left join "commissions" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."commission_id"
+left join "sales" as "s" on "s"."program_id" = "c"."program_id" and "s"."id" = "c"."sale_id"
+left join "adjustments" as "a" on "a"."program_id" = "e"."program_id" and "a"."id" = "e"."adjustment_id"
+left join "payouts" as "w" on "w"."program_id" = "e"."program_id" and "w"."id" = "e"."payout_id"
+where "p"."program_id" = $1 and "p"."id" = $2 and "e"."currency" = coalesce($3, (
+    select o.currency
+    from programs o
+    where o.id = p.program_id)) and "e"."created_at" >= $4 and "e"."created_at" < $5 and "e"."entry_number" < $6
+order by "e"."entry_number" desc
+limit $7;
+
+-- readStatementTotals
+select "p"."id" as "partner_id", "p"."name" as "partner_name", "g"."name" as "program_name", coalesce($1, (
+    select o.currency
+    from programs o
+    where o.id = p.program_id)) as "currency", coalesce((
+    select "e"."balance_after_cents"
+    from "balance_entries" as "e"
+    where "e"."program_id" = "p"."program_id" and "e"."partner_id" = "p"."id" and "e"."currency" = coalesce($2, (
+        select o.currency
+        from programs o
+        where o.id = p.program_id)) and "e"."created_at" < $3
+    order by "e"."entry_number" desc
+    limit $4), 0)::bigint as "opening_cents", coalesce((
+    select cast(sum("e"."amount_cents") as bigint) as "cents"
+    from "balance_entries" as "e"
+    where "e"."program_id" = "p"."program_id" and "e"."partner_id" = "p"."id" and "e"."currency" = coalesce($5, (
+        select o.currency
+        from programs o
+        where o.id = p.program_id)) and "e"."created_at" >= $6 and "e"."created_at" < $7 and "e"."amount_cents" > $8), 0)::bigint as "credited_cents", coalesce((
+    select cast(sum("e"."amount_cents") as bigint) as "cents"
+    from "balance_entries" as "e"
+    where "e"."program_id" = "p"."program_id" and "e"."partner_id" = "p"."id" and "e"."currency" = coalesce($9, (
+        select o.currency
+        from programs o
+        where o.id = p.program_id)) and "e"."created_at" >= $10 and "e"."created_at" < $11 and "e"."amount_cents" < $12), 0)::bigint as "deducted_cents", coalesce((
+    select "e"."balance_after_cents"
+    from "balance_entries" as "e"
+    where "e"."program_id" = "p"."program_id" and "e"."partner_id" = "p"."id" and "e"."currency" = coalesce($13, (
+        select o.currency
+        from programs o
+        where o.id = p.program_id)) and "e"."created_at" < $14
+    order by "e"."entry_number" desc
+    limit $15), 0)::bigint as "closing_cents", array(
+  select b.currency::text
+  from balances b
+  where b.program_id = p.program_id and b.partner_id = p.id
+  order by b.currency
+      ) as "currencies"
+from "partners" as "p"
+inner join "programs" as "g" on "g"."id" = "p"."program_id"
+where "p"."program_id" = $16 and "p"."user_id" = $17;
+
 -- listPayouts of a partner
 select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
 from "payouts" as "w"

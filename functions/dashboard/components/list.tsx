@@ -183,10 +183,10 @@ export function programList<Row, Cursor = number, More = undefined>(
 }
 
 /** Adds a list to the pages of a partner. */
-export function partnerList<Row, Cursor = number>(
+export function partnerList<Row, Cursor = number, More = undefined>(
   pages: ReturnType<typeof createPages>,
   path: string,
-  listIn: (c: PartnerContext) => ListOf<Row, Cursor>,
+  listIn: (c: PartnerContext) => ListOf<Row, Cursor, More>,
 ): void {
   pages.get(path, requirePartner, (c) => renderList(c, listIn(c), PartnerPage))
   pages.get(`${path}.csv`, requirePartner, (c) => listResponse(c, listIn(c)))

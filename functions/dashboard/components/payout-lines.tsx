@@ -4,14 +4,7 @@ import type { PayoutLine } from '../../../lib/money/payout-lines.ts'
 import { Badge } from './blocks.tsx'
 import { Day } from './format.tsx'
 import { byId, type ListOf } from './list.tsx'
-
-const causes: Record<string, string> = {
-  commission_credited: 'Commission',
-  commission_corrected: 'Correction of a commission',
-  commission_reversed: 'Reversal',
-  reversal_returned: 'Reversal put back',
-  adjusted: 'Manual commission or deduction',
-}
+import { causeTexts } from './statement.tsx'
 
 /** The list of the lines of payouts. `saleAddress` is the explanation of a line's sale. */
 export const payoutLineList = (of: {
@@ -67,7 +60,7 @@ function Cause({ line, saleAddress }: CauseProps) {
   const { cause, transaction_id: transactionId, program_id: programId, note } = line
   return (
     <div>
-      {causes[cause] ?? cause}
+      {causeTexts[cause] ?? cause}
       {transactionId !== null && (
         <>
           {' '}

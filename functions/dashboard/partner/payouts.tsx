@@ -19,6 +19,7 @@ import { createPages, requirePartner } from '../components/page.ts'
 import type { Column } from '../components/table.tsx'
 import { amountProblem, smallestUnits } from '../components/typed-number.ts'
 import { payoutColumns, payoutsCsv } from '../components/payout.tsx'
+import { statementList } from '../components/statement.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
 import { partnerSaleAddress } from './sale.tsx'
 import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
@@ -77,6 +78,15 @@ partnerList(pages, `${address}/:payoutId/lines`, (c) => {
   })
 })
 
+partnerList(pages, `${address}/:programId/statement`, (c) => {
+  const programId = idInPath(c, 'programId', 'You are not a partner of this program.')
+  return statementList(c.get('db'), c.req.query(), {
+    of: { programId, userId: c.get('viewer').user.id },
+    current: '/payouts',
+    saleAddress: (transactionId) => partnerSaleAddress({ programId, transactionId }),
+  })
+})
+
 const cancel: Column<Payout> = {
   cell: ({ id, status, payout_run_id: run, program_id: programId, amount_cents: cents, currency }) =>
     status === 'requested' &&
@@ -97,6 +107,12 @@ function AskForPayout({ money }: { money: ProgramMoney[] }) {
   )
   return (
     <Card title="Request a payout">
+      <p class="muted small">
+        Monthly statements:{' '}
+        {money.map(({ program }) => (
+          <a href={`${address}/${program.id}/statement`}>{isolated(program.name)} </a>
+        ))}
+      </p>
       {available.length === 0 ? (
         <p class="muted">
           Nothing is available now. Commissions become available when their hold ends: see{' '}

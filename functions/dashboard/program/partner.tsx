@@ -201,6 +201,9 @@ function Money({ program, partner }: PartnerProps) {
   const money = (cents = 0) => formatMoney(cents, balance?.currency ?? program.currency)
   return (
     <section class="stack tight" aria-label="Money">
+      {may(program.roles, 'payout:list') && (
+        <a href={`${partnerAddress(program.id, partner.id)}/statement`}>Monthly statements</a>
+      )}
       <dl class="cards">
         <Metric label="Pending" value={money(balance?.pending_cents)} />
         <Metric label="Balance" value={money(balance?.balance_cents)} bad={(balance?.balance_cents ?? 0) < 0} />

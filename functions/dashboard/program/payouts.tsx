@@ -21,6 +21,8 @@ import { createProgramPages, type ProgramContext, requireProgram } from '../comp
 import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
+import { statementList } from '../components/statement.tsx'
+import { partnerIn } from './partner-columns.tsx'
 import { Payee, payoutColumns, payoutsCsv, payoutStates } from '../components/payout.tsx'
 import { type PaymentCount, PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
@@ -88,6 +90,15 @@ programList(pages, '/payouts/:payoutId/lines', 'payout:list', (c) => {
     file: `payout-${programId}-${payoutId}`,
     read: (part) => listPayoutLines(c.get('db'), { programId }, { ...part, payoutId }),
     saleAddress: (sale) => saleAddress(programId, sale.transactionId),
+  })
+})
+
+programList(pages, '/partners/:partnerId/statement', 'payout:list', (c) => {
+  const { id: programId } = c.get('program')
+  return statementList(c.get('db'), c.req.query(), {
+    of: { programId, partnerId: partnerIn(c) },
+    current: '/partners',
+    saleAddress: (sale) => saleAddress(programId, sale),
   })
 })
 

@@ -1,0 +1,140 @@
+import { csvOf } from '../../../lib/csv.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { formatMoney, isCurrency, majorUnits } from '../../../lib/money.ts'
+import {
+  listStatementEntries,
+  monthRange,
+  readStatementTotals,
+  type StatementEntry,
+  type StatementOf,
+  type StatementTotals,
+} from '../../../lib/money/statements.ts'
+import type { Database } from '../../../lib/database.ts'
+import { Card, Metric } from './blocks.tsx'
+import { Day } from './format.tsx'
+import { byId, type ListOf } from './list.tsx'
+
+/** Names of the causes of balance entries. */
+export const causeTexts: Record<string, string> = {
+  commission_credited: 'Commission',
+  commission_corrected: 'Correction of a commission',
+  commission_reversed: 'Reversal',
+  reversal_returned: 'Reversal put back',
+  adjusted: 'Manual commission or deduction',
+  payout_paid: 'Payout',
+  payout_returned: 'Payout that came back',
+}
+
+interface StatementProps {
+  of: StatementOf
+  current: string
+  saleAddress: (transactionId: string) => string
+}
+
+/** The statement of a partner for one month (UTC) and currency: opening balance, each entry, closing balance. */
+export function statementList(
+  db: Database,
+  asked: Record<string, string>,
+  { of, current, saleAddress }: StatementProps,
+): ListOf<StatementEntry, number, StatementTotals> {
+  const thisMonth = new Date().toISOString().slice(0, 7)
+  const { month = thisMonth, currency: askedCurrency = '' } = asked
+  const range = monthRange(month)
+  if (!range) throw new ApiError('invalid_request', 'Give a month such as 2026-01.')
+  const currency = isCurrency(askedCurrency) ? askedCurrency : null
+  const period = { ...range, currency }
+  return {
+    title: `Statement of ${month}`,
+    current,
+    rows: 'entries',
+    query: { month: asked['month'], currency: currency ?? undefined },
+    cursor: byId,
+    read: (part) => listStatementEntries(db, of, period, part),
+    more: () => readStatementTotals(db, of, period),
+    show: (_, totals) => ({
+      lead: totals && `${totals.partner_name}, ${totals.program_name}. Days are UTC.`,
+      choices: [
+        { name: 'month', label: 'Month', options: months(24).map((one) => [one, one]) },
+        {
+          name: 'currency',
+          label: 'Currency',
+          options: [...new Set([totals?.currency ?? '', ...(totals?.currencies ?? [])])].map((one) => [
+            one,
+            one.toUpperCase(),
+          ]),
+        },
+      ],
+      above: totals && <Totals totals={totals} month={month} isOpen={month === thisMonth} />,
+      caption: 'Balance entries, newest first',
+      columns: [
+        { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} /> },
+        { label: 'Entry', cell: (entry) => <Entry entry={entry} saleAddress={saleAddress} /> },
+        { label: 'Amount', right: true, cell: ({ amount_cents: cents, currency: code }) => formatMoney(cents, code) },
+        {
+          label: 'Balance',
+          right: true,
+          cell: ({ balance_after_cents: cents, currency: code }) => formatMoney(cents, code),
+        },
+      ],
+      empty: { title: 'No entries', text: 'Nothing changed this balance in the month.' },
+    }),
+    file: () => `statement-${of.programId}-${month}`,
+    csv: statementCsv,
+  }
+}
+
+/** The newest `count` months, such as `2026-01`. */
+function months(count: number): string[] {
+  const now = new Date()
+  return Array.from({ length: count }, (_, back) =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)).toISOString().slice(0, 7),
+  )
+}
+
+interface TotalsProps {
+  totals: StatementTotals
+  month: string
+  isOpen: boolean
+}
+
+function Totals({ totals, month, isOpen }: TotalsProps) {
+  const money = (cents: number) => formatMoney(cents, totals.currency)
+  return (
+    <Card title={isOpen ? `${month}, so far` : month}>
+      <dl class="cards">
+        <Metric label="Opening balance" value={money(totals.opening_cents)} />
+        <Metric label="Credits" value={money(totals.credited_cents)} />
+        <Metric label="Deductions and payouts" value={money(totals.deducted_cents)} />
+        <Metric label={isOpen ? 'Balance now' : 'Closing balance'} value={money(totals.closing_cents)} />
+      </dl>
+    </Card>
+  )
+}
+
+function Entry({ entry, saleAddress }: { entry: StatementEntry; saleAddress: (transactionId: string) => string }) {
+  const { cause, transaction_id: sale, payout_id: payout, reference, note } = entry
+  return (
+    <div>
+      {causeTexts[cause] ?? cause} {sale !== null && <a href={saleAddress(sale)}>{sale}</a>}
+      {payout !== null && payout}
+      {(reference ?? note) && <div class="muted small">{reference ?? note}</div>}
+    </div>
+  )
+}
+
+const statementCsv = (entries: StatementEntry[]) =>
+  csvOf(entries, {
+    entry: ({ id }) => id,
+    posted: (entry) => entry.created_at,
+    cause: ({ cause }) => cause,
+    commission_id: (entry) => entry.commission_id,
+    transaction_id: (entry) => entry.transaction_id,
+    refund_id: (entry) => entry.refund_id,
+    payout_id: (entry) => entry.payout_id,
+    reference: ({ reference }) => reference,
+    adjustment_id: (entry) => entry.adjustment_id,
+    note: ({ note }) => note,
+    currency: ({ currency }) => currency,
+    amount: (entry) => majorUnits(entry.amount_cents, entry.currency),
+    balance: (entry) => majorUnits(entry.balance_after_cents, entry.currency),
+  })

@@ -1,0 +1,139 @@
+import { type Expression, type InferResult, sql } from 'kysely'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { type Part, partOf } from '../keyset.ts'
+import { kysely } from '../kysely.ts'
+
+/** A partner, as their program or as the person themselves sees them. */
+export type StatementOf = { programId: number; partnerId: number } | { userId: string; programId: number }
+
+/** One currency of a month (UTC). `from` is its first moment and `to` the next month's. Null stands for the program's currency. */
+export interface StatementPeriod {
+  from: Date
+  to: Date
+  currency: string | null
+}
+
+export type StatementEntry = InferResult<ReturnType<typeof statementEntriesStatement>>[number]
+export type StatementTotals = InferResult<ReturnType<typeof statementTotalsStatement>>[number]
+
+/** Returns a month such as `2026-01` as the range of its moments, or undefined if the text names no month. */
+export function monthRange(text: string | undefined): Pick<StatementPeriod, 'from' | 'to'> | undefined {
+  if (!text || !/^20\d\d-(0[1-9]|1[0-2])$/.test(text)) return undefined
+  const [year = 0, month = 0] = text.split('-').map(Number)
+  return { from: new Date(Date.UTC(year, month - 1)), to: new Date(Date.UTC(year, month)) }
+}
+
+/**
+ * Lists the balance entries of a partner in one month and currency, the newest first. Entries never change, and a later correction is an
+ * entry of the month in which it happens, so the statement of a past month stays as it is.
+ */
+export async function listStatementEntries(
+  db: Database,
+  of: StatementOf,
+  period: StatementPeriod,
+  part: Part,
+): Promise<StatementEntry[]> {
+  return await db.query(statementEntriesStatement(of, period, part))
+}
+
+/**
+ * Reads the balance before and after the month, the sums of credits and of deductions between them, and the partner's currencies. All
+ * amounts are in minor units. Refuses with `not_found` if there is no such partner.
+ */
+export async function readStatementTotals(
+  db: Database,
+  of: StatementOf,
+  period: StatementPeriod,
+): Promise<StatementTotals> {
+  const [totals] = await db.query(statementTotalsStatement(of, period))
+  if (!totals) throw new ApiError('not_found', 'There is no such partner.')
+  return totals
+}
+
+const chosen = (currency: string | null) =>
+  sql<string>`coalesce(${currency}, (select o.currency from programs o where o.id = p.program_id))`
+
+const partnersOf = (of: StatementOf) => {
+  const query = kysely.selectFrom('partners as p').where('p.program_id', '=', of.programId)
+  return 'userId' in of ? query.where('p.user_id', '=', of.userId) : query.where('p.id', '=', of.partnerId)
+}
+
+export function statementEntriesStatement(of: StatementOf, { from, to, currency }: StatementPeriod, part: Part) {
+  const query = partnersOf(of)
+    .innerJoin('balance_entries as e', (join) =>
+      join.onRef('e.program_id', '=', 'p.program_id').onRef('e.partner_id', '=', 'p.id'),
+    )
+    .leftJoin('commissions as c', (join) =>
+      join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.commission_id'),
+    )
+    .leftJoin('sales as s', (join) => join.onRef('s.program_id', '=', 'c.program_id').onRef('s.id', '=', 'c.sale_id'))
+    .leftJoin('adjustments as a', (join) =>
+      join.onRef('a.program_id', '=', 'e.program_id').onRef('a.id', '=', 'e.adjustment_id'),
+    )
+    .leftJoin('payouts as w', (join) =>
+      join.onRef('w.program_id', '=', 'e.program_id').onRef('w.id', '=', 'e.payout_id'),
+    )
+    .select([
+      'e.entry_number as id',
+      'e.program_id',
+      'e.created_at',
+      'e.cause',
+      'e.currency',
+      'e.amount_cents',
+      'e.balance_after_cents',
+      'e.commission_id',
+      's.transaction_id',
+      'e.refund_id',
+      'e.payout_id',
+      'w.reference',
+      'e.adjustment_id',
+      'a.note',
+    ])
+    .where('e.currency', '=', chosen(currency))
+    .where('e.created_at', '>=', from)
+    .where('e.created_at', '<', to)
+  return partOf(query, sql.ref<number>('e.entry_number'), part)
+}
+
+export function statementTotalsStatement(of: StatementOf, { from, to, currency }: StatementPeriod) {
+  const entries = () =>
+    kysely
+      .selectFrom('balance_entries as e')
+      .where('e.program_id', '=', sql.ref<number>('p.program_id'))
+      .where('e.partner_id', '=', sql.ref<number>('p.id'))
+      .where('e.currency', '=', chosen(currency))
+  const balanceAt = (moment: Date) =>
+    orZero(
+      entries()
+        .select('e.balance_after_cents')
+        .where('e.created_at', '<', moment)
+        .orderBy('e.entry_number', 'desc')
+        .limit(1),
+    )
+  const sumOf = (sign: '>' | '<') =>
+    orZero(
+      entries()
+        .select((eb) => eb.cast<number>(eb.fn.sum('e.amount_cents'), 'bigint').as('cents'))
+        .where('e.created_at', '>=', from)
+        .where('e.created_at', '<', to)
+        .where('e.amount_cents', sign, 0),
+    )
+  return partnersOf(of)
+    .innerJoin('programs as g', 'g.id', 'p.program_id')
+    .select([
+      'p.id as partner_id',
+      'p.name as partner_name',
+      'g.name as program_name',
+      chosen(currency).as('currency'),
+      balanceAt(from).as('opening_cents'),
+      sumOf('>').as('credited_cents'),
+      sumOf('<').as('deducted_cents'),
+      balanceAt(to).as('closing_cents'),
+      sql<string[]>`array(
+        select b.currency::text from balances b where b.program_id = p.program_id and b.partner_id = p.id order by b.currency
+      )`.as('currencies'),
+    ])
+}
+
+const orZero = (cents: Expression<unknown>) => sql<number>`coalesce(${cents}, 0)::bigint`
