@@ -328,6 +328,13 @@ export interface DailyTotals {
   slot: number;
 }
 
+export interface ErasedPayees {
+  erased_at: Generated<Timestamp>;
+  identity: Uint8Array;
+  partner_id: Int8;
+  program_id: Int8;
+}
+
 export interface GroupedQuarters {
   currency: string;
   day: Timestamp;
@@ -472,6 +479,14 @@ export interface Outbox {
   payload: Json;
   program_id: Int8;
   sent_at: Timestamp | null;
+}
+
+export interface OwedBalances {
+  currency: string | null;
+  owed_cents: Int8 | null;
+  owed_since: Timestamp | null;
+  partner_id: Int8 | null;
+  program_id: Int8 | null;
 }
 
 export interface OwnAccountCodes {
@@ -1063,6 +1078,7 @@ export interface DB {
   customers_expired: CustomersExpired;
   daily_money: DailyMoney;
   daily_totals: DailyTotals;
+  erased_payees: ErasedPayees;
   grouped_quarters: GroupedQuarters;
   grouped_totals: GroupedTotals;
   idempotency_keys: IdempotencyKeys;
@@ -1079,6 +1095,7 @@ export interface DB {
   notification_reads: NotificationReads;
   notifications: Notifications;
   outbox: Outbox;
+  owed_balances: OwedBalances;
   own_account_codes: OwnAccountCodes;
   partner_codes: PartnerCodes;
   partner_groups: PartnerGroups;
@@ -1253,7 +1270,7 @@ export interface DatabaseFunctions {
     row: { drop_click_month: string | null }
   }
   erase_account: {
-    arguments: { of_user_id: string | null }
+    arguments: { of_user_id: string | null; payees: string | null }
     row: { unsettled: (string)[] | null; last_owner_of: (string)[] | null }
   }
   erase_events: {
@@ -1507,7 +1524,7 @@ export const functionCalls: {
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },
   delete_workspace: { text: 'select * from delete_workspace($1)', names: ['of_workspace_id'] },
   drop_click_month: { text: 'select drop_click_month($1)', names: ['months_kept'] },
-  erase_account: { text: 'select * from erase_account($1)', names: ['of_user_id'] },
+  erase_account: { text: 'select * from erase_account($1, $2)', names: ['of_user_id', 'payees'] },
   erase_events: { text: 'select * from erase_events($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
   expire_applications: { text: 'select expire_applications($1, $2, $3)', names: ['max_rows', 'unconfirmed_kept', 'rejected_kept'] },
   expire_unsold_payments: { text: 'select expire_unsold_payments($1)', names: ['kept'] },

@@ -403,3 +403,14 @@ create table balances (
     references balance_entries (program_id, partner_id, currency, entry_number, balance_after_cents),
   check (entry_count > 0 or balance_cents = 0)
 );
+
+-- The names and addresses of erased partners with payments or debts, encrypted (lib/money/payees.ts), for the term of the books.
+create table erased_payees (
+  program_id bigint not null,
+  partner_id bigint not null,
+  identity bytea not null,
+  erased_at timestamptz not null default now(),
+  primary key (program_id, partner_id),
+  foreign key (program_id, partner_id) references partners (program_id, id)
+);
+create index erased_payees_erased_idx on erased_payees (erased_at);

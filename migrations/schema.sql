@@ -492,6 +492,16 @@ create table daily_totals (
 ) with (fillfactor=50);
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
+create table erased_payees (
+  program_id bigint not null,
+  partner_id bigint not null,
+  identity bytea not null,
+  erased_at timestamp with time zone not null default now(),
+  constraint erased_payees_pkey PRIMARY KEY (program_id, partner_id),
+  constraint erased_payees_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
+);
+CREATE INDEX erased_payees_erased_idx ON public.erased_payees USING btree (erased_at);
+
 create table grouped_quarters (
   program_id bigint not null,
   grouping_name grouping_name not null,
@@ -1549,6 +1559,19 @@ create view link_click_counts as
                 END AS "case"
            FROM uncounted_clicks) clicked
   GROUP BY program_id, link_id;
+
+create view owed_balances as
+ SELECT program_id,
+    partner_id,
+    currency,
+    (- balance_cents) AS owed_cents,
+    ( SELECT min(e.created_at) AS min
+           FROM balance_entries e
+          WHERE ((e.program_id = b.program_id) AND (e.partner_id = b.partner_id) AND ((e.currency)::text = (b.currency)::text) AND (e.entry_number > ( SELECT COALESCE(max(p.entry_number), (0)::bigint) AS "coalesce"
+                   FROM balance_entries p
+                  WHERE ((p.program_id = b.program_id) AND (p.partner_id = b.partner_id) AND ((p.currency)::text = (b.currency)::text) AND (p.balance_after_cents >= 0)))))) AS owed_since
+   FROM balances b
+  WHERE (balance_cents < 0);
 
 create view payable_balances as
  SELECT b.program_id,
@@ -4835,7 +4858,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.erase_account(of_user_id text, OUT unsettled text[], OUT last_owner_of text[])
+CREATE OR REPLACE FUNCTION public.erase_account(of_user_id text, payees jsonb, OUT unsettled text[], OUT last_owner_of text[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -4867,7 +4890,16 @@ begin
     return;
   end if;
   perform close_partners(program_ids, partner_ids, 'partner');
-  perform write_program_audit(r.program_id, 'partner.erased', r.id::text, null) from partners r where r.user_id = of_user_id;
+  perform write_program_audit(r.program_id, 'partner.erased', r.id::text, (
+    select jsonb_object_agg('owes ' || b.currency, -b.balance_cents) from balances b
+    where b.program_id = r.program_id and b.partner_id = r.id and b.balance_cents < 0
+  ))
+  from partners r where r.user_id = of_user_id;
+  insert into erased_payees (program_id, partner_id, identity)
+  select r.program_id, r.id, p.identity::bytea
+  from jsonb_to_recordset(payees) p (program_id bigint, partner_id bigint, identity text)
+  join partners r on r.program_id = p.program_id and r.id = p.partner_id and r.user_id = of_user_id
+  on conflict do nothing;
   delete from partner_invitations i
   where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = address;
@@ -6241,6 +6273,13 @@ CREATE OR REPLACE FUNCTION public.is_listed_click(e affiliate_click_events, link
 RETURN (((links IS NULL) OR ((e).link_id = ANY (links))) AND ((of_country IS NULL) OR ((e).geo_country = of_country)) AND ((from_time IS NULL) OR ((e).click_timestamp >= from_time)) AND ((until IS NULL) OR ((e).click_timestamp < until)) AND ((edge IS NULL) OR CASE WHEN rises THEN (ROW((e).click_timestamp, (e).id) > ROW(edge, edge_id)) ELSE (ROW((e).click_timestamp, (e).id) < ROW(edge, edge_id)) END))
 ;
 
+CREATE OR REPLACE FUNCTION public.is_over(entry audit_log)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN ((entry).created_at < CASE WHEN (((entry).action ~ '^(payout|payout_run|commission)\.'::text) OR ((entry).action = ANY (ARRAY['partner.adjusted'::text, 'partner.erased'::text]))) THEN (now() - money_kept()) ELSE audit_log_begins() END)
+;
+
 CREATE OR REPLACE FUNCTION public.is_processors_own(refund refunds)
  RETURNS boolean
  LANGUAGE sql
@@ -7219,6 +7258,13 @@ begin
     perform move_refunds(sale.program_id, sale.id, reported_refunds);
   end loop;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.money_kept()
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE
+RETURN '10 years'::interval
 ;
 
 CREATE OR REPLACE FUNCTION public.month_of(at timestamp with time zone)
@@ -8759,7 +8805,7 @@ CREATE OR REPLACE FUNCTION public.refuse_audit_change()
 AS $function$
 begin
   if tg_op = 'DELETE' then
-    if old.created_at < audit_log_begins() then
+    if is_over(old) then
       return old;
     end if;
   end if;

@@ -10,6 +10,7 @@ import {
 } from '../lib/programs/commission-rules.ts'
 import { type CommissionRule } from '../lib/programs/commission-terms.ts'
 import { makeGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
+import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
 import { openConnections, startEndpoint } from './support/stack.ts'
@@ -238,6 +239,25 @@ test('of several products the first one with a rule counts: price before product
     })
   }
   expect(await world.earned()).toEqual({ in_0: 100, in_1: 200, in_2: 300, in_3: 300 })
+  expect(await findDifferences(sql, world.programId)).toEqual([])
+})
+
+test('the commission of an erased customer still follows from the rule of its type', async () => {
+  const world = await createWorld({ commissionBp: 2000 })
+  await world.rules(
+    'everybody',
+    { sale_type: 'upgrade', commission_bp: 3000 },
+    { sale_type: 'payment', commission_bp: 500 },
+  )
+  const clickId = await world.click(0)
+  for (const type of ['upgrade', 'payment', 'for Ann'])
+    await world.sale({ id: randomUUID(), customerKey: 'ann', clickId, amount: 1000, currency: 'usd', type })
+  await eraseCustomer(db, world.programId, { customer_key: 'ann' })
+  const { rows: types } = await sql.query<{ sale_type: string }>(
+    'select sale_type from sales where program_id = $1 order by id',
+    [world.programId],
+  )
+  expect(types.map(({ sale_type: type }) => type)).toEqual(['upgrade', 'payment', 'erased'])
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { erasePayee, readPayee } from '../lib/money/payees.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
@@ -11,7 +12,6 @@ import { invitePartner } from '../lib/programs/partner-invitations.ts'
 import { addPartner, updatePartner } from '../lib/programs/partners.ts'
 import { setPayoutAddress } from '../lib/programs/partnerships.ts'
 import { deleteWorkspace } from '../lib/programs/workspaces.ts'
-import { eraseAccount } from '../lib/access/account.ts'
 import { refusalIn } from './support/refusal.ts'
 import { startStack } from './support/stack.ts'
 
@@ -287,6 +287,7 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
     'partner_invitations',
     'idempotency_keys',
     'outbox',
+    'erased_payees',
   ]) {
     const { text } = await one(`select coalesce(string_agg(t::text, ' '), '') as text from ${table} t`)
     for (const secret of [partner.userId, partner.email, 'petra-payout'])
@@ -297,6 +298,10 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
     [programId],
   )
   expect(entries.rows).toEqual(rows)
+  // The books still know who was paid.
+  const payee = JSON.parse(await readPayee(db, stack.environment.EMAIL_HASH_KEY, programId, partnerId))
+  expect(payee).toMatchObject({ account_email: partner.email, paid_to: ['petra-payout@example.com'] })
+  await expect(readPayee(db, 'another key', programId, partnerId)).rejects.toMatchObject({ code: 'not_found' })
   expect(await sell(program, clickId)).toMatchObject({ status: 200 })
   const open = 'select count(*)::int from commissions where program_id = $1 and paid_at is null and amount_cents > 0'
   expect(await one(open, [programId])).toEqual({ count: 0 })
@@ -329,7 +334,7 @@ test('a member is erased from their workspace, unless they are its last owner', 
 
 const races: [what: string, end: (program: Awaited<ReturnType<typeof makeProgram>>) => Promise<void>][] = [
   ['a workspace is deleted', async ({ workspaceId }) => await deleteWorkspace(db, env, workspaceId)],
-  ['a partner is erased', async ({ partner }) => await eraseAccount(db, partner.userId)],
+  ['a partner is erased', async ({ partner }) => await erasePayee(db, 'key', partner.userId)],
 ]
 
 test.each(races)('if a sale arrives while %s, one of the two gives way', async (_what, end) => {
@@ -350,6 +355,6 @@ test('if two last owners erase themselves at once, one stays', async () => {
     owner.userId,
   ])
   await addMember(db, workspaceId, other.userId, 'owner')
-  const outcomes = await Promise.allSettled([owner, other].map(({ userId }) => eraseAccount(db, userId)))
+  const outcomes = await Promise.allSettled([owner, other].map(({ userId }) => erasePayee(db, 'key', userId)))
   expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { eraseAccount } from '../lib/access/account.ts'
+import { erasePayee } from '../lib/money/payees.ts'
 import { listAuditEntries } from '../lib/access/audit-log.ts'
 import { mailboxOf } from '../lib/access/mailbox.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
@@ -588,7 +588,7 @@ describe('retention', () => {
     const id = await joined(program, grace)
     await other.send(grace.email, grace.userId)
     const stranger = await createPerson(db, env, { name: 'Eve', email: newEmail() })
-    await eraseAccount(db, grace.userId)
+    await erasePayee(db, 'key', grace.userId)
     expect(await other.states()).toEqual([])
     expect(await readApplication(db, program.programId, id)).toMatchObject({
       name: 'Erased partner',
@@ -601,7 +601,7 @@ describe('retention', () => {
     const third = await joinable()
     await third.waiting(stranger.email)
     await sql.query('update users set email_verified = false where id = $1', [stranger.userId])
-    await eraseAccount(db, stranger.userId)
+    await erasePayee(db, 'key', stranger.userId)
     expect(await third.states()).toEqual(['waiting'])
   })
 

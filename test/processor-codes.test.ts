@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import { erasePayee } from '../lib/money/payees.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { ApiError } from '../lib/errors.ts'
 import applyParked from '../functions/apply-parked-events.ts'
-import { eraseAccount } from '../lib/access/account.ts'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { createPerson, tiePartner } from '../lib/local/people.ts'
@@ -334,7 +334,7 @@ describe('a Stripe payment', () => {
     test.each<[string, (shop: TestShop, of: Awaited<ReturnType<typeof ownerOf>>) => Promise<void>]>([
       ['the program ends the partnership', ({ programId, partnerId }) => endPartnership(db, { programId, partnerId })],
       ['the partner does', ({ programId }, { userId }) => endPartnership(db, { programId, userId })],
-      ['the partner erases their account', (_, { userId }) => eraseAccount(db, userId)],
+      ['the partner erases their account', (_, { userId }) => erasePayee(db, 'key', userId)],
       ['the workspace is deleted', (_, { workspaceId }) => deleteWorkspace(db, env, workspaceId)],
     ])("is deactivated in Stripe after %s, even if Stripe doesn't answer at first", async (_what, end) => {
       const [shop, kept] = [await createShop(sql), await createShop(sql)]

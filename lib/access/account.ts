@@ -36,11 +36,12 @@ export async function endSessions(db: Database, userId: string, sessionId: strin
 }
 
 /**
- * Erases a person's account, and their name and addresses in every program that has them as a partner. Sums stay without the person. Throws
+ * Erases a person's account, and their name and addresses in every program that has them as a partner. Sums stay without the person, debts too.
+ * `payees` are the encrypted identities that the books need (lib/money/payees.ts). Throws
  * `conflict` with the names while a program owes them money or a workspace would lose its last owner.
  */
-export async function eraseAccount(db: Database, userId: string): Promise<void> {
-  const [done] = await db.query(call('erase_account', { of_user_id: userId }))
+export async function eraseAccount(db: Database, userId: string, payees: string): Promise<void> {
+  const [done] = await db.query(call('erase_account', { of_user_id: userId, payees }))
   const { unsettled, last_owner_of: owned } = {
     unsettled: done?.unsettled ?? [],
     last_owner_of: done?.last_owner_of ?? [],

@@ -105,12 +105,13 @@ export function auditEntriesStatement(workspaceId: string, { thing, userId, of, 
   return partOf(query, sql.ref<number>('a.id'), part)
 }
 
-/** Deletes entries that are older than two years. The log refuses to delete newer ones. */
+/** Deletes entries at the end of their term: two years, or ten for money. The log refuses to delete others. */
 export async function deleteOldAuditEntries(db: Database, limit: number): Promise<number> {
   const old = kysely
     .selectFrom('audit_log')
     .select('id')
     .where('created_at', '<', sql<Date>`audit_log_begins()`)
+    .where(sql<boolean>`is_over(audit_log)`)
     .orderBy('created_at')
     .limit(limit)
   return (await db.query(kysely.deleteFrom('audit_log').where('id', 'in', old).returning('id'))).length

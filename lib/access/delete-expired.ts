@@ -6,6 +6,7 @@ import { keptSince } from '../retention.ts'
 /** Deletes expired sessions, one-time secrets, invitations and idempotency keys, counters of attempts and mails, and old mails. */
 export async function deleteExpired(db: Database): Promise<void> {
   await db.batch([
+    kysely.deleteFrom('erased_payees').where('erased_at', '<', sql<Date>`now() - money_kept()`),
     kysely.deleteFrom('sessions').where('expires_at', '<', now),
     kysely.deleteFrom('verifications').where('expires_at', '<', now),
     kysely.deleteFrom('used_forms').where('used_at', '<', keptSince('used_forms')),
@@ -14,6 +15,7 @@ export async function deleteExpired(db: Database): Promise<void> {
     kysely.deleteFrom('workspace_invitations').where('expires_at', '<', keptSince('invitations')),
     kysely.deleteFrom('partner_invitations').where('expires_at', '<', keptSince('invitations')),
     kysely.deleteFrom('idempotency_keys').where('created_at', '<', keptSince('idempotency_keys')),
+    kysely.deleteFrom('erased_payees').where('erased_at', '<', sql<Date>`now() - money_kept()`),
     kysely.deleteFrom('mails').where('created_at', '<', keptSince('mails')),
   ])
 }

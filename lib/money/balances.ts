@@ -1,6 +1,28 @@
 import type { Expression, InferResult } from 'kysely'
 import { kysely } from '../kysely.ts'
 
+/** A partner's debt to the program in one currency, with its start. */
+export type Debt = InferResult<ReturnType<typeof debtsStatement>>[number]
+
+/** The partners whose balance is below zero, the oldest debt first, at most 100. Erased partners stay. */
+export const debtsStatement = (programId: number) =>
+  kysely
+    .selectFrom('owed_balances as o')
+    .innerJoin('partners as r', (join) =>
+      join.onRef('r.program_id', '=', 'o.program_id').onRef('r.id', '=', 'o.partner_id'),
+    )
+    .select(['r.name as partner_name'])
+    // The generated types of a view take every column as nullable.
+    .select((eb) => [
+      eb.ref('o.currency').$notNull().as('currency'),
+      eb.ref('o.owed_cents').$notNull().as('owed_cents'),
+      eb.ref('o.owed_since').$notNull().as('owed_since'),
+    ])
+    .where('o.program_id', '=', programId)
+    .orderBy('o.owed_since')
+    .orderBy('o.partner_id')
+    .limit(100)
+
 /** The amounts between a program and a partner in one currency, in minor units. */
 export type PartnerBalance = InferResult<ReturnType<typeof balancesOf>>[number]
 

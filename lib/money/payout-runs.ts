@@ -7,6 +7,7 @@ import { type Part, partOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
+import { debtsStatement } from './balances.ts'
 import { type Transfer, type PayoutList, payoutsStatement } from './payouts.ts'
 
 /** Why a partner with something payable is not in a payout run. */
@@ -138,7 +139,7 @@ export type DuePart = (typeof dueParts)[number]
 export async function readPayoutsDue(db: Database, programId: number, search?: string) {
   const all = dueStatement(programId)
   const due = search === undefined ? all : all.where('p.name', 'ilike', containing(search))
-  const [rows, sums, minimums] = await db.batch([
+  const [rows, sums, minimums, debts] = await db.batch([
     due.limit(shownDue),
     kysely
       .selectFrom(due.as('d'))
@@ -159,8 +160,9 @@ export async function readPayoutsDue(db: Database, programId: number, search?: s
       .groupBy(['d.currency', 'part'])
       .orderBy('d.currency'),
     minimumsStatement(programId),
+    debtsStatement(programId),
   ])
-  return { rows, sums, minimums }
+  return { rows, sums, minimums, debts }
 }
 
 function dueStatement(programId: number) {

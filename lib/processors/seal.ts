@@ -1,7 +1,7 @@
 const encoder = new TextEncoder()
 
 /** The uses of encryption. Each has a key of its own, derived from the deployment's secret for customers' data. */
-type Purpose = 'unread webhook payload' | 'processor secret'
+type Purpose = 'unread webhook payload' | 'processor secret' | 'payee'
 
 async function keyFor(secret: string, purpose: Purpose): Promise<CryptoKey> {
   const material = await crypto.subtle.importKey('raw', encoder.encode(secret), 'HKDF', false, ['deriveKey'])

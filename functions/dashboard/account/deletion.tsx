@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { eraseAccount } from '../../../lib/access/account.ts'
+import { erasePayee } from '../../../lib/money/payees.ts'
 import { deleteWorkspace } from '../../../lib/programs/workspaces.ts'
 import { Card } from '../components/blocks.tsx'
 import { Field, Form } from '../components/fields.tsx'
@@ -77,6 +77,6 @@ const eraseForm = z.object({ password: optionalText })
 
 pages.post(erasePage, requireViewer, form(eraseForm, erasePage, 'password'), async (c) => {
   await checkPassword(c, 'password', c.req.valid('form').password)
-  await eraseAccount(c.get('db'), c.get('viewer').user.id)
+  await erasePayee(c.get('db'), c.env.EMAIL_HASH_KEY, c.get('viewer').user.id)
   return redirectWith(c, '/sign-in', 'Your account is erased.')
 })

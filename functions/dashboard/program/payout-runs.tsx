@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { formatMoney, isCurrency, majorUnits, maxAmountCents } from '../../../lib/money.ts'
+import type { Debt } from '../../../lib/money/balances.ts'
 import {
   createPayoutRun,
   type DuePart,
@@ -47,7 +48,7 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
   const db = c.get('db')
   const { search, sort } = askedOf(c, sorts)
   const query = { q: search, sort }
-  const [{ rows, sums, minimums }, page] = await Promise.all([
+  const [{ rows, sums, minimums, debts }, page] = await Promise.all([
     readPayoutsDue(db, program.id, search),
     readPage(c, byId, (part) => listPayoutRuns(db, program.id, { ...part, search, sort }), query),
   ])
@@ -79,11 +80,41 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
         sortLabel="Order of runs"
       />
       <Due program={program} due={rows} sums={sums} search={search} />
+      <Debts debts={debts} />
       <Runs programId={program.id} page={page} query={query} />
       {may(program.roles, 'program:update') && <Minimum program={program} minimums={minimums} />}
     </ProgramPage>,
   )
 })
+
+const daysSince = (time: Date) => Math.floor((Date.now() - time.getTime()) / 86_400_000)
+
+/** Partners whose balance is below zero, the oldest debt first. */
+function Debts({ debts }: { debts: Debt[] }) {
+  if (debts.length === 0) return null
+  return (
+    <Card title="Owed by partners">
+      <p class="muted">
+        Their balance is below zero, because commissions were reversed after a payout. Later commissions reduce the
+        debt. An erased partner's debt stays here.
+      </p>
+      <Table
+        caption="Partners with a balance below zero"
+        rows={debts}
+        columns={[
+          { label: 'Partner', cell: ({ partner_name: name }) => <Payee name={name} address={null} /> },
+          { label: 'Since', cell: ({ owed_since: since }) => <Day at={since} /> },
+          { label: 'Age', cell: ({ owed_since: since }) => counted(daysSince(since), 'day', 'days') },
+          {
+            label: 'Owed',
+            right: true,
+            cell: ({ owed_cents: cents, currency }) => <strong>{formatMoney(cents, currency)}</strong>,
+          },
+        ]}
+      />
+    </Card>
+  )
+}
 
 const duePartNames: Record<DuePart, string> = {
   ready: 'Ready',

@@ -4,4 +4,4 @@ from commissions c
 left join (
   select program_id, subject from audit_log where action = 'commission.approved'
 ) l on l.program_id = c.program_id and l.subject = c.id::text
-where c.credited_at < c.hold_until and c.credited_at > audit_log_begins() and l.subject is null and ($1::bigint is null or c.program_id = $1)
+where c.credited_at < c.hold_until and c.credited_at > now() - money_kept() and l.subject is null and ($1::bigint is null or c.program_id = $1)

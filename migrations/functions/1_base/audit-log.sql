@@ -56,10 +56,19 @@ end $$;
 -- other deletion.
 create or replace function audit_log_begins() returns timestamptz language sql stable as $$ select now() - interval '24 months' $$;
 
+-- How long payments and their log are kept, as accounting requires.
+create or replace function money_kept() returns interval language sql immutable return interval '10 years';
+
+-- Returns whether the term of an entry is over. Entries about money have a longer one.
+create or replace function is_over(entry audit_log) returns boolean language sql stable
+return entry.created_at < case
+  when entry.action ~ '^(payout|payout_run|commission)\.' or entry.action in ('partner.adjusted', 'partner.erased') then now() - money_kept()
+  else audit_log_begins() end;
+
 create or replace function refuse_audit_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' then
-    if old.created_at < audit_log_begins() then
+    if is_over(old) then
       return old;
     end if;
   end if;

@@ -42,3 +42,14 @@ cross join lateral (
   end as unsettled
 ) u
 where u.unsettled is not null;
+
+-- Balances below zero: the debts of partners, with the time since when. An erased partner's debt stays.
+create or replace view owed_balances as
+select b.program_id, b.partner_id, b.currency, -b.balance_cents as owed_cents, (
+    select min(e.created_at) from balance_entries e
+    where e.program_id = b.program_id and e.partner_id = b.partner_id and e.currency = b.currency and e.entry_number > (
+      select coalesce(max(p.entry_number), 0) from balance_entries p
+      where p.program_id = b.program_id and p.partner_id = b.partner_id and p.currency = b.currency and p.balance_after_cents >= 0
+    )
+  ) as owed_since
+from balances b where b.balance_cents < 0;

@@ -65,9 +65,10 @@ end $$;
 
 -- Erases a person's account: their sessions, sign-in methods and two-factor codes, their name and addresses in all
 -- programs, and the invitations to them. Amounts stay without the name. If the person has unsettled money, or a
--- workspace would lose its last owner, changes nothing and returns these programs and workspaces. Only `eraseAccount`
--- in lib/access/account.ts calls it.
-create or replace function erase_account(of_user_id text, out unsettled text[], out last_owner_of text[]) language plpgsql as $$
+-- workspace would lose its last owner, changes nothing and returns these programs and workspaces. `payees` are the
+-- encrypted identities of those whom the books name, `[{program_id, partner_id, identity}]`. A debt stays in the books.
+-- Only `eraseAccount` in lib/access/account.ts calls it.
+create or replace function erase_account(of_user_id text, payees jsonb, out unsettled text[], out last_owner_of text[]) language plpgsql as $$
 declare
   address text := (select u.email from users u where u.id = of_user_id);
   verified_address text := (select u.email from users u where u.id = of_user_id and u.email_verified);
@@ -96,7 +97,16 @@ begin
     return;
   end if;
   perform close_partners(program_ids, partner_ids, 'partner');
-  perform write_program_audit(r.program_id, 'partner.erased', r.id::text, null) from partners r where r.user_id = of_user_id;
+  perform write_program_audit(r.program_id, 'partner.erased', r.id::text, (
+    select jsonb_object_agg('owes ' || b.currency, -b.balance_cents) from balances b
+    where b.program_id = r.program_id and b.partner_id = r.id and b.balance_cents < 0
+  ))
+  from partners r where r.user_id = of_user_id;
+  insert into erased_payees (program_id, partner_id, identity)
+  select r.program_id, r.id, p.identity::bytea
+  from jsonb_to_recordset(payees) p (program_id bigint, partner_id bigint, identity text)
+  join partners r on r.program_id = p.program_id and r.id = p.partner_id and r.user_id = of_user_id
+  on conflict do nothing;
   delete from partner_invitations i
   where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = address;

@@ -1,0 +1,69 @@
+import { sql } from 'kysely'
+import { eraseAccount } from '../access/account.ts'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely } from '../kysely.ts'
+import { seal, unseal } from '../processors/seal.ts'
+
+/** The identity of a paid partner in a program. */
+export interface Payee {
+  name: string
+  email: string | null
+  payout_email: string | null
+  account_name: string
+  account_email: string
+  /** The addresses of their payouts. */
+  paid_to: string[]
+}
+
+const rowOf = (programId: number, partnerId: number) => `payee ${programId} ${partnerId}`
+
+/**
+ * Erases a person's account by `eraseAccount`. Their identities in programs that paid them, or to which they owe money, stay encrypted with
+ * `secret` (EMAIL_HASH_KEY) for the term of the books.
+ */
+export async function erasePayee(db: Database, secret: string, userId: string): Promise<void> {
+  await eraseAccount(db, userId, await sealPayees(db, secret, userId))
+}
+
+async function sealPayees(db: Database, secret: string, userId: string): Promise<string> {
+  const partners = await db.query(
+    kysely
+      .selectFrom('partners as r')
+      .innerJoin('users as u', 'u.id', 'r.user_id')
+      .select(['r.program_id', 'r.id', 'r.name', 'r.email', 'r.payout_email'])
+      .select(['u.name as account_name', 'u.email as account_email'])
+      .select(
+        sql<string[]>`to_jsonb(array(
+          select distinct w.payout_address from payouts w
+          where w.program_id = r.program_id and w.partner_id = r.id and w.payout_address is not null order by 1
+        ))`.as('paid_to'),
+      )
+      .where('r.user_id', '=', userId)
+      .where(
+        sql<boolean>`exists (select from balance_entries e where e.program_id = r.program_id and e.partner_id = r.id
+          and (e.cause = 'payout_paid' or e.balance_after_cents < 0))`,
+      ),
+  )
+  const sealed = partners.map(async ({ program_id, id, ...payee }) => ({
+    program_id,
+    partner_id: id,
+    identity: await seal(secret, 'payee', rowOf(program_id, id), JSON.stringify(payee satisfies Payee)),
+  }))
+  return JSON.stringify(await Promise.all(sealed))
+}
+
+/** Decrypts the identity of an erased partner, for the tax office or a court. Refuses with `not_found`. */
+export async function readPayee(db: Database, secret: string, programId: number, partnerId: number): Promise<string> {
+  const [row] = await db.query(
+    kysely
+      .selectFrom('erased_payees')
+      .select(sql<string>`identity::text`.as('identity'))
+      .where('program_id', '=', programId)
+      .where('partner_id', '=', partnerId),
+  )
+  const identity = row && (await unseal(secret, 'payee', rowOf(programId, partnerId), row.identity))
+  if (identity === undefined)
+    throw new ApiError('not_found', 'No erased partner with payments has these ids, or EMAIL_HASH_KEY has changed.')
+  return identity
+}
