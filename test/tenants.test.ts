@@ -158,8 +158,8 @@ test.each(routes.partner)('%s is for partners, and shows nothing of another part
   const found = await statuses(route, tried)
   const { "another program's partner": other, ...rest } = found
   const members = { owner: 404, 'an unverified account': 404, 'a member without the action': 404 }
-  const isOfSale = route.includes('/sales/')
-  const partners = { 'its partner': 200, 'another partner of the program': isOfSale ? 404 : 200 }
+  const isOfOne = /\/(sales|lines)\b/.test(route)
+  const partners = { 'its partner': 200, 'another partner of the program': isOfOne ? 404 : 200 }
   const expected = { ...strangers, ...members, ...partners }
   expect(rest).toEqual(
     Object.fromEntries(
@@ -231,7 +231,6 @@ test.each(Object.entries(routes.read))('%s is for members with %s only', async (
 /** Secrets in the victim's pages and files, with the action that each requires. */
 const secrets: [what: string, text: string, action: Action][] = [
   ['the page that a visitor was on', 'secret-page', 'tracking:list'],
-  ['the query of the page that a visitor was on', 'secret-search', 'tracking:list'],
   ['the id of a customer', 'secret-customer', 'tracking:list'],
   ['a click id', own.click_id, 'tracking:list'],
   ['where webhooks go', 'secret-hook', 'webhook:list'],

@@ -26,7 +26,8 @@ export function monthRange(text: string | undefined): Pick<StatementPeriod, 'fro
 
 /**
  * Lists the balance entries of a partner in one month and currency, the newest first. Entries never change, and a later correction is an
- * entry of the month in which it happens, so the statement of a past month stays as it is.
+ * entry of the month in which it happens, so the statement of a past month stays as it is. Refuses with `not_found` if there is no such
+ * partner.
  */
 export async function listStatementEntries(
   db: Database,
@@ -34,7 +35,12 @@ export async function listStatementEntries(
   period: StatementPeriod,
   part: Part,
 ): Promise<StatementEntry[]> {
-  return await db.query(statementEntriesStatement(of, period, part))
+  const [[partner], entries] = await db.batch([
+    partnersOf(of).select('p.id'),
+    statementEntriesStatement(of, period, part),
+  ])
+  if (!partner) throw noPartner()
+  return entries
 }
 
 /**
@@ -47,9 +53,11 @@ export async function readStatementTotals(
   period: StatementPeriod,
 ): Promise<StatementTotals> {
   const [totals] = await db.query(statementTotalsStatement(of, period))
-  if (!totals) throw new ApiError('not_found', 'There is no such partner.')
+  if (!totals) throw noPartner()
   return totals
 }
+
+const noPartner = () => new ApiError('not_found', 'There is no such partner.')
 
 const chosen = (currency: string | null) =>
   sql<string>`coalesce(${currency}, (select o.currency from programs o where o.id = p.program_id))`

@@ -90,6 +90,9 @@ order by "l"."id" desc
 limit $3;
 
 -- listStatementEntries
+select "p"."id"
+from "partners" as "p"
+where "p"."program_id" = $1 and "p"."id" = $2;
 select "e"."entry_number" as "id", "e"."program_id", "e"."created_at", "e"."cause", "e"."currency", "e"."amount_cents", "e"."balance_after_cents", "e"."commission_id", "s"."transaction_id", "e"."refund_id", "e"."payout_id", "w"."reference", "e"."adjustment_id", "a"."note"
 from "partners" as "p"
 inner join "balance_entries" as "e" on "e"."program_id" = "p"."program_id" and "e"."partner_id" = "p"."id"

@@ -25,19 +25,9 @@ export const payoutColumns = {
 /** Writes payouts as CSV text. `whose` adds columns that name the two sides. */
 export function payoutsCsv(
   payouts: Payout[],
-  whose: ('program' | 'partner_id' | 'partner' | 'payout_email')[],
+  whose: ('program' | 'partner_id' | 'partner' | 'payout_email' | 'payout_run_id')[],
 ): string {
-  const what = [
-    'payout_run_id',
-    'status',
-    'currency',
-    'amount',
-    'requested',
-    'decided',
-    'reference',
-    'paid_on',
-    'reason',
-  ] as const
+  const what = ['status', 'currency', 'amount', 'requested', 'decided', 'reference', 'paid_on', 'reason'] as const
   return toCsv(['id', 'asked', ...whose, ...what], payouts.map(payoutRow))
 }
 

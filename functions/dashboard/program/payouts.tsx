@@ -77,7 +77,7 @@ programList(pages, '/payouts', 'payout:list', (c) => {
       },
     }),
     file: () => `payouts-${programId}`,
-    csv: (payouts) => payoutsCsv(payouts, ['partner_id', 'partner', 'payout_email']),
+    csv: (payouts) => payoutsCsv(payouts, ['partner_id', 'partner', 'payout_email', 'payout_run_id']),
   }
 })
 
