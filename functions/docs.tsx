@@ -6,6 +6,7 @@ import { pages } from '../tracker/dist/served/docs.js'
 import { packageFile } from '../tracker/dist/served/package.js'
 import { DocsPage, NoPage, SearchPage } from './docs/page.tsx'
 import { remedies } from './docs/remedies.ts'
+import { script, scriptPath } from './docs/script.ts'
 import { search } from './docs/search.ts'
 
 const app = createApp<{ API_BASE_URL: string }>()
@@ -16,9 +17,12 @@ app.use(async (c, next) => {
   c.header('Cache-Control', 'public, max-age=300')
   c.header(
     'Content-Security-Policy',
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
   )
 })
+
+/** GET /docs/docs.js, public: the script of the pages. */
+app.get(scriptPath, (c) => c.body(script, 200, { 'Content-Type': 'text/javascript; charset=utf-8' }))
 
 /** GET /docs/search?q=, public: the sections of the documentation that contain all words of `q`. */
 app.get('/docs/search', (c) => {
@@ -46,14 +50,50 @@ app.get('/docs.md', (c) => c.redirect('/docs/index.md', 301))
 /** GET /llms.txt, public: the contents of the documentation for language models; see https://llmstxt.org. */
 app.get('/llms.txt', (c) => {
   const base = c.env.API_BASE_URL
-  const lines = pages.map(({ name, title, summary }) => `- [${title}](${base}/docs/${name}.md): ${summary}`)
-  const intro = '# Affiliate tracking\n\n> Clicks, leads and sales that partners bring, and the commissions they earn.'
-  const api = `- [OpenAPI](${base}/api/v1/openapi.json): every endpoint and field`
-  return text(base, `${intro}\n\n## Documentation\n\n${lines.join('\n')}\n${api}\n`, 'text/plain')
+  const lines = Array.from(
+    Map.groupBy(pages, ({ group }) => group),
+    ([group, ofGroup]) => {
+      const links = ofGroup.map(({ name, title, summary }) => `- [${title}](${base}/docs/${name}.md): ${summary}`)
+      return `## ${group}\n\n${links.join('\n')}`
+    },
+  )
+  const api = `- [OpenAPI](${base}/api/v1/openapi.json): every endpoint and field
+- [Everything](${base}/llms-full.txt): all pages in one file`
+  return text(base, `${introduction}\n\n${lines.join('\n\n')}\n${api}\n`, 'text/plain')
 })
-for (const path of ['/docs', '/docs.md', '/docs/*', '/llms.txt']) app.all(path, onlyMethods('GET', 'HEAD'))
+
+/** GET /llms-full.txt, public: all pages of the documentation in one file. */
+app.get('/llms-full.txt', (c) => {
+  const whole = [introduction, ...pages.map(({ markdown }) => markdown)].join('\n\n')
+  return text(c.env.API_BASE_URL, `${whole}\n`, 'text/plain')
+})
+for (const path of ['/docs', '/docs.md', '/docs/*', '/llms.txt', '/llms-full.txt'])
+  app.all(path, onlyMethods('GET', 'HEAD'))
 
 export default app
+
+const introduction = `# Affiliate tracking
+
+> Clicks, leads and sales that partners bring, and the commissions they earn.
+
+## Authentication
+
+Every call from a server sends \`Authorization: Bearer svc_live_…\`, a key of one program. The dashboard creates keys under
+API keys. The scope \`track\` sends leads, sales and refunds, \`read\` reads the program, and \`manage\` changes it. A click
+needs no key. Never put a key into code that a browser loads.
+
+## Quick start
+
+1. Run this in the project's folder. It writes \`.svc/AGENTS.md\`, which has every step with code for this program:
+   \`npm install {{package_url}} && npx --yes --package={{package_url}} svc init --base-url {{api_base_url}} --api-key svc_live_…\`
+2. Without Node, put the tag of {{api_base_url}}/docs/html.md on every page, and send each lead and each sale:
+
+\`\`\`sh
+curl -sS {{api_base_url}}/api/v1/track/lead -H "Authorization: Bearer $SVC_API_KEY" \\
+  -H 'Content-Type: application/json' -d '{"customer_key": "user-1", "click_id": "the cookie svc_click_id"}'
+curl -sS {{api_base_url}}/api/v1/track/sale -H "Authorization: Bearer $SVC_API_KEY" \\
+  -H 'Content-Type: application/json' -d '{"customer_key": "user-1", "transaction_id": "order-1", "amount_cents": 4990}'
+\`\`\``
 
 function text(baseUrl: string, markdown: string, type: string): Response {
   return new Response(fillIn(markdown, baseUrl, markdownTable), {

@@ -31,6 +31,7 @@ test('a new program shows its settings, no activity, and the remaining steps', a
       lead_auth_policy: 'browser_allowed',
     },
     api_base_url: api.stack.environment['API_BASE_URL'],
+    proxy_path: expect.stringMatching(/^[b-z]{8}$/),
     proxy_key: await proxyKey(api.stack.environment, program.programId),
     processor: { connected: false, account_id: null },
     activity: { last_click: never, last_lead: never, last_sale: never, last_webhook: never },

@@ -67,6 +67,32 @@ test('llms.txt names each page, and each exists as HTML and as Markdown', async 
   }
 })
 
+test('llms.txt says how to authenticate and begin, and llms-full.txt has every page', async () => {
+  expect(index.text).toMatch(/## Authentication[^]*Bearer svc_live_[^]*## Quick start[^]*npx --yes --package=http/)
+  const whole = await get('/llms-full.txt')
+  expect(whole.text).not.toContain('{{')
+  for (const name of pages) {
+    const [title = ''] = (await get(`/docs/${name}.md`)).text.split('\n')
+    expect(whole.text).toContain(`${title}\n`)
+  }
+})
+
+test('each call is shown in six languages, one at a time, and can be copied', async () => {
+  const context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'] })
+  const page = await context.newPage()
+  await page.goto(`${stack.baseUrl}/docs/calls`)
+  const shown = () => page.locator('figure[data-tab]:visible figcaption').allTextContents()
+  expect(await shown()).toEqual(['curl', 'curl', 'curl', 'curl'])
+  await page.getByRole('button', { name: 'Python' }).nth(1).click()
+  expect(await shown()).toEqual(['Python', 'Python', 'Python', 'Python'])
+  await page.goto(`${stack.baseUrl}/docs/renewals`)
+  expect(await shown()).toEqual(['Python'])
+  await page.locator('figure[data-tab]:visible').getByRole('button', { name: 'Copy' }).click()
+  await page.getByRole('button', { name: 'Copied' }).waitFor()
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('"is_recurring": True,')
+  await context.close()
+})
+
 test('the first page is also Markdown with .md in its address', async () => {
   expect(await get('/docs.md')).toEqual(await get('/docs/index.md'))
 })
@@ -97,6 +123,11 @@ test('every link within the documentation has a target', async () => {
 
 test.each([
   ['chargeback', '/docs/refunds'],
+  ['renewal', '/docs/renewals'],
+  ['recurring', '/docs/renewals'],
+  ['payout', '/docs/payouts'],
+  ['CSP', '/docs/csp'],
+  ['migrate', '/docs/migrate'],
   ['safari cookie', '/docs/own-domain'],
   ['duplicate_transaction', '/docs/errors'],
   ['TCF', '/docs/consent#iab-tcf'],

@@ -11,6 +11,7 @@ import { build as esbuild } from 'esbuild'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { createElement, type ComponentType, type ReactNode } from 'react'
 import { renderToString } from 'react-dom/server'
+import { Stripe } from 'stripe'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { build as viteBuild } from 'vite'
 import { proxyKey } from '../lib/access/proxy-keys.ts'
@@ -317,6 +318,7 @@ import { createTrackerProxy } from '@affiliate-tracking/svc-tracker/proxy'
 
 describe('the instructions that svc init wrote', () => {
   let sessions: URLSearchParams[] = []
+  let own: Stripe
   const stripe = createServer((incoming, outgoing) => {
     void asRequest(incoming).then(async (request) => {
       // Which invoice a payment was for: none.
@@ -328,9 +330,9 @@ describe('the instructions that svc init wrote', () => {
 
   beforeAll(async () => {
     await new Promise<void>((resolve) => stripe.listen(0, '127.0.0.1', resolve))
-    // The shop's own file: Stripe's client, here towards a server that keeps what it is sent.
-    const at = `{ host: '127.0.0.1', port: ${(stripe.address() as AddressInfo).port}, protocol: 'http' }`
-    write('lib/stripe.ts', `import Stripe from 'stripe'\nexport const stripe = new Stripe('sk_test_1', ${at})\n`)
+    // The shop's own client of Stripe, here towards a server that keeps its requests.
+    const { port: stripePort } = stripe.address() as AddressInfo
+    own = new Stripe('sk_test_1', { host: '127.0.0.1', port: stripePort, protocol: 'http' })
     process.env['SVC_API_KEY'] = sandbox.apiKey
   })
   afterAll(() => {
@@ -355,22 +357,33 @@ describe('the instructions that svc init wrote', () => {
     )
   })
 
-  test('compile under the strictest types', async () => {
-    const compilerOptions = {
-      strict: true,
-      noUncheckedIndexedAccess: true,
-      exactOptionalPropertyTypes: true,
-      skipLibCheck: false,
-      noEmit: true,
-      module: 'nodenext',
-      target: 'es2022',
-      lib: ['es2022', 'dom', 'dom.iterable'],
-      types: ['node'],
-      jsx: 'react-jsx',
-      allowImportingTsExtensions: true,
-    }
-    write('tsconfig.json', JSON.stringify({ compilerOptions, include: ['app', 'lib', 'src'] }))
-    const outcome = run(path.join(root, 'node_modules/.bin/tsc'), ['-p', '.'], { cwd: folder })
+  const web = { lib: ['es2022', 'dom', 'dom.iterable'], target: 'es2022', jsx: 'react-jsx', types: ['node'] }
+  const bundled = { ...web, module: 'esnext', moduleResolution: 'bundler', strict: true, noEmit: true }
+  test.each([
+    // With options that make it as strict as can be.
+    [
+      'tsc',
+      ['app', 'lib'],
+      {
+        ...web,
+        module: 'nodenext',
+        strict: true,
+        noEmit: true,
+        verbatimModuleSyntax: true,
+        noUncheckedIndexedAccess: true,
+        exactOptionalPropertyTypes: true,
+      },
+    ],
+    ['Next.js', ['app', 'lib'], { ...bundled, allowJs: true, skipLibCheck: true, isolatedModules: true }],
+    [
+      'Vite',
+      ['src'],
+      { ...bundled, allowImportingTsExtensions: true, verbatimModuleSyntax: true, erasableSyntaxOnly: true },
+    ],
+  ])('compile in the settings of %s', async (name, include, compilerOptions) => {
+    const config = `tsconfig.${name}.json`
+    write(config, JSON.stringify({ compilerOptions, include }))
+    const outcome = run(path.join(root, 'node_modules/.bin/tsc'), ['-p', config], { cwd: folder })
     expect(await outcome.catch((error) => error)).toMatchObject({ stdout: '' })
   })
 
@@ -421,7 +434,7 @@ describe('the instructions that svc init wrote', () => {
   test('put the three fields on the checkout session and on its subscription', async () => {
     const { createCheckout } = await load<Actions>('lib/checkout.ts')
     sessions = []
-    await createCheckout?.({ id: 'user-1', email: 'a@example.com' }, 'cust_1_2', 'price_1')
+    await createCheckout?.(own, { id: 'user-1', email: 'a@example.com' }, 'cust_1_2', 'price_1')
     const [session] = sessions.map((form) => Object.fromEntries(form))
     const fields = { svc_click_id: 'cust_1_2', svc_customer_key: 'user-1', program_id: String(sandbox.programId) }
     for (const [name, value] of Object.entries(fields)) {
@@ -455,7 +468,7 @@ describe('the instructions that svc init wrote', () => {
     ]
     // Stripe sends every event twice.
     for (const [type, object] of [...events, ...events])
-      expect(await trackPayment?.({ type, data: { object } })).toBe(true)
+      expect(await trackPayment?.(own, { type, data: { object } })).toBe(true)
     expect(await customersOf(code)).toMatchObject([
       {
         transaction_id: `pi_${user}`,

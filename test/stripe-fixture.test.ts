@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Shop } from '../lib/local/stripe-events.ts'
-import { passHolds, renewalsIn, stripeFixtures } from '../lib/local/stripe-fixture.ts'
+import { connectProgram, findProgram, passHolds, renewalsIn, stripeFixtures } from '../lib/local/stripe-fixture.ts'
 import { handledEventTypes } from '../lib/processors/stripe/read-event.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -28,6 +28,20 @@ describe('npm run stripe:fixture', () => {
       expect(answer.body.reason ?? '').not.toMatch(/could not be read|not used|metadata/)
     },
   )
+
+  test('takes the latest visitor, also one of a test lead, and connects a program once', async () => {
+    const shop = await createShop(sql, {})
+    const found = async () => (await findProgram(db, String(shop.programId)))?.visitor
+    expect(await found()).toEqual({ click_id: shop.clickId, customer_key: null })
+    await sql.query(
+      `insert into affiliate_lead_events (program_id, is_test, lead_timestamp, customer_key) values ($1, true, now() + interval '1 s', 'tester')`,
+      [shop.programId],
+    )
+    expect(await found()).toEqual({ click_id: null, customer_key: 'tester' })
+    expect(await connectProgram(db, shop.programId)).toBe(shop.account)
+    await sql.query('update programs set processor_account_id = null where id = $1', [shop.programId])
+    expect(await connectProgram(db, shop.programId)).toBe(`acct_local${shop.programId}`)
+  })
 
   test.each([true, false])(
     'advances time: subscriptions renew and hold periods end, in live mode %s',

@@ -389,7 +389,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     await svc(['commissions', 'approve', String(data[0].id)])
     await fetch(`${stack.baseUrl}/api/v1/payout-runs`, { method: 'POST', headers, body: '{}' })
     const [payout] = (await json(['payouts', 'list', '--json'])).data
-    const transfer = ['--reference', 'transfer 17', '--paid-on', '2026-02-01']
+    const transfer = ['--reference', 'transfer 17', '--paid-on', new Date().toISOString().slice(0, 10)]
     const pay = await svc([
       'payouts',
       'pay',

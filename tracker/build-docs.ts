@@ -1,10 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { Marked, type Tokens } from 'marked'
+import { callIn } from './docs-calls.ts'
 
 /** A page of the documentation. The function that serves it fills in `{{api_base_url}}`, `{{figures}}` and `{{errors}}`. */
 export interface DocsPage {
   /** Its address is `/docs/<name>`; the first is `/docs` itself. */
   name: string
+  /** Its group in the menu. */
+  group: string
   title: string
   /** The paragraph under the title. */
   summary: string
@@ -14,31 +17,14 @@ export interface DocsPage {
   sections: { id: string; title: string; text: string }[]
 }
 
-/** In the order of the menu. */
-const names = [
-  'index',
-  'html',
-  'nextjs',
-  'react',
-  'which-way',
-  'stripe',
-  'own-calls',
-  'refunds',
-  'codes',
-  'own-domain',
-  'several-programs',
-  'consent',
-  'test-data',
-  'program-api',
-  'joining',
-  'mail',
-  'walk',
-  'webhooks',
-  'figures',
-  'why-this-partner',
-  'errors',
-  'command',
-]
+/** The groups of the menu with their pages. */
+const groups = {
+  'Get started': ['index', 'html', 'nextjs', 'react', 'test-data', 'migrate'],
+  'Sales and refunds': ['which-way', 'stripe', 'own-calls', 'calls', 'renewals', 'refunds', 'codes'],
+  'Your site': ['own-domain', 'consent', 'csp', 'several-programs'],
+  'Partners and money': ['joining', 'payouts', 'figures', 'why-this-partner', 'mail'],
+  'For developers': ['program-api', 'webhooks', 'walk', 'command', 'errors'],
+}
 
 /** Reads the line that goes before the tag: it keeps the calls that a page makes before the script has loaded. */
 export function readStub(): string {
@@ -71,9 +57,11 @@ export function renderDocs(): DocsPage[] {
     if (!block) throw new Error(`docs/: AGENTS.md has no code block for ${file}.`)
     return block
   }
-  return names.map((name) => {
+  const names = Object.entries(groups).flatMap(([group, ofGroup]) => ofGroup.map((name) => ({ group, name })))
+  return names.map(({ group, name }) => {
     const markdown = read(`docs/${name}.md`)
       .replaceAll(/^\{\{code (.+)\}\}$/gm, (_, file: string) => codeOf(file))
+      .replaceAll(/^\{\{call (.+)\}\}$/gm, (_, call: string) => callIn(call))
       .replace(
         '{{tag}}',
         () => `\`\`\`html
@@ -82,11 +70,11 @@ ${tag}
 \`\`\``,
       )
       .replaceAll(/\{\{(\w+)\}\}/g, (placeholder, key: string) => examples[key] ?? placeholder)
-    return { name, markdown, ...render(markdown) }
+    return { name, group, markdown, ...render(markdown) }
   })
 }
 
-function render(markdown: string): Omit<DocsPage, 'name' | 'markdown'> {
+function render(markdown: string): Omit<DocsPage, 'name' | 'group' | 'markdown'> {
   const marked = new Marked()
   const ids = new Map<string, number>()
   const idOf = (title: string) => {
@@ -107,8 +95,9 @@ function render(markdown: string): Omit<DocsPage, 'name' | 'markdown'> {
       },
       code({ text, lang = '' }) {
         const file = /\bfile=(\S+)/.exec(lang)?.[1]
-        const caption = file ? `<figcaption>${escape(file)}</figcaption>` : ''
-        return `<figure class="code">${caption}<pre tabindex="0"><code>${escape(text)}</code></pre></figure>\n`
+        const tab = /\btab=(\S+)/.exec(lang)?.[1]
+        const caption = file || tab ? `<figcaption>${escape(file ?? tab ?? '')}</figcaption>` : ''
+        return `<figure class="code"${tab ? ` data-tab="${escape(tab)}"` : ''}>${caption}<pre tabindex="0"><code>${escape(text)}</code></pre></figure>\n`
       },
     },
   })

@@ -161,7 +161,7 @@ function readPackage(): Files {
   return files
 }
 
-const page = `{ name: string; title: string; summary: string; html: string; markdown: string; sections: { id: string; title: string; text: string }[] }`
+const page = `{ name: string; group: string; title: string; summary: string; html: string; markdown: string; sections: { id: string; title: string; text: string }[] }`
 serve('docs', { pages: renderDocs() }, `${page}[]`)
 
 const sizes = [

@@ -62,6 +62,33 @@ export const style = css`
   figure {
     margin: 1rem 0;
   }
+  figure.code {
+    position: relative;
+  }
+  figure.code > button {
+    position: absolute;
+    right: 0.5rem;
+    bottom: 0.5rem;
+  }
+  .tabs {
+    display: flex;
+    flex-wrap: wrap;
+    gap: 0.25rem;
+    margin: 1rem 0 -0.5rem;
+  }
+  .tabs button[aria-pressed='true'] {
+    font-weight: 650;
+    background: var(--line);
+  }
+  nav h2 {
+    margin: 1.25rem 0 0;
+    padding: 0 0.5rem;
+    color: var(--muted);
+    font-size: 0.8125rem;
+  }
+  nav h2 + ul {
+    margin-top: 0.25rem;
+  }
   figcaption {
     color: var(--muted);
     font: 0.8125rem var(--mono);

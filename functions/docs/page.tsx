@@ -2,9 +2,12 @@ import type { Child } from 'hono/jsx'
 import { raw } from 'hono/html'
 import { pages } from '../../tracker/dist/served/docs.js'
 import { Document } from '../api-reference/document.tsx'
+import { scriptPath } from './script.ts'
 import type { Found } from './search.ts'
 
 type Page = (typeof pages)[number]
+
+const groups = Map.groupBy(pages, ({ group }) => group)
 
 export const addressOf = ({ name }: { name: string }) => (name === 'index' ? '/docs' : `/docs/${name}`)
 
@@ -65,14 +68,22 @@ function Shell(props: { title: string; current: string; query?: string; children
         <form action="/docs/search" role="search">
           <input type="search" name="q" value={props.query} placeholder="Search" aria-label="Search" required />
         </form>
+        {Array.from(groups, ([group, ofGroup]) => (
+          <>
+            <h2>{group}</h2>
+            <ul>
+              {ofGroup.map((page) => (
+                <li>
+                  <a href={addressOf(page)} aria-current={page.name === props.current ? 'page' : undefined}>
+                    {page.title}
+                  </a>
+                </li>
+              ))}
+            </ul>
+          </>
+        ))}
+        <h2>More</h2>
         <ul>
-          {pages.map((page) => (
-            <li>
-              <a href={addressOf(page)} aria-current={page.name === props.current ? 'page' : undefined}>
-                {page.title}
-              </a>
-            </li>
-          ))}
           <li>
             <a href="/api/v1/reference">API reference</a>
           </li>
@@ -82,6 +93,7 @@ function Shell(props: { title: string; current: string; query?: string; children
         </ul>
       </nav>
       <main id="top">{props.children}</main>
+      <script src={scriptPath} defer></script>
     </Document>
   )
 }

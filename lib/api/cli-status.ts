@@ -17,6 +17,7 @@ const statusResponse = () =>
       lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
     }),
     api_base_url: z.string(),
+    proxy_path: z.string(),
     proxy_key: text(),
     processor: z.object({ connected: z.boolean(), account_id: text() }),
     activity: z.object({
@@ -38,7 +39,7 @@ export const cliStatus = (): Operation => ({
   path: '/api/v1/cli/status',
   summary: 'Check the health of a program',
   description:
-    'The setup of the key’s program, its latest events, recent refusals, and the remaining steps. `proxy_key` is for the proxy on your own domain; it is null for a key without the scope `track`.',
+    'The setup of the key’s program, its latest events, recent refusals, and the remaining steps. `proxy_path` and `proxy_key` are for the proxy on your own domain. The key is null for an API key without the scope `track`.',
   auth: 'key',
   success: { schemas: [statusResponse()], description: 'The program and its checks.' },
   examples: [
@@ -53,6 +54,7 @@ export const cliStatus = (): Operation => ({
         lead_auth_policy: 'server_verified',
       },
       api_base_url: 'https://api.example.com',
+      proxy_path: 'kqzvxjnm',
       proxy_key: `svc_proxy_1_${'x'.repeat(43)}`,
       processor: { connected: true, account_id: 'acct_1' },
       activity: { last_click: seen, last_lead: seen, last_sale: seen, last_webhook: { live: null, test: null } },

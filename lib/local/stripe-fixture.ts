@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
-import { sql } from 'kysely'
+import { type ExpressionBuilder, sql } from 'kysely'
+import { jsonObjectFrom } from 'kysely/helpers/postgres'
 import color from 'picocolors'
 import { Stripe } from 'stripe'
 import { runCommand } from '../commands/command.ts'
@@ -7,6 +8,7 @@ import { type Database, openDatabase } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { reviewAndCredit } from '../money/reviews.ts'
 import { OperatorError } from '../commands/operator-error.ts'
+import type { DB } from '../schema.ts'
 import { readRunningStack } from '../commands/running-stack.ts'
 import {
   capturedCharge,
@@ -226,20 +228,14 @@ function daysOf(text: string): number {
   return Number(days)
 }
 
-/** Returns the program with this id, or the newest one with a connected account, and the click id of its latest visitor. */
-async function findProgram(db: Database, id: string | undefined) {
+/** Returns the program with this id, or the newest one with a connected account, and the click id and customer key of its latest visitor. */
+export async function findProgram(db: Database, id: string | undefined) {
   let query = kysely
     .selectFrom('programs as p')
     .select((eb) => [
       'p.id',
       eb.ref('p.processor_account_id').$notNull().as('account'),
-      eb
-        .selectFrom('customers as c')
-        .select('c.click_id')
-        .whereRef('c.program_id', '=', 'p.id')
-        .orderBy('c.last_click_at', 'desc')
-        .limit(1)
-        .as('click_id'),
+      jsonObjectFrom(latestVisitor(eb)).as('visitor'),
     ])
     .where('p.processor_account_id', 'is not', null)
     .orderBy('p.id', 'desc')
@@ -249,12 +245,52 @@ async function findProgram(db: Database, id: string | undefined) {
   return program
 }
 
+/** The latest customer, or the latest test lead, which has no customer and no click id. */
+function latestVisitor(eb: ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>) {
+  const tested = eb
+    .selectFrom('affiliate_lead_events as e')
+    .select([sql<string | null>`null`.as('click_id'), 'e.customer_key', sql<Date | null>`e.lead_timestamp`.as('at')])
+    .whereRef('e.program_id', '=', 'p.id')
+    .where('e.is_test', '=', true)
+  return eb
+    .selectFrom(
+      eb
+        .selectFrom('customers as c')
+        .select([sql<string | null>`c.click_id`.as('click_id'), 'c.customer_key', 'c.last_click_at as at'])
+        .whereRef('c.program_id', '=', 'p.id')
+        .unionAll(tested)
+        .as('v'),
+    )
+    .select(['v.click_id', 'v.customer_key'])
+    .orderBy('v.at', 'desc')
+    .limit(1)
+}
+
+/** Connects a program to an account of the Stripe stand-in, unless it has one. */
+export async function connectProgram(db: Database, programId: number): Promise<string> {
+  const [connected] = await db.query(
+    kysely
+      .updateTable('programs')
+      .set({
+        processor_account_id: (eb) => eb.fn.coalesce('processor_account_id', eb.val(`acct_local${programId}`)),
+      })
+      .where('id', '=', programId)
+      .returning('processor_account_id'),
+  )
+  if (!connected?.processor_account_id) throw new OperatorError(`There is no program ${programId}.`)
+  return connected.processor_account_id
+}
+
 const usage = `Usage: npm run stripe:fixture -- <name> [--order <text>] [--program <id>] [--click-id <id>] [--customer-key <key>]
   [--email <address>] [--generation old|new] [--test-mode]
+       npm run stripe:fixture -- --connect <program id>
        npm run stripe:fixture -- --advance <days>d [--program <id>] [--generation old|new] [--test-mode]
 
 Signs an event as Stripe would and sends it to the running stack. Events with the same --order are of the same payment. Without
---program it is the newest program with a connected account, without --click-id its latest visitor.
+--program it is the newest program with a connected account, without --click-id its latest visitor, also one of the test link, with
+their customer key.
+
+--connect 1 connects program 1 to an account that exists on this machine only. Do this once.
 
 --advance 31d lets the days pass for the program: holds that end in them end now, and its subscriptions renew, once for each
 thirty days. With --test-mode its test subscriptions renew, and no hold ends: test sales have no commission.
@@ -276,8 +312,14 @@ async function sendFixture(): Promise<void> {
       generation: { type: 'string', default: 'new' },
       'test-mode': { type: 'boolean', default: false },
       advance: { type: 'string' },
+      connect: { type: 'string' },
     },
   })
+  if (values.connect !== undefined) {
+    const account = await connectProgram(openDatabase(readRunningStack().environment), Number(values.connect))
+    console.log(`Program ${values.connect} is connected to ${account}.`)
+    return
+  }
   const name = positionals[0] ?? ''
   const fixture = stripeFixtures[name]
   const days = values.advance === undefined ? undefined : daysOf(values.advance)
@@ -287,15 +329,15 @@ async function sendFixture(): Promise<void> {
   const program = await findProgram(openDatabase(environment), values.program)
   if (!program) {
     throw new OperatorError(
-      'No program with a connected account. Make one with `npm run -s sandbox`, or connect yours.',
+      'No program with a connected account. Connect yours with `npm run -s stripe:fixture -- --connect <program id>`.',
     )
   }
   const shop: Shop = {
     generation: (values.generation === 'old' ? 'old' : 'new') satisfies Generation,
     account: program.account,
     programId: program.id,
-    clickId: values['click-id'] ?? program.click_id,
-    customerKey: values['customer-key'] ?? `buyer-${values.order}`,
+    clickId: values['click-id'] ?? program.visitor?.click_id ?? null,
+    customerKey: values['customer-key'] ?? program.visitor?.customer_key ?? `buyer-${values.order}`,
     email: values.email,
     customer: `cus_${values.order}`,
     livemode: !values['test-mode'],

@@ -11,7 +11,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readOptions } from '../../lib/commands/command.ts'
-import { proxyPath } from '../../tracker/src/cli/init.ts'
+import { proxyPath } from '../../lib/programs/proxy-path.ts'
 
 readOptions("npm run blockers    whether today's block lists leave the own-domain proxy alone; fetches them", {})
 
@@ -73,7 +73,7 @@ expectBlocked('https://api.example.net/api/v1/track/click', 'fetch', true)
 const types = ['script', 'xhr', 'fetch', 'ping', 'beacon', 'other']
 const programs = 5000
 for (let id = 1; id <= programs; id++) {
-  const path = proxyPath({ id, domain: 'shop.example.com' })
+  const path = await proxyPath({ id, domain: 'shop.example.com' })
   for (const type of types) expectBlocked(`${shop}/${path}`, type, false)
   expectBlocked(`${shop}/${path}?links`, 'script', false)
 }

@@ -292,6 +292,8 @@ export const routes = {
     'GET /docs/search',
     'GET /docs/*',
     'GET /llms.txt',
+    'GET /llms-full.txt',
+    'GET /docs/docs.js',
     'GET /packages/:file',
     'GET /healthz',
     'GET /assets/:file',

@@ -3,6 +3,7 @@ import { apiKeysStatement, createApiKey, retireApiKey } from '../../../lib/acces
 import { proxyKey } from '../../../lib/access/proxy-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
+import { proxyPath } from '../../../lib/programs/proxy-path.ts'
 import { type ProgramSettings, programStatement, updateProgram } from '../../../lib/programs/programs.ts'
 import { readConnectionState } from '../../../lib/processors/stripe/connection-state.ts'
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
@@ -46,7 +47,7 @@ async function renderSettings(c: ProgramContext, createdKey?: string) {
         </>
       }
     >
-      <TrackerTag baseUrl={c.env.BASE_URL} program={program} />
+      <TrackerTag baseUrl={c.env.BASE_URL} program={program} path={await proxyPath(program)} />
       {may(program.roles, 'program:update') && <Terms address={address} settings={settings} />}
       {may(program.roles, 'api-key:manage') && (
         <ApiKeys

@@ -6,15 +6,31 @@ import { Card, Copy } from '../components/blocks.tsx'
  * The tag for every page of the integrator's site. Its first line queues early calls of `svc`, and lets forms work if a browser blocks the
  * script.
  */
-function trackerTag(baseUrl: string, programId: number): string {
-  return `${stub}\n<script async src="${baseUrl}/js/svc-tracker.js" data-svc-program-id="${programId}"></script>`
+function trackerTag(src: string, programId: number): string {
+  return `${stub}\n<script async src="${src}" data-svc-program-id="${programId}"></script>`
 }
 
-export function TrackerTag({ baseUrl, program }: { baseUrl: string; program: { id: number; domain: string } }) {
+interface TrackerTagProps {
+  baseUrl: string
+  program: { id: number; domain: string }
+  /** The path on the program's own domain. */
+  path: string
+}
+
+export function TrackerTag({ baseUrl, program, path }: TrackerTagProps) {
   return (
     <Card title="Tracker tag" aside={<a href={`/programs/${program.id}/check`}>Check that it works</a>}>
-      <p class="muted">Put this into the head of every page of {shownHost(program.domain)}.</p>
-      <Copy text={trackerTag(baseUrl, program.id)} label="tracker tag" />
+      <p class="muted">
+        Put this into the head of every page of {shownHost(program.domain)}, and serve this path from{' '}
+        <a href="/docs/own-domain">your own domain</a>: blockers leave it alone, and browsers keep its cookie for the
+        whole duration.
+      </p>
+      <Copy text={trackerTag(`/${path}`, program.id)} label="tag for your own domain" />
+      <p class="muted">
+        Without a server of your own, use this instead. Block lists such as EasyPrivacy know its address, so some
+        visitors are not counted, and Safari keeps its cookie for seven days only.
+      </p>
+      <Copy text={trackerTag(`${baseUrl}/js/svc-tracker.js`, program.id)} label="tracker tag" />
     </Card>
   )
 }

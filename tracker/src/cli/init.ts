@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { addLines, writeEnv, writeGenerated, writeSection, type Written } from './files.ts'
 import { type Connection, envFile, fetchStatus, siteAddress, type Status } from './service.ts'
@@ -39,19 +38,8 @@ export async function init(connection: Connection, replace: (path: string) => Pr
 
 const readTemplate = (name: string) => readFileSync(new URL(`../templates/${name}`, import.meta.url), 'utf8')
 
-const consonants = 'bcdfghjklmnpqrstvwxz'
-
-/**
- * Returns the path of a program's proxy, the same on every machine: eight letters that no block list knows. It has no vowels, so that the
- * letters form no word.
- */
-export function proxyPath({ id, domain }: Pick<Status['program'], 'id' | 'domain'>): string {
-  const bytes = createHash('sha256').update(`${id} ${domain}`).digest().subarray(0, 8)
-  return Array.from(bytes, (byte) => consonants[byte % consonants.length]).join('')
-}
-
 /** Replaces `{{name}}` in the instructions by the program's value, kept on one line and in its table cell. */
-function fillIn(template: string, connection: Connection, { program, processor }: Status): string {
+function fillIn(template: string, connection: Connection, { program, processor, proxy_path }: Status): string {
   const values: Record<string, string> = {
     program_id: String(program.id),
     program_name: program.name,
@@ -63,7 +51,7 @@ function fillIn(template: string, connection: Connection, { program, processor }
     processor: processor.connected ? 'connected' : 'not connected',
     api_base_url: connection.baseUrl,
     package_url: `${connection.baseUrl}/packages/svc-tracker-${SVC_VERSION}.tgz`,
-    proxy_path: proxyPath(program),
+    proxy_path,
     site: siteAddress(connection, program),
   }
   return template.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {

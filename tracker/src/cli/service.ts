@@ -46,6 +46,7 @@ export interface Status {
     lead_auth_policy: string
   }
   /** Null for a key without the scope `track`. */
+  proxy_path: string
   proxy_key: string | null
   processor: { connected: boolean; account_id: string | null }
   /** Refused calls since the last success of the same kind, newest first. */
