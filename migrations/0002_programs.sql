@@ -137,6 +137,13 @@ create table partner_groups (
 );
 create unique index partner_groups_name_key on partner_groups (program_id, lower(name)) where removed_at is null;
 
+-- Returns the mailbox of an address, which a person can spell in many ways: without a plus tag, and at Gmail without dots.
+-- Indexes contain its results, so it never changes.
+create function mailbox_of(email text) returns text language sql immutable parallel safe as $$
+  select case when domain in ('gmail.com', 'googlemail.com') then replace(local, '.', '') || '@gmail.com' else local || '@' || domain end
+  from (select regexp_replace(split_part(lower(email), '@', 1), '(.)[+].*$', '\1') local, split_part(lower(email), '@', 2) domain) parts
+$$;
+
 -- A partner of one program: the details that the program entered, and the user who accepted the invitation. A person
 -- can be a partner of many programs, which don't know of each other.
 create table partners (
@@ -178,6 +185,7 @@ create table partners (
 create unique index partners_email_key on partners (program_id, lower(email));
 create index partners_user_idx on partners (user_id) where user_id is not null;
 create index partners_created_idx on partners (program_id, created_at);
+create index partners_mailbox_idx on partners (program_id, mailbox_of(email));
 create index partners_group_idx on partners (program_id, group_id) where group_id is not null;
 
 -- Terms that replace the program's own: for a group, for one partner, or for everybody's sales of one product. A rule

@@ -76,6 +76,7 @@ create table applications (
 create unique index applications_waiting_key on applications (program_id, email) where status = 'waiting';
 create index applications_status_idx on applications (program_id, status, id);
 create index applications_email_idx on applications (email, program_id);
+create index applications_mailbox_idx on applications (program_id, mailbox_of(email));
 create index applications_user_idx on applications (user_id) where user_id is not null;
 create index applications_partner_idx on applications (program_id, partner_id) where partner_id is not null;
 create index applications_unverified_idx on applications (applied_at) where status = 'unverified';

@@ -216,6 +216,7 @@ create table applications (
 CREATE INDEX applications_decider_idx ON public.applications USING btree (decided_by) WHERE (decided_by IS NOT NULL);
 CREATE INDEX applications_email_idx ON public.applications USING btree (email, program_id);
 CREATE INDEX applications_key_idx ON public.applications USING btree (decided_by_key) WHERE (decided_by_key IS NOT NULL);
+CREATE INDEX applications_mailbox_idx ON public.applications USING btree (program_id, mailbox_of(email));
 CREATE INDEX applications_partner_idx ON public.applications USING btree (program_id, partner_id) WHERE (partner_id IS NOT NULL);
 CREATE INDEX applications_rejected_idx ON public.applications USING btree (decided_at) WHERE (status = 'rejected'::text);
 CREATE INDEX applications_status_idx ON public.applications USING btree (program_id, status, id);
@@ -813,6 +814,7 @@ create table partners (
 CREATE INDEX partners_created_idx ON public.partners USING btree (program_id, created_at);
 CREATE UNIQUE INDEX partners_email_key ON public.partners USING btree (program_id, lower(email));
 CREATE INDEX partners_group_idx ON public.partners USING btree (program_id, group_id) WHERE (group_id IS NOT NULL);
+CREATE INDEX partners_mailbox_idx ON public.partners USING btree (program_id, mailbox_of(email));
 CREATE INDEX partners_user_idx ON public.partners USING btree (user_id) WHERE (user_id IS NOT NULL);
 CREATE TRIGGER partners_accepted_webhooks AFTER UPDATE ON public.partners FOR EACH ROW WHEN (((new.user_id IS NOT NULL) AND (new.ended_at IS NULL) AND ((old.user_id IS NULL) OR (old.ended_at IS NOT NULL)))) EXECUTE FUNCTION send_webhooks_of_partner();
 CREATE TRIGGER partners_added_to_group BEFORE INSERT ON public.partners FOR EACH ROW WHEN ((new.group_id IS NOT NULL)) EXECUTE FUNCTION refuse_removed_group();
@@ -3384,8 +3386,11 @@ begin
   where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
   order by e.program_id, e.id for no key update;
   return query
-  with due as (
-    select d.*, row_number() over (order by d.place, d.next_attempt_at) as turn
+  with workspaces as materialized (
+    select p.workspace_id, workspace_webhooks_at_once() - workspace_webhooks_under_way(p.workspace_id) as free
+    from programs p where p.id = any (program_ids) group by p.workspace_id
+  ), waiting as (
+    select d.*, w.free, row_number() over (partition by w.workspace_id order by d.place, d.next_attempt_at) as turn_in_workspace
     from (
       select d.*, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
       from webhook_endpoints e
@@ -3404,6 +3409,12 @@ begin
       where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
         and (e.rests_until is null or e.rests_until <= now())
     ) d
+    join programs p on p.id = d.program_id
+    join workspaces w on w.workspace_id = p.workspace_id
+  ), due as (
+    select n.*, case when n.turn_in_workspace <= n.free then
+      row_number() over (order by n.turn_in_workspace > n.free, n.place, n.next_attempt_at) end as turn
+    from waiting n
   ), claimed as (
     update webhook_deliveries d set claimed_until = now() + interval '45 s'
     from due n
@@ -3417,7 +3428,7 @@ begin
   join webhook_messages m on m.program_id = c.program_id and m.id = c.message_id
   union all
   select distinct n.program_id, null::bigint, null::bigint, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz
-  from due n where n.turn > at_most and n.place = 1
+  from due n where (n.turn > at_most or n.turn is null) and n.place = 1
   order by 3;
 end $function$
 ;
@@ -5755,17 +5766,24 @@ AS $function$
   with bare as materialized (
     select n, (n->>'program_id')::bigint as program_id from unnest(under_rule(reviewed, 'no_page_view')) n where n->'is_bare' = 'true'
   )
-  select b.n, jsonb_build_object('clicked_at', b.n->'clicked_at', 'latest_clicks', t.clicks, 'with_page', t.with_page)
+  select b.n, jsonb_build_object('clicked_at', b.n->'clicked_at', 'visitors', t.visitors, 'with_page', t.with_page)
   from (select distinct program_id from bare) p
   cross join lateral (
-    select count(*) as clicks, count(*) filter (where l.page_url is not null) as with_page
-    from (
-      select e.page_url from affiliate_click_events e where e.program_id = p.program_id and not e.is_test
-      order by e.click_timestamp desc, e.id desc limit 100
-    ) l
+    select sum(v.clicks) as clicks, count(*) as visitors, count(*) filter (where v.names_page) as with_page
+    from generate_series(0, 29) ago
+    cross join lateral (
+      select count(*) as clicks, bool_or(l.page_url is not null) as names_page
+      from (
+        select e.id, e.visitor, e.page_url from affiliate_click_events e
+        where e.program_id = p.program_id and not e.is_test
+          and e.click_timestamp >= day_start(utc_day(now()) - ago) and e.click_timestamp < day_start(utc_day(now()) - ago + 1)
+        order by e.click_timestamp, e.id limit 100
+      ) l
+      group by coalesce(l.visitor, -l.id)
+    ) v
   ) t
   join bare b on b.program_id = p.program_id
-  where t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
+  where t.clicks >= 20 and t.with_page * 10 >= t.visitors * 8
 $function$
 ;
 
@@ -10815,6 +10833,20 @@ CREATE OR REPLACE FUNCTION public.without_words(payload jsonb)
  LANGUAGE sql
  IMMUTABLE
 RETURN CASE WHEN (((payload ->> 'reason'::text) IS NULL) OR ((payload ->> 'reason'::text) = ANY (ARRAY['refund'::text, 'chargeback'::text]))) THEN payload ELSE (payload || '{"reason": "refund"}'::jsonb) END
+;
+
+CREATE OR REPLACE FUNCTION public.workspace_webhooks_at_once()
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN 24
+;
+
+CREATE OR REPLACE FUNCTION public.workspace_webhooks_under_way(of_workspace_id text)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT count(*) AS count FROM ((programs p JOIN webhook_endpoints e ON (((e.program_id = p.id) AND (e.deleted_at IS NULL) AND (e.disabled_at IS NULL)))) CROSS JOIN LATERAL (SELECT d_1.claimed_until FROM webhook_deliveries d_1 WHERE ((d_1.program_id = e.program_id) AND (d_1.endpoint_id = e.id) AND (d_1.next_attempt_at <= now())) ORDER BY d_1.next_attempt_at LIMIT (2 * webhooks_at_once())) d) WHERE ((p.workspace_id = workspace_webhooks_under_way.of_workspace_id) AND (d.claimed_until > now())))
 ;
 
 CREATE OR REPLACE FUNCTION public.write_audit(of_workspace_id text, of_program_id bigint, of_action text, of_subject text, of_subject_user_id text, of_details jsonb)

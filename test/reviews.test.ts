@@ -9,6 +9,7 @@ import { askStripe } from '../lib/processors/stripe/ask.ts'
 import { openStripe } from '../lib/processors/stripe/client.ts'
 import { readEvent } from '../lib/processors/stripe/read-event.ts'
 import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
+import { recordClick } from '../lib/tracking/clicks.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import { mailboxOf } from '../lib/access/mailbox.ts'
 import {
@@ -19,7 +20,7 @@ import {
   visit as visitOf,
   type Visitor,
 } from './bench/review-traffic.ts'
-import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
+import { createLedgerProgram, type LedgerProgram, noClick } from './support/ledger.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -184,6 +185,12 @@ test('five signups of one partner from one address are held, four are not; so ar
   expect(await rules(four)).toEqual(four.map(() => []))
   expect(await rules(five)).toEqual(five.map(() => ['one_address']))
   expect(await rules([bare])).toEqual([['no_page_view']])
+  // Anybody can send clicks: a hundred empty ones from one address change nothing.
+  const empty = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: program.codeOf(0), visitor: 1 }
+  await Promise.all(Array.from({ length: 100 }, () => recordClick(db, empty, null)))
+  const later = await visit(program, { page: null })
+  await run()
+  expect(await rules([later])).toEqual([['no_page_view']])
   const [review] = await listReviews(db, program.programId, { limit: 1, commissionIds: [five[0]?.commissionId ?? 0] })
   expect(review?.flags[0]?.evidence).toMatchObject({ signups: 5 })
 })

@@ -570,6 +570,30 @@ test("an endpoint that doesn't respond gets no second request and doesn't delay 
   expect(third.map(({ endpoint_id }) => Number(endpoint_id))).not.toContain(hanging.endpointId)
 })
 
+test('a workspace with many slow endpoints leaves places for others', async () => {
+  const types: WebhookType[] = ['sale.created']
+  const [first, second, other] = [await api.program(), await api.program(), await api.program()]
+  await stack.sql.query(
+    'update programs set workspace_id = (select workspace_id from programs where id = $1) where id = $2',
+    [first.programId, second.programId],
+  )
+  for (const program of [first, second]) await Promise.all(times(20, () => listen('hang', { program, types })))
+  await listen('ok', { program: other, types })
+  for (const program of [first, second, other]) await sell(program)
+  const claim = async (programs: Sandbox[], atMost: number) =>
+    await api.rows('select program_id, message_id from claim_webhooks($1, $2)', [
+      programs.map(({ programId }) => programId),
+      atMost,
+    ])
+  const given = await claim([first, second], 40)
+  expect(given.filter(({ message_id }) => message_id !== null)).toHaveLength(24)
+  // The other 16 wait, and the consumer looks again later.
+  expect(given.filter(({ message_id }) => message_id === null)).not.toEqual([])
+  expect((await claim([first, second, other], 40)).filter(({ message_id }) => message_id !== null)).toMatchObject([
+    { program_id: `${other.programId}` },
+  ])
+})
+
 test('an endpoint that hangs gets no second request while the consumer delivers to others', async () => {
   const hanging = await listen('hang', { types: ['sale.created'] })
   const well = await Promise.all(times(3, () => listen('ok', { types: ['sale.created'] })))

@@ -125,7 +125,10 @@ export async function deliverWebhooks(
     free += atMost - claimed.length
     const round = { messages: messagesOf(programs), open: claimed.length }
     if (claimed.length === 0) done.push(...round.messages)
-    for (const id of left) look(id, {})
+    // With places left, it was its workspace that had no more. Then look again later.
+    if (claimed.length === atMost) for (const id of left) look(id, {})
+    else if (left.length > 0)
+      await wakes.send(left.map((program_id) => ({ program_id, due_at: Date.now() / 1000 + 1 })))
     // A full claim means that there may be more. They go to endpoints that answer: a slow endpoint gets no second request.
     if (claimed.length === atMost) for (const [id, { hasEnded }] of programs) if (hasEnded) look(id, { hasEnded })
     for (const delivery of claimed) start(`attempt ${(attempts += 1)}`, () => attempt(delivery, round))

@@ -113,7 +113,7 @@ function evidenceText(rule: string, evidence: Record<string, string | number>): 
     case 'one_address':
       return `${of('signups')} signups from ${of('first_at')} to ${of('last_at')}.`
     case 'no_page_view':
-      return `Clicked ${of('clicked_at')}. Of the latest ${of('latest_clicks')} clicks ${of('with_page')} came from a page.`
+      return `Clicked ${of('clicked_at')}. Of ${of('visitors')} visitors of the last 30 days ${of('with_page')} came from a page.`
     case 'bot':
       return `Clicked ${of('clicked_at')} by ${of('user_agent')}.`
     case 'paid_ads':

@@ -148,10 +148,30 @@ create or replace function webhooks_at_once() returns integer language sql immut
 create or replace function webhook_rest(failures integer) returns interval language sql immutable
 return case when failures < 3 then interval '5 s' else interval '1 min' end;
 
+-- The number of concurrent requests of one workspace, a quarter of those of one consumer with all its lanes. So the slow
+-- endpoints of one do not delay others.
+create or replace function workspace_webhooks_at_once() returns integer language sql immutable return 24;
+
+-- The number of requests of a workspace under way. Claims take the oldest deliveries, so it looks at the first due ones
+-- of each endpoint only.
+create or replace function workspace_webhooks_under_way(of_workspace_id text) returns bigint language sql stable
+return (
+  select count(*)
+  from programs p
+  join webhook_endpoints e on e.program_id = p.id and e.deleted_at is null and e.disabled_at is null
+  cross join lateral (
+    select d.claimed_until from webhook_deliveries d
+    where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
+    order by d.next_attempt_at limit 2 * webhooks_at_once()
+  ) d
+  where p.workspace_id = of_workspace_id and d.claimed_until > now()
+);
+
 -- Claims up to `at_most` due deliveries of these programs: the oldest of each endpoint first, and no endpoint's second
--- before every first. An endpoint whose last attempt failed gets one request at a time, with a rest after each. An
--- endpoint that hasn't answered for a second gets no further requests. Claims end after 45 seconds, in case their
--- consumer died. A program with an unclaimed delivery left for an idle endpoint gets a row without a delivery.
+-- before every first. A workspace has a limited number of requests at a time. An endpoint whose last attempt failed gets
+-- one request at a time, with a rest after each. An endpoint that hasn't answered for a second gets no further requests.
+-- Claims end after 45 seconds, in case their consumer died. A program with an unclaimed delivery left for an idle
+-- endpoint gets a row without a delivery.
 create or replace function claim_webhooks(program_ids bigint[], at_most integer) returns table (
   program_id bigint, endpoint_id bigint, message_id bigint, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb,
   created_at timestamptz
@@ -163,8 +183,11 @@ begin
   where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
   order by e.program_id, e.id for no key update;
   return query
-  with due as (
-    select d.*, row_number() over (order by d.place, d.next_attempt_at) as turn
+  with workspaces as materialized (
+    select p.workspace_id, workspace_webhooks_at_once() - workspace_webhooks_under_way(p.workspace_id) as free
+    from programs p where p.id = any (program_ids) group by p.workspace_id
+  ), waiting as (
+    select d.*, w.free, row_number() over (partition by w.workspace_id order by d.place, d.next_attempt_at) as turn_in_workspace
     from (
       select d.*, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
       from webhook_endpoints e
@@ -183,6 +206,12 @@ begin
       where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
         and (e.rests_until is null or e.rests_until <= now())
     ) d
+    join programs p on p.id = d.program_id
+    join workspaces w on w.workspace_id = p.workspace_id
+  ), due as (
+    select n.*, case when n.turn_in_workspace <= n.free then
+      row_number() over (order by n.turn_in_workspace > n.free, n.place, n.next_attempt_at) end as turn
+    from waiting n
   ), claimed as (
     update webhook_deliveries d set claimed_until = now() + interval '45 s'
     from due n
@@ -196,7 +225,7 @@ begin
   join webhook_messages m on m.program_id = c.program_id and m.id = c.message_id
   union all
   select distinct n.program_id, null::bigint, null::bigint, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz
-  from due n where n.turn > at_most and n.place = 1
+  from due n where (n.turn > at_most or n.turn is null) and n.place = 1
   order by 3;
 end $$;
 

@@ -134,22 +134,30 @@ create or replace function flags_of_self_referrals(reviewed jsonb[]) returns tab
   where n->'has_hashes' = 'true' and b.hashes && r.email_hashes
 $$;
 
--- If a program's pages carry the tag, nearly every click names its page.
+-- If a program's pages carry the tag, nearly every click names its page. Anybody can send clicks, so the first 100 clicks of each of the last
+-- 30 days are a sample in which each visitor counts once a day. Then a flood of empty clicks outweighs neither other visitors nor other days.
 create or replace function flags_of_clicks_without_page(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
   with bare as materialized (
     select n, (n->>'program_id')::bigint as program_id from unnest(under_rule(reviewed, 'no_page_view')) n where n->'is_bare' = 'true'
   )
-  select b.n, jsonb_build_object('clicked_at', b.n->'clicked_at', 'latest_clicks', t.clicks, 'with_page', t.with_page)
+  select b.n, jsonb_build_object('clicked_at', b.n->'clicked_at', 'visitors', t.visitors, 'with_page', t.with_page)
   from (select distinct program_id from bare) p
   cross join lateral (
-    select count(*) as clicks, count(*) filter (where l.page_url is not null) as with_page
-    from (
-      select e.page_url from affiliate_click_events e where e.program_id = p.program_id and not e.is_test
-      order by e.click_timestamp desc, e.id desc limit 100
-    ) l
+    select sum(v.clicks) as clicks, count(*) as visitors, count(*) filter (where v.names_page) as with_page
+    from generate_series(0, 29) ago
+    cross join lateral (
+      select count(*) as clicks, bool_or(l.page_url is not null) as names_page
+      from (
+        select e.id, e.visitor, e.page_url from affiliate_click_events e
+        where e.program_id = p.program_id and not e.is_test
+          and e.click_timestamp >= day_start(utc_day(now()) - ago) and e.click_timestamp < day_start(utc_day(now()) - ago + 1)
+        order by e.click_timestamp, e.id limit 100
+      ) l
+      group by coalesce(l.visitor, -l.id)
+    ) v
   ) t
   join bare b on b.program_id = p.program_id
-  where t.clicks >= 20 and t.with_page * 10 >= t.clicks * 8
+  where t.clicks >= 20 and t.with_page * 10 >= t.visitors * 8
 $$;
 
 create or replace function flags_of_one_address(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$

@@ -1,9 +1,3 @@
--- Returns the mailbox of an address, which a person can spell in many ways: without a plus tag, and at Gmail without dots.
-create or replace function mailbox_of(email text) returns text language sql immutable parallel safe as $$
-  select case when domain in ('gmail.com', 'googlemail.com') then replace(local, '.', '') || '@gmail.com' else local || '@' || domain end
-  from (select regexp_replace(split_part(lower(email), '@', 1), '(.)[+].*$', '\1') local, split_part(lower(email), '@', 2) domain) parts
-$$;
-
 -- Counts a mail from a workspace to a recipient today (UTC), or returns the exceeded bound of `bounds` (lib/mail-bounds.ts): `recipient`,
 -- `workspace`, `source` or `network`. Returns `unverified` if no owner of the workspace has a confirmed address. An account counts too, because it
 -- can leave, delete and create workspaces. `of_source` is `page` or `api` for an application, else null. The rows of the workspace and the account
