@@ -20,7 +20,7 @@ const utcTime = (date: Date) => der(0x17, `${date.toISOString().slice(2, 19).rep
  * Creates a key and a self-signed certificate (RFC 5280) for these hosts, valid for a day. Node can read certificates
  * but not create them.
  */
-function selfSigned(hosts: string[]): { key: string; cert: string } {
+export function selfSigned(hosts: string[]): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const ecdsaWithSha256 = sequence(identifier('2a8648ce3d040302'))
   const name = sequence(der(0x31, sequence(identifier('550403'), der(0x0c, 'a proxy of the tests'))))

@@ -1,0 +1,155 @@
+import type { lookup } from 'node:dns'
+import { once } from 'node:events'
+import { createServer, type RequestListener } from 'node:http'
+import { createServer as createTlsServer, globalAgent } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { sendWebhook } from '../lib/notifications/webhook-request.ts'
+import { fetchOutside } from '../lib/serve/outside.ts'
+import { selfSigned } from './support/tls-proxy.ts'
+
+/** The resolver of this machine, as an attacker's name server answers it, and whether this machine counts as public. */
+const resolver = vi.hoisted(() => ({ answers: [] as string[], isLoopbackPublic: false }))
+vi.mock(import('node:dns'), async (original) => ({
+  ...(await original()),
+  lookup: ((_: string, __: unknown, callback: (error: null, found: { address: string; family: number }[]) => void) =>
+    callback(
+      null,
+      resolver.answers.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+    )) as unknown as typeof lookup,
+}))
+vi.mock(import('../lib/notifications/public-address.ts'), async (original) => {
+  const real = await original()
+  const isPublicAddress = (address: string) =>
+    (resolver.isLoopbackPublic && address === '127.0.0.1') || real.isPublicAddress(address)
+  return { ...real, isPublicAddress }
+})
+
+let answer: RequestListener = (_, response) => response.end('ok')
+let connections = 0
+const server = createTlsServer(selfSigned(['hooks.example.com']), (request, response) => answer(request, response))
+server.on('connection', () => (connections += 1))
+server.listen(0, '127.0.0.1')
+/** The requests to a server inside, which a redirect or a rebinding would reach. */
+let reached = 0
+const inside = createServer((_, response) => {
+  reached += 1
+  response.end('secret')
+}).listen(0, '127.0.0.1')
+/** Answers DNS over HTTPS: every name is public when the service asks first. */
+const nameService = createServer((request, response) => {
+  const isIPv4 = request.url?.includes('type=A') && !request.url.includes('AAAA')
+  response.end(JSON.stringify({ Answer: isIPv4 ? [{ type: 1, data: '8.8.8.8' }] : [] }))
+}).listen(0, '127.0.0.1')
+await Promise.all([once(server, 'listening'), once(inside, 'listening'), once(nameService, 'listening')])
+afterAll(() => {
+  for (const one of [server, inside, nameService]) {
+    one.close()
+    one.closeAllConnections()
+  }
+})
+const portOf = (one: { address(): unknown }) => (one.address() as AddressInfo).port
+const env = {
+  DNS_OVER_HTTPS_URL: `http://127.0.0.1:${portOf(nameService)}/dns-query`,
+  OUTSIDE: { fetch: fetchOutside },
+}
+const send = (url: string) => sendWebhook(url, { 'content-type': 'application/json' }, '{}', env)
+const hooks = `https://hooks.example.com:${portOf(server)}/`
+
+beforeEach(() => {
+  // A kept connection needs no lookup; its address was checked.
+  globalAgent.destroy()
+  Object.assign(resolver, { answers: ['127.0.0.1'], isLoopbackPublic: true })
+  connections = 0
+  reached = 0
+  vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0')
+})
+afterEach(() => {
+  vi.useRealTimers()
+  vi.unstubAllEnvs()
+})
+
+test('a webhook arrives at a public name', async () => {
+  expect(await send(hooks)).toMatchObject({ status: 200, answer: 'ok' })
+})
+
+describe('a webhook of an attacker reaches nothing inside', () => {
+  test.each([
+    [['127.0.0.1']],
+    [['8.8.8.8', '127.0.0.1']],
+    [['::1']],
+    [['::ffff:127.0.0.1']],
+    [['64:ff9b::7f00:1']],
+    [['0.0.0.0']],
+    [['10.0.0.1']],
+    [['169.254.169.254']],
+    [['fe80::1']],
+  ])('when the name leads to %j after it was checked', async (answers) => {
+    Object.assign(resolver, { answers, isLoopbackPublic: false })
+    expect(await send(hooks)).toMatchObject({ status: null, error: expect.stringContaining('is not a public address') })
+    expect(connections).toBe(0)
+  })
+
+  test.each([
+    'https://127.0.0.1',
+    'https://127.1',
+    'https://2130706433',
+    'https://0177.0.0.1',
+    'https://0x7f000001',
+    'https://127.0.0.1.',
+    'https://0.0.0.0',
+    'https://0',
+    'https://[::1]',
+    'https://[::]',
+    'https://[::ffff:127.0.0.1]',
+    'https://[::ffff:7f00:1]',
+    'https://[64:ff9b::127.0.0.1]',
+    'https://[fe80::1]',
+    'https://①②⑦.0.0.1',
+    'https://localhost',
+    'https://LOCALHOST.',
+    'https://hooks.localhost',
+    'https://hooks.example.com@127.0.0.1',
+    'http://hooks.example.com',
+    'https://user:secret@hooks.example.com',
+  ])('by the address %s', async (address) => {
+    resolver.isLoopbackPublic = false
+    const sent = await send(`${address}:${portOf(server)}/`)
+    expect([sent.status, connections]).toEqual([null, 0])
+    expect(sent.error).toMatch(/^The address must /)
+  })
+
+  test.each([301, 302, 303, 307, 308])('by a redirect with %d', async (status) => {
+    answer = (_, response) =>
+      response.writeHead(status, { location: `http://127.0.0.1:${portOf(inside)}/` }).end('moved')
+    expect(await send(hooks)).toMatchObject({ status, answer: 'moved' })
+    expect(reached).toBe(0)
+  })
+})
+
+test('an answer that unpacks to 100 MB is neither unpacked nor kept', async () => {
+  const bomb = gzipSync(Buffer.alloc(100 * 1024 * 1024))
+  answer = (_, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb)
+  const before = process.memoryUsage.rss()
+  const sent = await send(hooks)
+  expect(sent.status).toBe(200)
+  expect(sent.answer?.length).toBeLessThanOrEqual(4096)
+  expect(process.memoryUsage.rss() - before).toBeLessThan(50 * 1024 * 1024)
+})
+
+test('an answer that drips ends after ten seconds', async () => {
+  const begun = Promise.withResolvers<void>()
+  let drip: NodeJS.Timeout | undefined
+  answer = (_, response) => {
+    response.write('x')
+    drip = setInterval(() => response.write('x'), 5)
+    begun.resolve()
+  }
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  const sent = send(hooks)
+  await begun.promise
+  vi.advanceTimersByTime(10_000)
+  expect(await sent).toMatchObject({ status: null, error: 'There was no answer within 10 seconds.' })
+  clearInterval(drip)
+})
