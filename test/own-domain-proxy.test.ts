@@ -39,6 +39,14 @@ describe('the proxy on the own domain', () => {
     expect(standIn.received).toEqual([])
   })
 
+  test('believes no address that visitors name themselves when they connect directly', async () => {
+    standIn.answers = [click]
+    const direct = createTrackerProxy({ baseUrl: standIn.baseUrl, key, isBehindProxy: false })
+    await direct(proxied('https://shop.example.com', { 'x-forwarded-for': '198.51.100.7' }))
+    const [call] = standIn.received
+    expect(new URLSearchParams(new Headers(call?.headers).get('svc-visitor') ?? '').get('address')).toBe('')
+  })
+
   test('forwards the user agent and its own description of the visitor, and nothing else', async () => {
     standIn.answers = [click]
     await proxy(

@@ -9,6 +9,11 @@ export interface ProxyOptions extends Addresses {
   key?: string | undefined
   /** Domain of the cookies. Default: the page's registrable domain, guessed from its name. */
   cookieDomain?: string | undefined
+  /**
+   * `false` if visitors connect to this server without a proxy in between. Then `X-Forwarded-For` is theirs to invent, so it is ignored
+   * and all visitors count as one. Default: true.
+   */
+  isBehindProxy?: boolean | undefined
   /** The name of the tag (`data-svc-name`) if the site has several programs. Each program has its own proxy at its own path. */
   name?: string | undefined
 }
@@ -28,7 +33,10 @@ const bytes = (text: string) => new TextEncoder().encode(text)
  * (Cloudflare, Vercel). It is empty elsewhere, because a visitor could send these headers too. The last address counts: this server's
  * own nearest proxy has added it.
  */
-async function describeVisitor({ headers, cf }: Request & { cf?: Record<string, string> }, key = ''): Promise<string> {
+async function describeVisitor(
+  { headers, cf }: Request & { cf?: Record<string, string> },
+  { key = '', isBehindProxy = true }: ProxyOptions,
+): Promise<string> {
   // oxlint-disable-next-line no-unsafe-type-assertion -- Node's; other runtimes may lack it
   const { process } = globalThis as { process?: { env?: Record<string, string> } }
   const place = (name: string) => cf?.[name] ?? ''
@@ -38,7 +46,10 @@ async function describeVisitor({ headers, cf }: Request & { cf?: Record<string, 
     new URLSearchParams({
       program: key.split('_')[2] ?? '',
       time: String(Math.floor(Date.now() / 1000)),
-      address: (cf ? headers.get('cf-connecting-ip') : headers.get('x-forwarded-for')?.split(',').at(-1)?.trim()) ?? '',
+      address:
+        (cf
+          ? headers.get('cf-connecting-ip')
+          : isBehindProxy && headers.get('x-forwarded-for')?.split(',').at(-1)?.trim()) || '',
       country: place('country') || fromVercel('country'),
       region: place('region') || fromVercel('country-region'),
       city: place('city') || fromVercel('city'),
@@ -80,7 +91,7 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       if (route === 'click') call.existing_click_id ??= kept
 
       const headers = pick(sent, ['content-type', 'user-agent', 'if-none-match'])
-      if (call) headers['svc-visitor'] = await describeVisitor(request, options.key)
+      if (call) headers['svc-visitor'] = await describeVisitor(request, options)
       const response = await fetch(address(options, route), {
         method,
         headers,
