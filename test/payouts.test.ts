@@ -1,10 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { Client } from 'pg'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { listAdjustments, createAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
-import { exportPayments, payoutFile, type PayoutLayout, payoutLayouts, pays } from '../lib/money/payout-files.ts'
+import {
+  exportPayments,
+  maxPayments,
+  payoutFile,
+  type PayoutLayout,
+  payoutLayouts,
+  pays,
+} from '../lib/money/payout-files.ts'
 import {
   listPayoutsDue,
   createPayoutRun,
@@ -352,6 +359,29 @@ describe('a payout that is in a file', () => {
     await payPayout(db, programId, asked, 2000, transfer)
     expect(await due()).toEqual([])
     expect(await differencesIn(programId)).toEqual([])
+  })
+
+  test('is in one part of a file, whatever becomes payable between two downloads', async () => {
+    const { programId, first, second, ask } = await createPaying()
+    await ask(2000)
+    await askPayout(db, { programId, partnerId: second, currency: 'usd', amountCents: 1000, requestId: randomUUID() })
+    const waits = (until: string) =>
+      sql.query(`update partners set payout_waits_until = ${until} where id = $1`, [first])
+    const { wise } = maxPayments
+    maxPayments.wise = 1
+    onTestFinished(() => void Object.assign(maxPayments, { wise }))
+    const parts: string[] = []
+    const download = async (part: number) => {
+      const file = await exportPayments(db, programId, { askedIn: 'usd' }, { layout: 'wise', part })
+      parts.push(/payout-\d+/.exec(file)?.[0] ?? '')
+    }
+    await waits("now() + interval '1 hour'")
+    await download(1)
+    await waits('null')
+    await download(2)
+    await download(1)
+    expect(parts[1]).not.toBe(parts[0])
+    expect(parts[2]).toBe(parts[0])
   })
 
   test('keeps its address', async () => {

@@ -49,8 +49,8 @@ export interface PayoutFile {
 }
 
 /**
- * Creates a file to pay payouts of a program, the longest waiting first. For a run it holds the open payouts in the currency, if one is
- * given. Once the run is paid, it holds the paid ones: until then, a payout that was paid by itself must not be paid again. Payouts that
+ * Creates a file to pay payouts of a program, sent ones first, then those that wait longest. For a run it holds the open payouts in the
+ * currency, if one is given. Once the run is paid, it holds the paid ones: until then, a payout that was paid by itself must not be paid again. Payouts that
  * partners requested belong to no run, so two files never hold the same money. Partners without a payout address are excluded.
  *
  * The payouts in the file are sent from then on: their amounts and addresses never change, so the file holds exactly what leaves the
@@ -78,6 +78,8 @@ export async function exportPayments(
     ])
     .where('w.program_id', '=', programId)
     .where((eb) => eb(eb.fn.coalesce('w.payout_address', 'p.payout_email', 'p.email'), 'is not', null))
+    // Sent ones stay in front as they were sent. Then no part of a file holds a payment of an earlier part, whatever was added meanwhile.
+    .orderBy('w.sent_at', (order) => order.asc().nullsLast())
     .orderBy('w.id')
   query =
     'payoutRunId' in of

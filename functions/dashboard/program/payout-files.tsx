@@ -35,7 +35,7 @@ export function PayoutFileLinks({ address, counts }: { address: string; counts: 
             return Array.from({ length: parts }, (_, index) => (
               <LinkButton
                 href={addressOf(address, { layout, currency, part: String(index + 1) })}
-                text={`${layoutNames[layout]} file, ${currency.toUpperCase()} ${parts > 1 && ` ($${index + 1} of $${parts})`}`}
+                text={`${layoutNames[layout]} file, ${currency.toUpperCase()}${parts > 1 ? ` (${index + 1} of ${parts})` : ''}`}
               />
             ))
           }),
