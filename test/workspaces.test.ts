@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { createApiKey } from '../lib/access/program-keys.ts'
 import { findAccess, requireAction } from '../lib/access/program-access.ts'
 import { type Action, may, type Role, roleActions, roles } from '../lib/access/roles.ts'
 import { findViewer } from '../lib/access/viewer.ts'
@@ -112,6 +113,16 @@ test('an invitation makes its address a member once', async () => {
   await expect(acceptInvitation(db, token, invited.userId)).rejects.toMatchObject({ code: 'forbidden' })
   expect(await rolesOn(programId, invited.token)).toEqual(['member'])
   await expect(inviteMember(db, invitation)).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('who removes a member is told of the API keys that the member created', async () => {
+  const { workspaceId, programId, members } = await workspaceWith('admin')
+  const userId = members[0]?.userId ?? ''
+  const member = { workspaceId, userId, byOwner: true }
+  for (const name of ['server', 'old', 'script']) await createApiKey(db, programId, name, { createdBy: userId })
+  await sql.query("update api_keys set revoked_at = now() where program_id = $1 and name = 'old'", [programId])
+  expect(await changeMember(db, { ...member, role: 'member' })).toBe(2)
+  expect(await changeMember(db, { ...member, role: null })).toBe(2)
 })
 
 test.each([

@@ -32,12 +32,13 @@ export async function listMembers(db: Database, workspaceId: string) {
 
 /**
  * Changes the role of an active member, or removes them if `role` is null. Only an owner (`byOwner`) may change owners, and the last owner stays.
- * Invitations end if their sender may no longer make them. Locks the workspace's row first, so that two owners cannot remove each other.
+ * Invitations end if their sender may no longer make them. Locks the workspace's row first, so that two owners cannot remove each other. API keys
+ * stay, because the programs' servers use them. Returns the number of active ones that the member created.
  */
 export async function changeMember(
   db: Database,
   change: { workspaceId: string; userId: string; role: Role | null; byOwner: boolean },
-): Promise<void> {
+): Promise<number> {
   const { workspaceId, userId, role, byOwner } = change
   const changing = kysely
     .updateTable('workspace_members as m')
@@ -61,7 +62,7 @@ export async function changeMember(
       ]),
     )
     .returning('m.user_id')
-  const [, changed] = await db.batch([
+  const [, changed, , , [keys]] = await db.batch([
     kysely.selectFrom('workspaces').where('id', '=', workspaceId).forUpdate(),
     kysely
       .with('changed', () => changing)
@@ -77,6 +78,13 @@ export async function changeMember(
       .select('user_id'),
     endInvitations(workspaceId),
     endPartnerInvitations(workspaceId),
+    kysely
+      .selectFrom('api_keys as k')
+      .innerJoin('programs as p', 'p.id', 'k.program_id')
+      .select((eb) => eb.cast<number>(eb.fn.countAll(), 'bigint').as('count'))
+      .where('p.workspace_id', '=', workspaceId)
+      .where('k.created_by', '=', userId)
+      .where('k.revoked_at', 'is', null),
   ])
   if (changed.length === 0) {
     throw new ApiError(
@@ -84,6 +92,7 @@ export async function changeMember(
       'A workspace keeps at least one owner, and only an owner changes owners. Make another member an owner first.',
     )
   }
+  return keys?.count ?? 0
 }
 
 /** Gives an active member a role on one program, or takes it away if `role` is null. */

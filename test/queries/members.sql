@@ -42,13 +42,17 @@ where "i"."program_id" in (
       select
       from "program_roles" as "m"
       where "m"."program_id" = "i"."program_id" and "m"."user_id" = "i"."invited_by" and "m"."roles" && $2::text[])));
+select cast(count(*) as bigint) as "count"
+from "api_keys" as "k"
+inner join "programs" as "p" on "p"."id" = "k"."program_id"
+where "p"."workspace_id" = $1 and "k"."created_by" = $2 and "k"."revoked_at" is null;
 
 -- changeMember to none
 -- 6 lines as in changeMember to another role
   set "removed_at" = now()
   -- 7 lines as in changeMember to another role
   where "p"."workspace_id" = $6 and "p"."user_id" = "changed"."user_id" and true)
--- 17 lines as in changeMember to another role
+-- 21 lines as in changeMember to another role
 
 -- openProgram
 insert into "program_members" ("program_id", "workspace_id", "user_id", "role")

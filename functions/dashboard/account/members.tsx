@@ -8,6 +8,7 @@ import { demandTwoFactor } from '../../../lib/programs/workspaces.ts'
 import { Badge, Card, LinkButton } from '../components/blocks.tsx'
 import { Field, Form, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
+import { counted } from '../components/format.tsx'
 import { form, optionalText } from '../components/form.ts'
 import { AccountPage } from '../components/layout.tsx'
 import { createPages, requireVerified, requireWorkspace, type WorkspaceContext } from '../components/page.ts'
@@ -173,6 +174,9 @@ pages.post('/workspaces/:workspaceId/leave', requireWorkspace(), async (c) => {
 
 pages.post('/workspaces/:workspaceId/members/:userId/remove', requireWorkspace('member:manage'), async (c) => {
   const { id: workspaceId } = c.get('workspace')
-  await changeMember(c.get('db'), { workspaceId, userId: c.req.param('userId'), role: null, byOwner: isOwner(c) })
-  return redirectWith(c, membersPage(c), 'The member is removed.')
+  const removed = { workspaceId, userId: c.req.param('userId'), role: null, byOwner: isOwner(c) }
+  const keys = await changeMember(c.get('db'), removed)
+  const known = counted(keys, 'API key that still works', 'API keys that still work')
+  const advice = `They created ${known}. Replace and revoke what they could know in the settings of your programs.`
+  return redirectWith(c, membersPage(c), `The member is removed.${keys > 0 ? ` ${advice}` : ''}`)
 })
