@@ -1,26 +1,48 @@
 import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { openApiDocument } from '../lib/api/openapi.ts'
+import { clientAddress, enforceRateLimit, type RateLimit } from '../lib/api/rate-limits.ts'
 import { ReferencePage } from './api-reference/page.tsx'
 
 const documentPath = '/api/v1/openapi.json'
 const pagePath = '/api/v1/reference'
-const app = createApp<{ API_BASE_URL: string }>()
+const app = createApp<{ API_BASE_URL: string; RATE_LIMIT?: RateLimit }>()
+
+app.use(async (c, next) => {
+  await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
+  await next()
+})
+
+/** The rendered texts. Each takes 30 ms of a processor, and anybody may ask. */
+const rendered = new Map<string, string>()
+
+async function renderOnce(path: string, baseUrl: string, render: () => Response | Promise<Response>): Promise<string> {
+  const key = `${path} ${baseUrl}`
+  const text = rendered.get(key) ?? (await (await render()).text())
+  rendered.set(key, text)
+  return text
+}
 
 /** GET /api/v1/openapi.json, public: the OpenAPI 3.1 document of the API. Any site can read it. */
-app.get(documentPath, (c) => {
+app.get(documentPath, async (c) => {
   c.header('Access-Control-Allow-Origin', '*')
   c.header('Cache-Control', 'public, max-age=300')
-  return c.json(openApiDocument(c.env.API_BASE_URL))
+  const { API_BASE_URL: baseUrl } = c.env
+  const text = await renderOnce(documentPath, baseUrl, () => Response.json(openApiDocument(baseUrl)))
+  return c.body(text, 200, { 'Content-Type': 'application/json' })
 })
 
 /** GET /api/v1/reference, public: the API reference as a page. */
-app.get(pagePath, (c) => {
+app.get(pagePath, async (c) => {
   c.header('Cache-Control', 'public, max-age=300')
   c.header(
     'Content-Security-Policy',
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
   )
-  return c.html(<ReferencePage baseUrl={c.env.API_BASE_URL} documentPath={documentPath} />)
+  const { API_BASE_URL: baseUrl } = c.env
+  const page = await renderOnce(pagePath, baseUrl, () =>
+    c.html(<ReferencePage baseUrl={baseUrl} documentPath={documentPath} />),
+  )
+  return c.html(page)
 })
 for (const path of [documentPath, pagePath]) app.all(path, onlyMethods('GET', 'HEAD'))
 

@@ -1,7 +1,14 @@
 import type { Context } from 'hono'
 import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
 import { accept, ignoredFields } from '../lib/api/input.ts'
-import { countAddress, countVisitor, type RateLimit, visitorAddress, type VisitorEnv } from '../lib/api/rate-limits.ts'
+import {
+  countAddress,
+  countVisitor,
+  enforceRateLimit,
+  type RateLimit,
+  visitorAddress,
+  type VisitorEnv,
+} from '../lib/api/rate-limits.ts'
 import { clickRequest, type ClickRequest } from '../lib/api/track-click.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
@@ -59,6 +66,9 @@ for (const path of ['/', '/api/v1/track/click']) {
       // A test event that names its program needs no link.
       const code = isTest && programId ? '' : partnerCodeOf(aff)
       const click = await asClick(body, { code, parameters }, c.req.raw, visitor)
+      // A click with much text counts several times, so that no address fills the disk.
+      for (let bytes = JSON.stringify(click).length; bytes > bytesOfOneCount; bytes -= bytesOfOneCount)
+        await enforceRateLimit(c.env.ADDRESS_RATE_LIMIT, visitorAddress(c))
       if (isTest) {
         const { event_id, program_id } = await recordTestClick(db, click, programId ?? null)
         return c.json({
@@ -81,6 +91,9 @@ for (const path of ['/', '/api/v1/track/click']) {
   )
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
+
+/** The click of a usual page is smaller. */
+const bytesOfOneCount = 1536
 
 /** A code has at most 64 characters. A mail tool can append garbage. */
 const longestAff = 200

@@ -51,6 +51,17 @@ describe('public calls are counted per address and program', () => {
     expect((await clickFrom('203.0.113.2', one.partnerCode)).status).toBe(200)
   })
 
+  test('a click with 4 KB of text counts three times for its address', async () => {
+    const additional_data = { note: 'x'.repeat(2000) }
+    const full = { ...clickOn('unknown'), page_title: 'x'.repeat(1000), user_agent: 'x'.repeat(2000), additional_data }
+    const address = from('203.0.113.9')
+    const limited = await exhaust((index) => {
+      const body = { ...full, affiliate_url: `https://shop.example.com/?aff=unknown-${index}` }
+      return api.call(clickPath, body, { headers: address })
+    }, 2 * rateLimit)
+    expectLimited(limited)
+  })
+
   test("an IPv6 address that changes within its /64 meets the limit, and another network doesn't", async () => {
     const limited = await exhaust((index) => clickFrom(`2001:db8:1:2:${index}::${index}`, one.partnerCode))
     expectLimited(limited)

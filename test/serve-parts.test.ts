@@ -22,6 +22,7 @@ import { checkSecrets } from '../lib/commands/secrets.ts'
 import { startServer } from '../lib/serve/server.ts'
 import { readSettings, readTrusted } from '../lib/serve/settings.ts'
 import { visitorAddress } from '../lib/serve/visitor-address.ts'
+import { openVisitorBudget } from '../lib/serve/visitor-budget.ts'
 import { readTestFunctions } from './support/functions.ts'
 import { meter } from './support/meter.ts'
 import { mmdb } from './support/mmdb.ts'
@@ -294,6 +295,27 @@ describe('over HTTP', async () => {
     expect([seen['content-length'], length]).toEqual([`${most + 1}`, 0])
     const chunked = { 'transfer-encoding': 'chunked' }
     expect((await ask('127.0.0.1', chunked, address, Buffer.alloc(3 * most))).length).toBeGreaterThan(most)
+  })
+
+  test('an address has 3,000 requests and 32 MB of bodies a minute, and this machine has no limit', () => {
+    const hasBudget = openVisitorBudget(() => 0)
+    const uses = (address: string, bytes: number) => {
+      let count = 0
+      while (count < 4000 && hasBudget(address, bytes)) count += 1
+      return count
+    }
+    expect([uses('203.0.113.1', 0), uses('203.0.113.2', 1024 * 1024), uses('127.0.0.1', 0)]).toEqual([3000, 32, 4000])
+    expect(uses('2001:db8:1:2::1', 0)).toBe(3000)
+    expect(hasBudget('2001:db8:1:2::2', 0)).toBe(false)
+  })
+
+  test('bodies of an unknown length count as the largest ones, and an address without a budget is refused', async () => {
+    const headers = { 'x-forwarded-for': '203.0.113.77', 'transfer-encoding': 'chunked' }
+    // Twice the budget and two more, because the minute of the clock can end meanwhile.
+    const answers = await Promise.all(
+      Array.from({ length: 66 }, () => ask('127.0.0.2', headers, events, Buffer.alloc(1))),
+    )
+    expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(2)
   })
 
   test('a body that breaks off gets no answer, stops nothing and writes no log line', async () => {

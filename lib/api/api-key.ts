@@ -5,7 +5,7 @@ import { type DatabaseEnv, openDatabase } from '../database.ts'
 import { clientAddress, enforceRateLimit, type RateLimit } from './rate-limits.ts'
 
 /** The variables of a function that accepts the program API key. */
-export type KeyedEnv = DatabaseEnv & { RATE_LIMIT?: RateLimit }
+export type KeyedEnv = DatabaseEnv & { RATE_LIMIT?: RateLimit; UNKNOWN_KEY_RATE_LIMIT?: RateLimit }
 
 interface Keyed {
   Bindings: KeyedEnv
@@ -21,11 +21,12 @@ const knownKeys = new Set<string>()
  * header only counts for the address. The call's own statement checks whether the key is known and active.
  */
 export async function readApiKey(c: Context, limiter: RateLimit | undefined, next: Next): Promise<void> {
+  const { UNKNOWN_KEY_RATE_LIMIT: byAddress = limiter }: KeyedEnv = c.env
   const keyHash = await apiKeyHash(c.req.header('authorization')).catch(async (error: unknown) => {
-    await enforceRateLimit(limiter, clientAddress(c))
+    await enforceRateLimit(byAddress, clientAddress(c))
     throw error
   })
-  if (!knownKeys.has(keyHash)) await enforceRateLimit(limiter, clientAddress(c))
+  if (!knownKeys.has(keyHash)) await enforceRateLimit(byAddress, clientAddress(c))
   await enforceRateLimit(limiter, keyHash)
   c.set('keyHash', keyHash)
   await next()

@@ -20,22 +20,31 @@ export const callsPerMinute = 600
 export const rateLimits: Record<string, Record<string, { id: number; perMinute: number }>> = {
   'track-click': {
     // By address and program, by address, and by the program of a proxy.
-    RATE_LIMIT: { id: 1001, perMinute: 1200 },
-    ADDRESS_RATE_LIMIT: { id: 1009, perMinute: 12_000 },
+    RATE_LIMIT: { id: 1001, perMinute: 480 },
+    ADDRESS_RATE_LIMIT: { id: 1009, perMinute: 480 },
     PROXY_RATE_LIMIT: { id: 1011, perMinute: 60_000 },
   },
   'track-lead': {
     // By key. The others count calls from browsers, as for track-click.
     RATE_LIMIT: { id: 1002, perMinute: 60_000 },
+    UNKNOWN_KEY_RATE_LIMIT: { id: 1038, perMinute: 600 },
     BROWSER_RATE_LIMIT: { id: 1003, perMinute: 300 },
-    ADDRESS_RATE_LIMIT: { id: 1010, perMinute: 3000 },
+    ADDRESS_RATE_LIMIT: { id: 1010, perMinute: 600 },
     PROXY_RATE_LIMIT: { id: 1012, perMinute: 15_000 },
   },
-  'track-sale': { RATE_LIMIT: { id: 1004, perMinute: 60_000 } },
-  'track-refund': { RATE_LIMIT: { id: 1005, perMinute: 60_000 } },
+  'track-sale': {
+    RATE_LIMIT: { id: 1004, perMinute: 60_000 },
+    // By address, until a call with the key has succeeded.
+    UNKNOWN_KEY_RATE_LIMIT: { id: 1039, perMinute: 600 },
+  },
+  'track-refund': {
+    RATE_LIMIT: { id: 1005, perMinute: 60_000 },
+    UNKNOWN_KEY_RATE_LIMIT: { id: 1040, perMinute: 600 },
+  },
   'cli-status': { RATE_LIMIT: { id: 1006, perMinute: 600 } },
   'tracking-performance': { RATE_LIMIT: { id: 1007, perMinute: 600 } },
   'tracking-events': { RATE_LIMIT: { id: 1008, perMinute: 600 } },
+  'api-reference': { RATE_LIMIT: { id: 1041, perMinute: 300 } },
   auth: { RATE_LIMIT: { id: 1101, perMinute: 120 } },
   dashboard: { RATE_LIMIT: { id: 1102, perMinute: 600 } },
   partners: { RATE_LIMIT: { id: 1013, perMinute: callsPerMinute } },
@@ -61,7 +70,11 @@ export const limitText = `"default";q=${callsPerMinute};w=60`
 /** Refuses with 429 if `limiter` is used up for `key`. Calls without a key do not count. */
 export async function enforceRateLimit(limiter: RateLimit | undefined, key: string | undefined): Promise<void> {
   if (!limiter || key === undefined || (await limiter.limit({ key })).success) return
-  throw new ApiError('rate_limited', 'Too many requests. Wait a minute, then send this one again.', {
+  throw rateLimited()
+}
+
+export function rateLimited(): ApiError {
+  return new ApiError('rate_limited', 'Too many requests. Wait a minute, then send this one again.', {
     headers: { 'Retry-After': '60', RateLimit: '"default";r=0;t=60' },
   })
 }

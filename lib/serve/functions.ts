@@ -39,6 +39,8 @@ interface Loaded {
 
 export interface Service {
   answer(request: Request, context: Context): Promise<Response>
+  /** Whether the function at this address has rate limits of its own. */
+  hasLimits(url: string): boolean
   /** Runs a function's scheduled handler. */
   scheduled(name: string, cron?: string): Promise<void>
   functions: FunctionEntry[]
@@ -112,12 +114,17 @@ export async function loadFunctions(options: {
     .flatMap((found) => found.entry.paths.map((path) => ({ ...found, path, prefix: path.replace(/\*$/, '') })))
     .toSorted((a, b) => b.prefix.length - a.prefix.length)
 
+  function routeOf(url: string) {
+    const address = url.slice(url.indexOf('/', 'https://'.length))
+    return routes.find(({ path, prefix }) => (path === prefix ? address === path : address.startsWith(prefix)))
+  }
+
   return {
     functions: [...loaded.values()].map(({ entry }) => entry),
     channels,
+    hasLimits: (url) => (routeOf(url)?.entry.rateLimits.length ?? 0) > 0,
     async answer(request, context) {
-      const address = request.url.slice(request.url.indexOf('/', 'https://'.length))
-      const route = routes.find(({ path, prefix }) => (path === prefix ? address === path : address.startsWith(prefix)))
+      const route = routeOf(request.url)
       if (!route?.module.default.fetch) return new Response(null, { status: 404 })
       return await route.module.default.fetch(request, route.env, context)
     },

@@ -3,12 +3,14 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'no
 import { type AddressInfo, type BlockList, Server as NetServer } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import { maxBodyBytes, maxEventBytes } from '../api/app.ts'
+import { rateLimited } from '../api/rate-limits.ts'
 import { ApiError, errorResponse } from '../errors.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import { openBodyReader } from './bodies.ts'
 import type { Context, Service } from './functions.ts'
 import type { Place } from './geo.ts'
 import { isTrusted, visitorAddress } from './visitor-address.ts'
+import { openVisitorBudget } from './visitor-budget.ts'
 
 /** Each costs some kilobytes, and a proxy opens one for each request under way. */
 const mostConnections = 4000
@@ -35,7 +37,7 @@ const backgroundWithinMilliseconds = 10_000
  * proxy, never from the visitor.
  */
 export async function startServer(options: {
-  service: Pick<Service, 'answer'>
+  service: Pick<Service, 'answer'> & Partial<Pick<Service, 'hasLimits'>>
   baseUrl: string
   host: string
   port: number
@@ -54,6 +56,9 @@ export async function startServer(options: {
     passThroughOnException() {},
   }
   const readBody = openBodyReader()
+  const countVisitor = openVisitorBudget()
+  const hasBudget = (visitor: string, bodyBytes: number, url: string) =>
+    service.hasLimits?.(url) || countVisitor(visitor, bodyBytes)
   let stopping = false
   let requests = 0
   let connections = 0
@@ -67,8 +72,9 @@ export async function startServer(options: {
     const address = addressOf(incoming, baseUrl)
     const answer = async (request: Request): Promise<Response> => {
       if (address === undefined) return badRequest()
-      Object.assign(request, { cf: await prepare(incoming, { trusted, placeOf, readBody }) })
-      return await service.answer(request, context)
+      const cf = await prepare(incoming, { trusted, placeOf, readBody, hasBudget })
+      if (!cf) return errorResponse(rateLimited())
+      return await service.answer(Object.assign(request, { cf }), context)
     }
     incoming.url = address ?? baseUrl
     const listener = getRequestListener(
@@ -162,16 +168,22 @@ function addressOf({ method = 'GET', url = '/' }: IncomingMessage, baseUrl: stri
   return address ? address.origin + address.pathname + address.search : undefined
 }
 
-/** Reads the body and replaces the headers that only the edge may set. Returns the visitor's place. */
+/** Reads the body and replaces the headers that only the edge may set. Returns the visitor's place, or undefined if their budget is used up. */
 async function prepare(
   incoming: IncomingMessage,
   {
     trusted,
     placeOf,
     readBody,
-  }: { trusted: BlockList; placeOf: (address: string) => Place; readBody: ReturnType<typeof openBodyReader> },
-): Promise<Place> {
-  const { headers, rawHeaders, method, url } = incoming
+    hasBudget,
+  }: {
+    trusted: BlockList
+    placeOf: (address: string) => Place
+    readBody: ReturnType<typeof openBodyReader>
+    hasBudget: (visitor: string, bodyBytes: number, url: string) => boolean
+  },
+): Promise<Place | undefined> {
+  const { headers, rawHeaders, method, url = '' } = incoming
   const from = incoming.socket.remoteAddress ?? ''
   const address = visitorAddress(from, headers, trusted)
   // If TRUST_PROXY lacks the proxy, all visitors have an address of this machine, so count it like any other.
@@ -180,9 +192,11 @@ async function prepare(
     'cf-connecting-ip': isOfThisMachine ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address,
   }
   const place = isTrusted(from, trusted) ? { ...placeOf(address), ...proxiedPlace(headers) } : placeOf(address)
+  const most = new URL(url).pathname.startsWith(eventPaths) ? maxEventBytes : maxBodyBytes
+  const declared = Number(headers['content-length'] ?? 0)
+  if (!hasBudget(address, headers['transfer-encoding'] === undefined ? Math.min(declared, most) : most, url))
+    return undefined
   if (method !== 'GET' && method !== 'HEAD') {
-    const most = new URL(url ?? '').pathname.startsWith(eventPaths) ? maxEventBytes : maxBodyBytes
-    const declared = Number(headers['content-length'] ?? 0)
     // The function refuses it by its declared length.
     const rawBody = declared > most ? Buffer.alloc(0) : await readBody(incoming, most)
     own['content-length'] = String(Math.max(declared, rawBody.length))

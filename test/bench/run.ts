@@ -1,6 +1,7 @@
 import { styleText } from 'node:util'
 import { readOptions } from '../../lib/commands/command.ts'
 import { closeAll } from './environment.ts'
+import { abuse } from './abuse.ts'
 import { backfill } from './backfill.ts'
 import { cost } from './cost.ts'
 import { pages } from './pages.ts'
@@ -33,6 +34,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   serve,
   worker,
   review,
+  abuse,
 }
 
 const usage = `npm run bench [-- NAME… --json --events 10000000 --call click]    every bench, or those of ${Object.keys(benches).join(', ')}`

@@ -1,0 +1,233 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { Client } from 'pg'
+import { generateApiKey } from '../../lib/access/api-keys.ts'
+import { rateLimits } from '../../lib/api/rate-limits.ts'
+import { openPool } from '../../lib/commands/postgres.ts'
+import { Database } from '../../lib/database.ts'
+import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
+import { freePort } from '../../lib/serve/embedded-postgres.ts'
+import { givenSecrets, spawnServe } from '../support/serve-process.ts'
+import { cpuMicroseconds } from './environment.ts'
+import { type Result, round } from './result.ts'
+
+/** The requests of one route that are measured, or fewer if the route allows fewer in a minute. */
+const mostMeasured = 300
+const megabyte = 1024 * 1024
+
+interface Sent {
+  path: string
+  method?: string
+  headers?: Record<string, string>
+  body?: string
+}
+
+interface Route {
+  route: string
+  /** The requests that one address may send. */
+  perMinute: number
+  send: (n: number) => Sent
+}
+
+const perMinuteOf = (name: string, limiter: string) => rateLimits[name]?.[limiter]?.perMinute ?? NaN
+/** The budget of one address on all routes of one box (lib/serve/visitor-budget.ts), and of its bodies in events of 1 MiB. */
+const budget = { requests: 3000, events: 32 }
+/** 100 attempts in a quarter of an hour (lib/access/sign-in.ts). */
+const attempts = 100 / 15
+
+const json = (sent: string, body: object): Sent => ({
+  path: sent,
+  method: 'POST',
+  headers: { 'content-type': 'application/json', origin: baseUrlOf() },
+  body: JSON.stringify(body),
+})
+let baseUrl = ''
+const baseUrlOf = () => baseUrl
+
+/** Text that the database cannot compress. */
+const text = (length: number) => randomBytes(length).toString('base64url').slice(0, length)
+
+const account = (n: number) => ({ email: `stranger-${n}@example.com`, password: text(30), name: 'Stranger' })
+
+/** The dearest request of each public route. */
+function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unknownKeys: string[]): Route[] {
+  const additional_data = { note: text(2000) }
+  const click = (code: string, more = {}) =>
+    json('/api/v1/track/click', {
+      affiliate_url: `https://shop.example.com/${text(900)}?aff=${code}`,
+      page_url: `https://shop.example.com/${text(900)}`,
+      referrer_url: `https://blog.example.org/${text(900)}`,
+      user_agent: text(2000),
+      page_title: text(1000),
+      additional_data,
+      ...more,
+    })
+  // A click with 4 KB of text counts three times.
+  const clicks = perMinuteOf('track-click', 'ADDRESS_RATE_LIMIT') / 3
+  return [
+    { route: 'click', perMinute: clicks, send: () => click(partnerCode) },
+    { route: 'click, unknown code', perMinute: clicks, send: (n) => click(`unknown-${n}`) },
+    {
+      route: 'click, small',
+      perMinute: perMinuteOf('track-click', 'ADDRESS_RATE_LIMIT'),
+      send: () => json('/api/v1/track/click', { affiliate_url: `https://shop.example.com/?aff=${partnerCode}` }),
+    },
+    {
+      route: 'click, test',
+      perMinute: clicks,
+      send: () => click('x', { additional_data: { ...additional_data, test_mode: true, program_id: programId } }),
+    },
+    {
+      route: 'lead of a browser',
+      perMinute: perMinuteOf('track-lead', 'ADDRESS_RATE_LIMIT'),
+      send: (n) =>
+        json('/api/v1/track/lead', {
+          customer_key: text(255),
+          click_id: clickIds[n % clickIds.length],
+          page_url: `https://shop.example.com/${text(2000)}`,
+          additional_data,
+        }),
+    },
+    {
+      route: 'sale with an unknown key',
+      perMinute: perMinuteOf('track-sale', 'UNKNOWN_KEY_RATE_LIMIT'),
+      send: (n) => {
+        const sale = json('/api/v1/track/sale', { transaction_id: String(n), customer_key: 'u', amount_cents: 1 })
+        return { ...sale, headers: { ...sale.headers, authorization: `Bearer ${unknownKeys[n % unknownKeys.length]}` } }
+      },
+    },
+    {
+      route: 'Stripe event, wrong signature',
+      perMinute: budget.events,
+      send: () => ({
+        path: '/api/v1/webhooks/stripe',
+        method: 'POST',
+        headers: { 'stripe-signature': `t=${Math.floor(Date.now() / 1000)},v1=${'0'.repeat(64)}` },
+        body: text(megabyte),
+      }),
+    },
+    { route: 'sign-in', perMinute: attempts, send: (n) => json('/api/auth/sign-in/email', account(n)) },
+    { route: 'sign-up', perMinute: attempts, send: (n) => json('/api/auth/sign-up/email', account(n)) },
+    { route: 'reset', perMinute: attempts, send: (n) => json('/api/auth/request-password-reset', account(n)) },
+    {
+      route: 'page of the dashboard',
+      perMinute: perMinuteOf('dashboard', 'RATE_LIMIT'),
+      send: () => ({ path: '/sign-up' }),
+    },
+    { route: 'script', perMinute: budget.requests, send: () => ({ path: '/js/svc-tracker.js' }) },
+    { route: 'documentation', perMinute: budget.requests, send: () => ({ path: '/docs?q=click' }) },
+    {
+      route: 'click, of medium size',
+      perMinute: perMinuteOf('track-click', 'ADDRESS_RATE_LIMIT'),
+      send: () =>
+        json('/api/v1/track/click', {
+          affiliate_url: `https://shop.example.com/?aff=${partnerCode}`,
+          user_agent: text(850),
+        }),
+    },
+    {
+      route: 'reference',
+      perMinute: perMinuteOf('api-reference', 'RATE_LIMIT'),
+      send: () => ({ path: '/api/v1/reference' }),
+    },
+    {
+      route: 'OpenAPI document',
+      perMinute: perMinuteOf('api-reference', 'RATE_LIMIT'),
+      send: () => ({ path: '/api/v1/openapi.json' }),
+    },
+    {
+      route: 'nothing',
+      perMinute: perMinuteOf('dashboard', 'RATE_LIMIT'),
+      send: (n) => ({ path: `/${text(2000)}${n}` }),
+    },
+    { route: 'health', perMinute: budget.requests, send: () => ({ path: '/healthz' }) },
+  ]
+}
+
+/**
+ * Sends the dearest request of each public route to `npm run serve` from one address. Computes the cost of an hour at the allowed rate: the
+ * share of a core (service and Postgres), and the growth of the database, the log and the memory. Each route has an address of its own.
+ */
+export async function abuse(): Promise<Result> {
+  const data = mkdtempSync(path.join(tmpdir(), 'svc-abuse-'))
+  const port = await freePort()
+  baseUrl = `http://127.0.0.1:${port}`
+  const environment = {
+    PATH: process.env['PATH'] ?? '',
+    BASE_URL: baseUrl,
+    PORT: String(port),
+    TRUST_PROXY: '127.0.0.1',
+    MAIL_API_URL: 'http://127.0.0.1:9/',
+    MAIL_API_KEY: 'key',
+    MAIL_FROM: 'Partners <partners@example.com>',
+    ...givenSecrets,
+  }
+  const served = await spawnServe(environment, ['--embedded', '--data', data])
+  const databaseUrl = readFileSync(path.join(data, 'database-url'), 'utf8')
+  const postgresPid = Number(readFileSync(path.join(data, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[0])
+  const sql = new Client({ connectionString: databaseUrl })
+  await sql.connect()
+  const pool = openPool(databaseUrl, 2)
+  const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: pool })
+  const sandbox = await createSandbox(db, { ...environment, AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' })
+  const pid = served.process.pid ?? NaN
+
+  async function send({ path: address, ...sent }: Sent, from: string): Promise<unknown> {
+    const response = await fetch(baseUrl + address, { ...sent, headers: { ...sent.headers, 'x-forwarded-for': from } })
+    const answer = await response.text()
+    return response.ok && answer.startsWith('{') ? JSON.parse(answer) : response.status
+  }
+  async function read() {
+    await sql.query('checkpoint')
+    const { rows } = await sql.query<{ size: string }>('select pg_database_size(current_database()) as size')
+    return {
+      cpu_us: cpuMicroseconds(pid) + cpuMicroseconds(postgresPid, true),
+      bytes: Number(rows[0]?.size),
+      logged: JSON.stringify(served.logs()).length,
+      memory_kb: Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]),
+    }
+  }
+
+  const visit = { affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}` }
+  const clicked = Array.from({ length: mostMeasured }, () => send(json('/api/v1/track/click', visit), '203.0.113.1'))
+  const clickIds = (await Promise.all(clicked)).map((answer) => (answer as { click_id: string }).click_id)
+  const keys = await Promise.all(Array.from({ length: mostMeasured }, async () => (await generateApiKey()).key))
+
+  const result: Result = { figures: [], goals: [] }
+  let sum = { core: 0, disk: 0, log: 0 }
+  for (const [index, { route, perMinute, send: next }] of routesOf(sandbox, clickIds, keys).entries()) {
+    const from = `203.0.113.${index + 10}`
+    const count = Math.min(mostMeasured, Math.max(5, Math.floor(perMinute)))
+    for (let n = 0; n < 3; n++) await send(next(n), `198.51.100.${index + 1}`)
+    const before = await read()
+    for (let n = 0; n < count; n += 10)
+      await Promise.all(Array.from({ length: Math.min(10, count - n) }, (_, each) => send(next(n + each), from)))
+    const after = await read()
+    const perHour = (60 * perMinute) / count
+    const core = ((after.cpu_us - before.cpu_us) * perHour) / 3.6e9
+    const disk = ((after.bytes - before.bytes) * perHour) / megabyte
+    const log = ((after.logged - before.logged) * perHour) / megabyte
+    sum = { core: Math.max(sum.core, core), disk: Math.max(sum.disk, disk), log: Math.max(sum.log, log) }
+    result.figures.push({
+      route,
+      'a minute': round(perMinute),
+      'us a request': round((after.cpu_us - before.cpu_us) / count),
+      '% of a core': round(100 * core),
+      'MB of disk an hour': round(disk),
+      'MB of log an hour': round(log),
+      'MB of memory': round(after.memory_kb / 1024),
+    })
+  }
+  result.goals.push(
+    { what: 'share of a core that one address can use', measured: round(sum.core), most: 0.05 },
+    { what: 'MB of disk that one address can fill in an hour', measured: round(sum.disk), most: 100 },
+    { what: 'MB of log that one address can write in an hour', measured: round(sum.log), most: 10 },
+  )
+  await pool.end()
+  await sql.end()
+  await served.end('SIGTERM')
+  rmSync(data, { recursive: true })
+  return result
+}
