@@ -1,6 +1,7 @@
 import { call, type Database } from '../database.ts'
 import { ApiError, nameSome } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
+import { readUnsettled } from './unsettled.ts'
 
 /** Renames a person. */
 export async function rename(db: Database, userId: string, name: string): Promise<void> {
@@ -41,11 +42,9 @@ export async function endSessions(db: Database, userId: string, sessionId: strin
  * `conflict` with the names while a program owes them money or a workspace would lose its last owner.
  */
 export async function eraseAccount(db: Database, userId: string, payees: string): Promise<void> {
-  const [done] = await db.query(call('erase_account', { of_user_id: userId, payees }))
-  const { unsettled, last_owner_of: owned } = {
-    unsettled: done?.unsettled ?? [],
-    last_owner_of: done?.last_owner_of ?? [],
-  }
+  const [done] = await db.query(call('erase_user', { of_user_id: userId, payees }))
+  const unsettled = readUnsettled(done?.unsettled).map(({ program, money }) => `${program} (${money})`)
+  const owned = done?.last_owner_of ?? []
   if (unsettled.length > 0) {
     throw new ApiError(
       'conflict',

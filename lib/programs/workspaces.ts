@@ -1,6 +1,7 @@
 import { call, type Database } from '../database.ts'
 import { ApiError, nameSome } from '../errors.ts'
 import { kysely } from '../kysely.ts'
+import { readUnsettled } from '../access/unsettled.ts'
 import { type ConnectEnv, giveAccountBack } from '../processors/stripe/connect.ts'
 import { switchOffRevoked } from './promotion-codes.ts'
 
@@ -48,10 +49,11 @@ export async function createWorkspace(db: Database, workspace: { name: string; o
  * money stays in the books. Throws `conflict` with the names of unsettled partners.
  */
 export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId: string): Promise<void> {
-  const [done] = await db.query(call('delete_workspace', { of_workspace_id: workspaceId }))
-  const unsettled = done?.unsettled ?? []
+  const [done] = await db.query(call('close_workspace', { of_workspace_id: workspaceId }))
+  const unsettled = readUnsettled(done?.unsettled)
   if (unsettled.length > 0) {
-    throw new ApiError('conflict', `Settle these first: ${nameSome(unsettled)}. Pay or refuse open payouts.`)
+    const names = unsettled.map(({ partner, program, money }) => `${partner} in ${program} (${money})`)
+    throw new ApiError('conflict', `Settle these first: ${nameSome(names)}. Pay or refuse open payouts.`)
   }
   const accountIds = done?.account_ids ?? []
   // Do it while the service still has access to Stripe. The schedule repeats failed calls.

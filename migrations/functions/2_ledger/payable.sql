@@ -31,14 +31,14 @@ cross join lateral (
   select case
     when exists (
       select from payouts w where w.program_id = r.program_id and w.partner_id = r.id and w.decided_at is null
-    ) then 'an open payout'
+    ) then 'open_payout'
     when exists (
       select from balances b where b.program_id = r.program_id and b.partner_id = r.id and b.balance_cents > 0
-    ) then 'a balance'
+    ) then 'balance'
     when exists (
       select from commissions c where c.program_id = r.program_id and c.partner_id = r.id
         and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
-    ) then 'a pending commission'
+    ) then 'pending_commission'
   end as unsettled
 ) u
 where u.unsettled is not null;

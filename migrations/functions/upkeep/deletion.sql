@@ -14,10 +14,21 @@ begin
     and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
 end $$;
 
+-- The first six unsettled partners of these programs, or of this person, with the state of their money.
+create or replace function first_unsettled(program_ids bigint[], of_user_id text) returns jsonb language sql stable as $$
+  select coalesce(jsonb_agg(jsonb_build_object('partner', f.partner, 'program', f.program, 'state', f.state)), '[]') from (
+    select r.name as partner, p.name as program, u.unsettled as state
+    from unsettled_partners u
+    join partners r on r.program_id = u.program_id and r.id = u.partner_id
+    join programs p on p.id = u.program_id
+    where u.program_id = any (program_ids) or u.user_id = of_user_id order by u.program_id, u.partner_id limit 6
+  ) f
+$$;
+
 -- Deletes a workspace with its programs. Nobody can reach them any more, but paid amounts stay in the books. If
 -- partners have unsettled money, changes nothing and returns these partners and amounts. `account_ids` are the
 -- Stripe accounts that no other program uses. Only `deleteWorkspace` in lib/programs/workspaces.ts calls it.
-create or replace function delete_workspace(of_workspace_id text, out unsettled text[], out account_ids text[]) language plpgsql as $$
+create or replace function close_workspace(of_workspace_id text, out unsettled jsonb, out account_ids text[]) language plpgsql as $$
 declare
   program_ids bigint[];
   partner_ids bigint[];
@@ -27,14 +38,8 @@ begin
   partner_ids := array(
     select r.id from partners r where r.program_id = any (program_ids) order by r.program_id, r.id for update
   );
-  unsettled := array(
-    select r.name || ' in ' || p.name || ' (' || u.unsettled || ')'
-    from unsettled_partners u
-    join partners r on r.program_id = u.program_id and r.id = u.partner_id
-    join programs p on p.id = u.program_id
-    where u.program_id = any (program_ids) order by u.program_id, u.partner_id limit 6
-  );
-  if cardinality(unsettled) > 0 then
+  unsettled := first_unsettled(program_ids, null);
+  if unsettled <> '[]' then
     return;
   end if;
   account_ids := array(
@@ -68,7 +73,7 @@ end $$;
 -- workspace would lose its last owner, changes nothing and returns these programs and workspaces. `payees` are the
 -- encrypted identities of those whom the books name, `[{program_id, partner_id, identity}]`. A debt stays in the books.
 -- Only `eraseAccount` in lib/access/account.ts calls it.
-create or replace function erase_account(of_user_id text, payees jsonb, out unsettled text[], out last_owner_of text[]) language plpgsql as $$
+create or replace function erase_user(of_user_id text, payees jsonb, out unsettled jsonb, out last_owner_of text[]) language plpgsql as $$
 declare
   address text := (select u.email from users u where u.id = of_user_id);
   verified_address text := (select u.email from users u where u.id = of_user_id and u.email_verified);
@@ -81,10 +86,7 @@ begin
   perform from users u where u.id = of_user_id for update;
   partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
   program_ids := array(select r.program_id from partners r where r.user_id = of_user_id);
-  unsettled := array(
-    select p.name || ' (' || u.unsettled || ')' from unsettled_partners u join programs p on p.id = u.program_id
-    where u.user_id = of_user_id order by u.program_id limit 6
-  );
+  unsettled := first_unsettled(null, of_user_id);
   last_owner_of := array(
     select w.name from workspace_members m join workspaces w on w.id = m.workspace_id
     where m.user_id = of_user_id and m.role = 'owner' and m.removed_at is null and not exists (
@@ -93,7 +95,7 @@ begin
     )
     order by w.name limit 6
   );
-  if cardinality(unsettled) + cardinality(last_owner_of) > 0 then
+  if unsettled <> '[]' or cardinality(last_owner_of) > 0 then
     return;
   end if;
   perform close_partners(program_ids, partner_ids, 'partner');

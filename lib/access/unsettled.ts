@@ -1,0 +1,21 @@
+import * as z from 'zod/mini'
+import type { JsonValue } from '../schema.ts'
+
+/** The state of a partner's money that is nearest to payment, in words. */
+const words = {
+  open_payout: 'an open payout',
+  balance: 'a balance',
+  pending_commission: 'a pending commission',
+}
+
+const unsettled = z.array(
+  z.object({
+    partner: z.string(),
+    program: z.string(),
+    state: z.enum(['open_payout', 'balance', 'pending_commission']),
+  }),
+)
+
+/** Reads the unsettled partners that stop a deletion. */
+export const readUnsettled = (found: JsonValue | undefined = []) =>
+  unsettled.parse(found).map(({ state, ...names }) => ({ ...names, money: words[state] }))
