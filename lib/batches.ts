@@ -1,19 +1,21 @@
 import { type Database, type DatabaseEnv, openDatabase } from './database.ts'
 
-const maxBatches = 100
+/** Leaves a scheduled Worker, which may run for 15 minutes, the time for its last batch. */
+const maxMilliseconds = 10 * 60 * 1000
 
 /** The result of a batch: its figures or a name, and whether more work is waiting. */
 type Batch = { more: boolean } & { [figure: string]: number | boolean | string }
 
 /**
- * Creates a scheduled function that works through a backlog in batches until nothing is waiting. After 100 batches it
- * stops, and the next run continues. It logs each batch that did something.
+ * Creates a scheduled function that works through a backlog in batches until nothing is waiting. It begins no batch
+ * after 10 minutes; the next run continues. It logs each batch that did something.
  */
 export function inBatches<Env extends DatabaseEnv>(name: string, work: (db: Database, env: Env) => Promise<Batch>) {
   return {
     async scheduled(_event: unknown, env: Env): Promise<void> {
       const db = openDatabase(env)
-      for (let batch = 0; batch < maxBatches; batch++) {
+      const started = performance.now()
+      while (performance.now() - started < maxMilliseconds) {
         const { more, ...figures } = await work(db, env)
         if (Object.values(figures).some(Boolean)) console.log(JSON.stringify({ function: name, ...figures }))
         if (!more) return

@@ -233,6 +233,9 @@ export function violatedConstraint(error: unknown): string | undefined {
   return error instanceof NeonDbError ? error.constraint : undefined
 }
 
+/** Whether a statement failed because it waited longer than its `lock_timeout`. */
+export const isLockTimeout = (error: unknown): boolean => error instanceof NeonDbError && error.code === '55P03'
+
 /**
  * Runs `attempt`, and repeats it once after a broken connection or a lock conflict. Use it only for statements that a
  * natural key makes repeatable: after a broken connection nobody knows whether the first attempt was committed.

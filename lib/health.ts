@@ -13,6 +13,8 @@ export interface HealthFigures {
   clicks_uncounted_oldest_seconds: number | null
   commissions_due_oldest_seconds: number | null
   webhooks_due_oldest_seconds: number | null
+  retention_behind_seconds: number | null
+  click_months_due: number | null
   queue_messages: number | null
   dead_letters: number | null
 }
@@ -39,6 +41,12 @@ export const watched: Record<keyof HealthFigures, Watched> = {
     most: 2700,
     look: 'Late webhooks',
   },
+  retention_behind_seconds: {
+    what: 'Delay of the deletion of expired customers',
+    most: 172_800,
+    look: 'Late retention',
+  },
+  click_months_due: { what: 'Months of clicks due for deletion for two days', most: 0, look: 'Late retention' },
   queue_messages: { what: 'Messages in the queue', most: 10_000, look: 'Queue backlog' },
   dead_letters: { what: 'Dead letters', most: 0, look: 'Dead letters' },
 }
@@ -53,13 +61,15 @@ const unknown: DatabaseFigures = {
   clicks_uncounted_oldest_seconds: null,
   commissions_due_oldest_seconds: null,
   webhooks_due_oldest_seconds: null,
+  retention_behind_seconds: null,
+  click_months_due: null,
 }
 
 const secondsSince = (column: 'created_at' | 'clicked_at' | 'hold_until' | 'due.next_attempt_at') =>
   sql<number>`coalesce(greatest(floor(extract(epoch from now() - min(${sql.ref(column)}))), 0), 0)::integer`
 
 /** Reads the database's figures in one request. They are null if it doesn't answer or has another schema. */
-export async function readDatabaseFigures(db: Database): Promise<DatabaseFigures> {
+export async function readDatabaseFigures(db: Database, clickMonths: number): Promise<DatabaseFigures> {
   const started = performance.now()
   const statement = kysely
     .selectFrom(
@@ -96,12 +106,32 @@ export async function readDatabaseFigures(db: Database): Promise<DatabaseFigures
         .where('e.deleted_at', 'is', null)
         .as('webhooks'),
     )
+    .crossJoin(
+      kysely
+        .selectFrom('programs as p')
+        .leftJoin('customers_expired as x', 'x.program_id', 'p.id')
+        .select(
+          sql<number>`coalesce(greatest(floor(extract(epoch from
+            max(window_start(now(), p.cookie_window_days) - greatest(x.up_to, p.created_at)))), 0), 0)::integer`.as(
+            'behind_seconds',
+          ),
+        )
+        .as('retention'),
+    )
+    .crossJoin(
+      sql<{ months: number }>`
+      (select count(oldest)::integer as months from click_month_due(${clickMonths}, interval '2 days'))`.as(
+        'due_clicks',
+      ),
+    )
     .select([
       'outbox.undelivered as outbox_undelivered',
       'outbox.oldest_seconds as outbox_oldest_seconds',
       'clicks.oldest_seconds as clicks_uncounted_oldest_seconds',
       'due.oldest_seconds as commissions_due_oldest_seconds',
       'webhooks.oldest_seconds as webhooks_due_oldest_seconds',
+      'retention.behind_seconds as retention_behind_seconds',
+      'due_clicks.months as click_months_due',
       sql<number>`(exists (select from schema_migrations where name >= ${schemaVersion}))::integer`.as(
         'schema_current',
       ),

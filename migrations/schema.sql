@@ -3508,6 +3508,28 @@ CREATE OR REPLACE FUNCTION public.click_id_created_at(click_id text)
 RETURN CASE WHEN (click_id ~ '^cust_\d{13}_'::text) THEN to_timestamp(((((substr(click_id, 6, 13))::bigint)::numeric / 1000.0))::double precision) ELSE NULL::timestamp with time zone END
 ;
 
+CREATE OR REPLACE FUNCTION public.click_month_due(months_kept integer, late interval, OUT oldest text, OUT ends timestamp with time zone)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  oldest := (
+    select min(c.relname::text) from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'affiliate_click_events'::regclass and c.relname <> 'affiliate_click_events_default'
+  );
+  ends := day_start((to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month')::date);
+  if oldest is null or day_start((utc_day(ends) + make_interval(months => months_kept))::date) > now() - late
+    or exists (
+      select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends + late)
+    )
+    or exists (select from uncounted_clicks u where u.clicked_at < ends) then
+    oldest := null;
+    ends := null;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.clicks_by_quarter(of_program_id bigint, from_day date, until_day date, from_time timestamp with time zone, until timestamp with time zone)
  RETURNS TABLE(begins timestamp with time zone, clicks bigint)
  LANGUAGE sql
@@ -4798,14 +4820,8 @@ declare
   ends timestamptz;
 begin
   perform pg_advisory_xact_lock(hashtext('make_event_partitions'));
-  oldest := (
-    select min(c.relname::text) from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = 'affiliate_click_events'::regclass and c.relname <> 'affiliate_click_events_default'
-  );
-  ends := day_start((to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month')::date);
-  if oldest is null or day_start((utc_day(ends) + make_interval(months => months_kept))::date) > now()
-    or exists (select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends))
-    or exists (select from uncounted_clicks u where u.clicked_at < ends) then
+  select d.oldest, d.ends into oldest, ends from click_month_due(months_kept, '0') d;
+  if oldest is null then
     return null;
   end if;
   with gone as (

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { SendMessageCommand } from '@aws-sdk/client-sqs'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { openQueue } from '../lib/notifications/queue.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startStack } from './support/stack.ts'
@@ -22,11 +22,22 @@ interface Health {
 }
 const read = async () => (await (await ask()).json()) as Health
 
-test('without a token it only reports that it is up, without a database request', async () => {
+test('without a token it only reports whether the database answers, and asks it once in five seconds', async () => {
   const before = stack.neon.requests
-  const response = await ask('', {})
-  expect([response.status, await response.json()]).toEqual([200, { ok: true }])
-  expect(stack.neon.requests).toBe(before)
+  for (let call = 0; call < 3; call++) {
+    const response = await ask('', {})
+    expect([response.status, await response.json()]).toEqual([200, { ok: true }])
+  }
+  expect(stack.neon.requests).toBe(before + 1)
+})
+
+const status = async () => (await ask('', {})).status
+
+test('without a token a dead database is reported', async () => {
+  stack.neon.inject({ action: 'unavailable', times: 1000 })
+  await vi.waitFor(async () => expect(await status()).toBe(503), 10_000)
+  stack.neon.clearFaults()
+  await vi.waitFor(async () => expect(await status()).toBe(200), 10_000)
 })
 
 test.each([
@@ -53,6 +64,8 @@ test('every figure is healthy if nothing waits, with one database request', asyn
         outbox_oldest_seconds: 0,
         clicks_uncounted_oldest_seconds: 0,
         commissions_due_oldest_seconds: 0,
+        retention_behind_seconds: 0,
+        click_months_due: 0,
         queue_messages: 0,
         dead_letters: 0,
       },

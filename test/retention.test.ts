@@ -1,8 +1,10 @@
+import { Client } from 'pg'
 import { expect, test } from 'vitest'
 import makePartitions from '../functions/make-partitions.ts'
 import applyRetention from '../functions/apply-retention.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
 import { findDifferences } from '../lib/commands/audit.ts'
+import { readDatabaseFigures } from '../lib/health.ts'
 import { deleteUnsoldPayments } from '../lib/processors/webhook-events.ts'
 import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
 import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
@@ -218,6 +220,28 @@ test('the ids of a payment without a sale are deleted after 90 days', async () =
   ])
   await sql.query("update processor_payments set created_at = now() - interval '91 days'")
   expect(await deleteUnsoldPayments(db)).toBe(1)
+})
+
+async function lateFigures() {
+  const { retention_behind_seconds, click_months_due } = await readDatabaseFigures(db, 25)
+  return { late: (retention_behind_seconds ?? 0) > 172_800, click_months_due }
+}
+
+test('a backlog is reported, waits for a reader of the clicks, and is then deleted in one run', async () => {
+  expect(await lateFigures()).toEqual({ late: false, click_months_due: 0 })
+  await setTime(new Date(end + 33 * day))
+  expect(await lateFigures()).toEqual({ late: true, click_months_due: 0 })
+
+  const reader = new Client({ connectionString: endpoint.databaseUrl })
+  await reader.connect()
+  await reader.query('begin')
+  await reader.query('select count(*) from affiliate_click_events')
+  await applyRetention.scheduled(undefined, env)
+  expect(await lateFigures()).toEqual({ late: false, click_months_due: 1 })
+  await reader.end()
+
+  await applyRetention.scheduled(undefined, env)
+  expect(await lateFigures()).toEqual({ late: false, click_months_due: 0 })
 })
 
 test.for([

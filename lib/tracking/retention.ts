@@ -1,4 +1,4 @@
-import { call, type Database } from '../database.ts'
+import { call, type Database, isLockTimeout } from '../database.ts'
 
 /**
  * Deletes customers who only clicked and whose window is over. Reads about `limit` click events at most
@@ -12,11 +12,17 @@ export async function deleteExpiredCustomers(db: Database, limit: number): Promi
 
 /**
  * Drops the oldest month of click events if it ended `months` months ago and before every program's window. Returns its
- * name, or undefined if none is due. The totals and the clicks of each link stay.
+ * name, or undefined if none is due or another transaction holds its lock. The totals and the clicks of each link stay.
  */
 export async function dropClickMonth(db: Database, months: number): Promise<string | undefined> {
-  const [row] = await db.query(call('drop_click_month', { months_kept: months }))
-  return row?.drop_click_month ?? undefined
+  try {
+    const [row] = await db.query(call('drop_click_month', { months_kept: months }))
+    return row?.drop_click_month ?? undefined
+  } catch (error) {
+    if (!isLockTimeout(error)) throw error
+    console.warn(JSON.stringify({ function: 'apply-retention', delayed: 'drop_click_month' }))
+    return undefined
+  }
 }
 
 const defaultMonths = 25

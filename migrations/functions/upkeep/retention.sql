@@ -54,24 +54,38 @@ begin
   more := coalesce(more, false);
 end $$;
 
--- Drops the oldest month of click events of all programs. The month must have ended `months_kept` months ago, its
--- customers must have been checked by the function above, and its clicks must be counted. The totals and the clicks of
--- each link stay. Returns the partition's name, or null if none is due. Waits for locks for a second only, because
--- clicks queue behind it. The next run tries again.
+-- The partition of the oldest month of click events and its end, if the month has been due for `late`. The month must
+-- have ended `months_kept` months ago, its customers must have been checked by the function above, and its clicks must
+-- be counted.
+create or replace function click_month_due(months_kept integer, late interval, out oldest text, out ends timestamptz)
+language plpgsql stable as $$
+begin
+  oldest := (
+    select min(c.relname::text) from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'affiliate_click_events'::regclass and c.relname <> 'affiliate_click_events_default'
+  );
+  ends := day_start((to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month')::date);
+  if oldest is null or day_start((utc_day(ends) + make_interval(months => months_kept))::date) > now() - late
+    or exists (
+      select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends + late)
+    )
+    or exists (select from uncounted_clicks u where u.clicked_at < ends) then
+    oldest := null;
+    ends := null;
+  end if;
+end $$;
+
+-- Drops the oldest month of click events of all programs if it is due. The totals and the clicks of each link stay.
+-- Returns the partition's name, or null if none is due. Waits for locks for a second only, because clicks queue behind
+-- it. The next run tries again.
 create or replace function drop_click_month(months_kept integer) returns text language plpgsql set lock_timeout = '1s' as $$
 declare
   oldest text;
   ends timestamptz;
 begin
   perform pg_advisory_xact_lock(hashtext('make_event_partitions'));
-  oldest := (
-    select min(c.relname::text) from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent = 'affiliate_click_events'::regclass and c.relname <> 'affiliate_click_events_default'
-  );
-  ends := day_start((to_date(right(oldest, 7), 'YYYY_MM') + interval '1 month')::date);
-  if oldest is null or day_start((utc_day(ends) + make_interval(months => months_kept))::date) > now()
-    or exists (select from programs p where not exists (select from customers_expired x where x.program_id = p.id and x.up_to >= ends))
-    or exists (select from uncounted_clicks u where u.clicked_at < ends) then
+  select d.oldest, d.ends into oldest, ends from click_month_due(months_kept, '0') d;
+  if oldest is null then
     return null;
   end if;
   with gone as (
