@@ -1,10 +1,14 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { generateX25519Identity, identityToRecipient } from 'age-encryption'
+import { execFileSync } from 'node:child_process'
+import { createWriteStream, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { backup, restore } from '../lib/commands/backup.ts'
+import { isTransient } from '../lib/errors.ts'
+import { kysely } from '../lib/kysely.ts'
 import { createDemo } from '../lib/local/demo.ts'
 import { checkSecrets } from '../lib/commands/secrets.ts'
 import { givenSecrets } from './support/serve-process.ts'
@@ -53,6 +57,39 @@ test('a backup restored into an empty database has the same rows, passes the aud
   const { rows } = await target.sql.query(next)
   expect(rows).toEqual((await source.sql.query(next)).rows)
 })
+
+test('an encrypted backup needs its identity, and while it is restored the statements of others wait', async () => {
+  const identity = await generateX25519Identity()
+  const secret = `${file}.age`
+  await expect(backup(source.databaseUrl, file, 'age1x')).rejects.toThrow('end in .age')
+  await expect(backup(source.databaseUrl, secret)).rejects.toThrow('Set BACKUP_RECIPIENT to an age recipient')
+  await backup(source.databaseUrl, secret, await identityToRecipient(identity))
+  expect(readFileSync(secret).toString('latin1')).toMatch(/^age-encryption\.org\/v1\n/)
+
+  const target = await startEndpoint()
+  await expect(restore(target.databaseUrl, secret)).rejects.toThrow('Set BACKUP_IDENTITY')
+  const other = restore(target.databaseUrl, secret, undefined, await generateX25519Identity())
+  await expect(other).rejects.toThrow('does not belong to the recipient')
+  const cut = path.join(folder, 'cut.sql.gz.age')
+  writeFileSync(cut, readFileSync(secret).subarray(0, -100))
+  await expect(restore(target.databaseUrl, cut, undefined, identity)).rejects.toThrow('Nothing was loaded')
+
+  // A pipe keeps the restore waiting for its last bytes.
+  const pipe = path.join(folder, 'pipe.sql.gz.age')
+  execFileSync('mkfifo', [pipe])
+  const restoring = restore(target.databaseUrl, pipe, undefined, identity)
+  const feed = createWriteStream(pipe)
+  const bytes = readFileSync(secret)
+  feed.write(bytes.subarray(0, -100))
+  const locked =
+    "select from pg_locks where relation = 'programs'::regclass and mode = 'AccessExclusiveLock' and granted"
+  await vi.waitFor(async () => expect((await target.sql.query(locked)).rowCount).toBe(1), 10_000)
+  const waiting = target.db.query(kysely.selectFrom('programs').select('id'))
+  await expect(waiting).rejects.toSatisfy(isTransient)
+  feed.end(bytes.subarray(-100))
+  await restoring
+  expect(await contents(target)).toEqual(await contents(source))
+}, 60_000)
 
 test('a database with rows refuses a restore', async () => {
   await expect(restore(source.databaseUrl, file)).rejects.toThrow('This database has rows.')

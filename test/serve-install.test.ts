@@ -1,3 +1,4 @@
+import { generateX25519Identity, identityToRecipient } from 'age-encryption'
 import { execFile } from 'node:child_process'
 import {
   existsSync,
@@ -64,7 +65,7 @@ test('the commands need no development package, even for code that they import l
   await Promise.all(calls.map((args) => run(process.execPath, args, { cwd: installed })))
 })
 
-test('a failed nightly backup reports it and keeps the old ones, and a successful one replaces them', async () => {
+test('a failed nightly backup reports it and keeps the old ones, and a successful one replaces them and is copied', async () => {
   const { databaseUrl } = await createDatabase()
   const [backups, stubs] = [path.join(folder, 'nightly'), path.join(folder, 'stubs')]
   for (const made of [backups, stubs]) mkdirSync(made)
@@ -74,8 +75,8 @@ test('a failed nightly backup reports it and keeps the old ones, and a successfu
   writeFileSync(old, '')
   utimesSync(old, 0, 0)
   const PATH = `${stubs}:${path.dirname(process.execPath)}:${process.env['PATH']}`
-  const night = async (DATABASE_URL: string, name: string) => {
-    const env = { PATH, DATABASE_URL, NIGHT: path.join(folder, name) }
+  const night = async (DATABASE_URL: string, name: string, settings = {}) => {
+    const env = { PATH, DATABASE_URL, NIGHT: path.join(folder, name), ...settings }
     return await run('sh', ['lib/serve/backup.sh', backups, 'nightly'], { cwd: root, env }).catch(
       (error: unknown) => error,
     )
@@ -85,6 +86,14 @@ test('a failed nightly backup reports it and keeps the old ones, and a successfu
   expect(readdirSync(backups)).toEqual([path.basename(old)])
   expect(await night(databaseUrl, 'second')).toMatchObject({ stdout: expect.not.stringContaining('error') })
   expect(readdirSync(backups)).toEqual([expect.stringMatching(/^svc-(?!2026-01-01)[\d-]{10}T\d{6}\.sql\.gz$/)])
+
+  const elsewhere = path.join(folder, 'elsewhere')
+  mkdirSync(elsewhere)
+  const BACKUP_RECIPIENT = await identityToRecipient(await generateX25519Identity())
+  const copied = await night(databaseUrl, 'third', { BACKUP_RECIPIENT, BACKUP_COPY: `cp "$1" '${elsewhere}'` })
+  expect(copied).toMatchObject({ stdout: expect.not.stringContaining('error') })
+  expect(readdirSync(elsewhere)).toEqual([expect.stringMatching(/\.sql\.gz\.age$/)])
+  expect(await night(databaseUrl, 'fourth', { BACKUP_COPY: 'false' })).toMatchObject({ stdout: failed })
 })
 
 const readme = readFileSync(path.join(root, 'lib/serve/README.md'), 'utf8')

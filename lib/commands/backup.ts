@@ -1,3 +1,4 @@
+import { Decrypter, Encrypter } from 'age-encryption'
 import { createReadStream, createWriteStream, renameSync, rmSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -47,8 +48,30 @@ async function appliedMigrations(client: Client): Promise<string> {
   return rows.map(({ name }) => name).join(' ')
 }
 
-/** Writes all rows of one moment to `file` and returns the number of tables. */
-export async function backup(databaseUrl: string, file: string): Promise<number> {
+/** The ending of encrypted backups (age-encryption.org). */
+const encrypted = '.age'
+
+// oxlint-disable-next-line no-unsafe-type-assertion -- the types of Node's streams and the web's differ
+const asWeb = (bytes: Readable) => Readable.toWeb(bytes) as ReadableStream<Uint8Array>
+
+function encrypterFor(recipient: string | undefined): Encrypter {
+  const encrypter = new Encrypter()
+  try {
+    encrypter.addRecipient(recipient ?? '')
+  } catch {
+    throw new OperatorError('Set BACKUP_RECIPIENT to an age recipient. age-keygen prints one, which begins with age1.')
+  }
+  return encrypter
+}
+
+/**
+ * Writes all rows of one moment to `file` and returns the number of tables. A file that ends in .age is encrypted for
+ * `recipient`.
+ */
+export async function backup(databaseUrl: string, file: string, recipient?: string): Promise<number> {
+  if (recipient && !file.endsWith(encrypted))
+    throw new OperatorError(`BACKUP_RECIPIENT encrypts the backup. Let the name of its file end in ${encrypted}.`)
+  const encrypter = file.endsWith(encrypted) ? encrypterFor(recipient) : undefined
   return await withClient(databaseUrl, 'svc-backup', async (client) => {
     await client.query('begin isolation level repeatable read read only')
     const { rows: tables } = await client.query<{ name: string; columns: string }>(tablesQuery)
@@ -69,7 +92,14 @@ export async function backup(databaseUrl: string, file: string): Promise<number>
     // The final name appears with the complete file, so an interrupted backup replaces nothing.
     const part = `${file}.part`
     try {
-      await pipeline(Readable.from(lines()), createGzip(), createWriteStream(part, { mode: 0o600, flush: true }))
+      await pipeline(
+        Readable.from(lines()),
+        createGzip(),
+        async function* (bytes) {
+          yield* encrypter ? await encrypter.encrypt(asWeb(Readable.from(bytes))) : bytes
+        },
+        createWriteStream(part, { mode: 0o600, flush: true }),
+      )
       renameSync(part, file)
     } finally {
       // On a full disk this frees the space.
@@ -83,14 +113,37 @@ function damagedText(file: string, code: string): string {
   return `${file} is damaged or not a backup (${code}). Nothing was loaded. Use another backup.`
 }
 
+/** Reads a backup's file, and decrypts it with `identity` if it is encrypted. */
+async function* bytesOf(file: string, identity: string | undefined): AsyncGenerator<Uint8Array, undefined> {
+  const bytes = createReadStream(file)
+  if (!file.endsWith(encrypted)) {
+    yield* bytes
+    return
+  }
+  const decrypter = new Decrypter()
+  try {
+    decrypter.addIdentity(identity?.trim() ?? '')
+  } catch {
+    throw new OperatorError('Set BACKUP_IDENTITY to the age identity of the backup, which begins with AGE-SECRET-KEY-.')
+  }
+  try {
+    yield* await decrypter.decrypt(asWeb(bytes))
+  } catch (error) {
+    if (!(error instanceof Error) || 'code' in error) throw error
+    if (error.message.includes('no identity matched'))
+      throw new OperatorError(`BACKUP_IDENTITY does not belong to the recipient of ${file}.`)
+    throw new OperatorError(damagedText(file, error.message))
+  }
+}
+
 /**
  * Reads the lines of a backup. Only a line feed ends a line, because rows can hold the other characters that Node's readline
  * splits at.
  */
-async function* linesOf(file: string): AsyncGenerator<string, undefined> {
+async function* linesOf(file: string, identity: string | undefined): AsyncGenerator<string, undefined> {
   let rest = ''
   // Opened here so that an open error is thrown by this loop.
-  const source = createReadStream(file)
+  const source = Readable.from(bytesOf(file, identity))
   const text = source.pipe(createGunzip()).setEncoding('utf8')
   source.once('error', (error) => text.destroy(error))
   try {
@@ -115,12 +168,18 @@ async function* linesOf(file: string): AsyncGenerator<string, undefined> {
 
 /**
  * Creates the schema and loads a backup into an empty database in one transaction. Refuses a database with rows, a backup of
- * other migrations, and other secrets than the service on this database has, unless `replacedSecrets` names them.
+ * other migrations, and other secrets than the service on this database has, unless `replacedSecrets` names them. The
+ * statements of a running service wait, so it answers 503, which its callers repeat.
  */
-export async function restore(databaseUrl: string, file: string, replacedSecrets?: string): Promise<void> {
+export async function restore(
+  databaseUrl: string,
+  file: string,
+  replacedSecrets?: string,
+  identity?: string,
+): Promise<void> {
   await migrate(databaseUrl)
   try {
-    await withClient(databaseUrl, 'svc-restore', (client) => load(client, file, replacedSecrets))
+    await withClient(databaseUrl, 'svc-restore', (client) => load(client, linesOf(file, identity), replacedSecrets))
   } catch (error) {
     // Before gunzip finds a wrong checksum, a damaged file can yield an invalid row or statement.
     if (error instanceof DatabaseError && /^(22|23|42)/.test(error.code ?? '')) {
@@ -130,10 +189,16 @@ export async function restore(databaseUrl: string, file: string, replacedSecrets
   }
 }
 
-async function load(client: Client, file: string, replacedSecrets: string | undefined): Promise<void> {
+async function load(
+  client: Client,
+  source: AsyncGenerator<string, undefined>,
+  replacedSecrets: string | undefined,
+): Promise<void> {
   const { rows } = await client.query('select from users union all (select from programs) limit 1')
   if (rows.length > 0) throw new OperatorError('This database has rows. Restore into an empty one.')
-  const source = linesOf(file)
+  const { rows: tables } = await client.query<{ name: string }>(tablesQuery)
+  await client.query('begin')
+  await client.query(`lock table ${tables.map(({ name }) => name).join(', ')} in access exclusive mode`)
   const first = String((await source.next()).value)
   const migrations = await appliedMigrations(client)
   if (first !== header + migrations) {
@@ -145,7 +210,6 @@ async function load(client: Client, file: string, replacedSecrets: string | unde
     for (let line = await source.next(); !line.done && line.value !== '\\.'; line = await source.next())
       yield `${line.value}\n`
   }
-  await client.query('begin')
   // The backup holds the audit log of its own rows.
   await client.query("select set_config('svc.restoring', 'on', true)")
   const running = await readFingerprints(client)
@@ -163,18 +227,20 @@ async function load(client: Client, file: string, replacedSecrets: string | unde
 }
 
 const usage = `npm run backup -- FILE     writes all rows of DATABASE_URL, or of the running local stack, to FILE (gzip)
-npm run restore -- FILE    loads FILE into the empty database of DATABASE_URL, all or nothing`
+npm run restore -- FILE    loads FILE into the empty database of DATABASE_URL, all or nothing
+
+A FILE that ends in .age is encrypted for the age recipient BACKUP_RECIPIENT, and restored with the identity BACKUP_IDENTITY.`
 
 async function main(): Promise<void> {
   const [command, file] = parseArgs({ allowPositionals: true }).positionals
-  const { DATABASE_URL, REPLACED_SECRETS } = process.env
+  const { DATABASE_URL, REPLACED_SECRETS, BACKUP_RECIPIENT, BACKUP_IDENTITY } = process.env
   if (!file) throw new OperatorError(`Name the file:\n\n${usage}`)
   if (command === 'restore') {
     if (!DATABASE_URL) throw new OperatorError('Set DATABASE_URL to the empty database for the backup.')
-    await restore(DATABASE_URL, file, REPLACED_SECRETS)
+    await restore(DATABASE_URL, file, REPLACED_SECRETS, BACKUP_IDENTITY)
     console.log(`${color.green('✓')} ${file} is restored. Check it now: npm run audit`)
   } else {
-    const tables = await backup(commandDatabase().DATABASE_URL, file)
+    const tables = await backup(commandDatabase().DATABASE_URL, file, BACKUP_RECIPIENT)
     console.log(`${color.green('✓')} ${tables} tables are in ${file}`)
   }
 }
