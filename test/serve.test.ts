@@ -331,6 +331,15 @@ test('a long migration answers with 503 and Retry-After until it is done', async
   expect(await served.end('SIGTERM')).toBe(0)
 }, 120_000)
 
+test('a Node without TypeScript is refused with a sentence', async () => {
+  const args = ['--no-strip-types', '--import', './lib/commands/check-node.js', 'lib/serve/serve.ts']
+  const refused = await run(process.execPath, args).catch((error: unknown) => error)
+  expect(refused).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^Node 24\.\S+ at \S+ cannot run TypeScript\. .*\n$/),
+  })
+})
+
 test('a start with missing values is refused before anything changes, and lists them all', async () => {
   const refused = await run(
     process.execPath,
