@@ -20,7 +20,8 @@ import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { pages } from '../tracker/dist/served/docs.js'
 import { packageFile, version } from '../tracker/dist/served/package.js'
 import { packages } from '../tracker/dist/served/packages.js'
-import { pack, unpack, versionOf } from '../tracker/pack.ts'
+import { pack, packFor, unpack } from '../tracker/pack.ts'
+import { versionOf } from '../tracker/released.ts'
 import { launchBrowser } from './support/browser.ts'
 import { asRequest } from './support/shop.ts'
 import { bareEnvironment } from './support/spawned.ts'
@@ -191,7 +192,8 @@ async function signUp(page: string): Promise<{ code: string; said: string | null
   return { code, said, complaints }
 }
 
-const files = unpack(Buffer.from(packages[packageFile] ?? '', 'base64'))
+const template = Buffer.from(packages[version] ?? '', 'base64')
+const files = unpack(packFor(template, { baseUrl: stack.baseUrl, version }))
 
 test('the package contains exactly its needed files', () => {
   expect(Object.keys(files).toSorted()).toEqual(

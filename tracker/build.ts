@@ -9,28 +9,12 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
-import { parse } from 'smol-toml'
 import { readStub, renderDocs } from './build-docs.ts'
-import { fileName, type Files, fillIn, pack, placeholders, readReleased, unpack, versionOf } from './pack.ts'
+import { fileName, type Files, fillIn, pack, placeholders } from './pack.ts'
+import { readReleased, versionOf } from './released.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const dist = join(here, 'dist')
-
-/**
- * The service's address becomes the default of every entry point: the host that the operator deploys to (`API_HOST`, or `api.` and
- * `DOMAIN`), else the one in wrangler.toml.
- */
-// oxlint-disable-next-line no-unsafe-type-assertion -- the service's own file, which each start and deploy reads
-const wrangler = parse(readFileSync(join(here, '../wrangler.toml'), 'utf8')) as {
-  env: Record<string, { routes?: { pattern: string }[] }>
-}
-const { API_HOST, DOMAIN } = process.env
-const host =
-  API_HOST ?? (DOMAIN && `api.${DOMAIN}`) ?? wrangler.env['tracker-script']?.routes?.[0]?.pattern.split('/')[0]
-if (!host)
-  throw new Error('wrangler.toml has no route for [env.tracker-script], so the package has no address to call.')
-/** The host of wrangler.toml is a placeholder until the operator sets a domain. A package without an address refuses to start. */
-const baseUrl = host === 'api.example.com' ? '' : `https://${host}`
 
 const common = {
   absWorkingDir: here,
@@ -139,13 +123,14 @@ writeFileSync(join(dist, 'served', 'template.tgz'), pack(template))
 const released = readReleased(new URL('packages/', import.meta.url))
 const version = versionOf(template, manifest.version, released)
 for (const [path, text] of Object.entries(template))
-  if (path.startsWith('dist/')) writeFileSync(join(here, path), fillIn(text, { baseUrl, version }))
-const packages = Object.entries({ ...released, [version]: pack(template) }).map(([name, tarball]) => {
-  const filled = Object.entries(unpack(tarball)).map(([path, text]) => [path, fillIn(text, { baseUrl, version: name })])
-  return [fileName(name), pack(Object.fromEntries(filled)).toString('base64')]
-})
-serve('packages', { packages: Object.fromEntries(packages) }, 'Record<string, string>')
-serve('package', { version, packageFile: fileName(version), baseUrl })
+  if (path.startsWith('dist/')) writeFileSync(join(here, path), fillIn(text, { baseUrl: '', version }))
+const packages = Object.entries({ ...released, [version]: pack(template) })
+serve(
+  'packages',
+  { packages: Object.fromEntries(packages.map(([name, tarball]) => [name, tarball.toString('base64')])) },
+  'Record<string, string>',
+)
+serve('package', { version, packageFile: fileName(version) })
 
 /** Reads the files that npm would pack, with placeholders. */
 function readPackage(): Files {

@@ -2,8 +2,6 @@
  * Packs the package for integrators. The bytes depend only on the files, so a version has one checksum, and `npm ci` accepts it for good.
  * npm's own tarballs change with the version of npm and zlib.
  */
-import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { gunzipSync, gzipSync } from 'fflate'
 
 /** Text of each file by its path within the package. All files of the package are text. */
@@ -14,6 +12,10 @@ export const placeholders = { baseUrl: '{{svc_base_url}}', version: '{{svc_versi
 
 export const fillIn = (text: string, { baseUrl, version }: typeof placeholders) =>
   text.replaceAll(placeholders.baseUrl, baseUrl).replaceAll(placeholders.version, version)
+
+/** The package of a service, made from a package with placeholders. */
+export const packFor = (template: Uint8Array, values: typeof placeholders): Buffer =>
+  pack(Object.fromEntries(Object.entries(unpack(template)).map(([path, text]) => [path, fillIn(text, values)])))
 
 export const fileName = (version: string) => `svc-tracker-${version}.tgz`
 
@@ -61,26 +63,4 @@ export function unpack(tarball: Uint8Array): Files {
     at = start + Math.ceil(size / block) * block
   }
   return files
-}
-
-/** Reads the released packages of `packages/`, with placeholders, by version. */
-export function readReleased(folder: URL): Record<string, Buffer> {
-  const names = existsSync(folder) ? readdirSync(folder) : []
-  return Object.fromEntries(
-    names.flatMap((name) => {
-      const [, version] = /^svc-tracker-(.+)\.tgz$/.exec(name) ?? []
-      return version ? [[version, readFileSync(new URL(name, folder))]] : []
-    }),
-  )
-}
-
-/**
- * Returns the version of files with placeholders. Until a release, it names their content, so that no two contents share a version. Throws
- * if the version is released with other content.
- */
-export function versionOf(files: Files, version: string, released: Record<string, Buffer>): string {
-  const packed = pack(files)
-  if (!released[version]) return `${version}-dev.${createHash('sha256').update(packed).digest('hex').slice(0, 10)}`
-  if (released[version].equals(packed)) return version
-  throw new Error(`The package differs from its release ${version}. Raise the version in tracker/package.json.`)
 }

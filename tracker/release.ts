@@ -4,7 +4,7 @@
  * publishes nothing.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { fileName, fillIn, pack, unpack } from './pack.ts'
+import { fileName, packFor } from './pack.ts'
 
 const at = (path: string) => new URL(path, import.meta.url)
 const { version } = JSON.parse(readFileSync(at('package.json'), 'utf8'))
@@ -17,6 +17,5 @@ if (!existsSync(at(`packages/${file}`))) {
   console.log(`Commit tracker/packages/${file}, and build again.`)
 }
 // A package from npm knows no service, so its users name one.
-const files = Object.entries(unpack(template)).map(([path, text]) => [path, fillIn(text, { baseUrl: '', version })])
-writeFileSync(at(`dist/npm/${file}`), pack(Object.fromEntries(files)))
+writeFileSync(at(`dist/npm/${file}`), packFor(template, { baseUrl: '', version }))
 console.log(`For npm: tracker/dist/npm/${file}`)

@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
@@ -135,7 +135,6 @@ async function deployAll(): Promise<void> {
     if (isPlan) console.log(plan.lines.join('\n'))
     if (plan.problems.length > 0) throw new OperatorError(['Nothing was deployed.', ...plan.problems].join('\n'))
     if (isPlan) return
-    if (functions.some(({ name }) => withTracker.has(name))) buildTracker(operator.host)
   }
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-deploy-'))
   // Wrangler resolves paths from its configuration file, so this lies beside wrangler.toml.
@@ -169,18 +168,6 @@ async function deployAll(): Promise<void> {
     rmSync(config, { force: true })
     rmSync(folder, { recursive: true })
   }
-}
-
-/** Functions that serve the tracker, its package or its documentation. Each contains the service's address. */
-const withTracker = new Set(['tracker-script', 'tracker-package', 'docs', 'dashboard'])
-
-/** `npm ci` built the tracker before the address was known. */
-function buildTracker(host: string): void {
-  execFileSync('npm', ['run', '-s', 'build', '-w', 'tracker'], {
-    cwd: root,
-    env: { ...process.env, API_HOST: host },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
 }
 
 async function deployLambda(): Promise<void> {

@@ -3,7 +3,6 @@ import { chmodSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { baseUrl as builtFor } from '../../tracker/dist/served/package.js'
 import { explain, runCommand } from '../commands/command.ts'
 import { migrate, requireSchema } from '../commands/migrate.ts'
 import { OperatorError } from '../commands/operator-error.ts'
@@ -84,12 +83,6 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
     placeOf,
   })
   running.push({ name: 'the server', stop: () => server.stop() })
-  if (builtFor !== settings.environment['BASE_URL']) {
-    const host = new URL(settings.environment['BASE_URL'] ?? '').host
-    console.warn(
-      `The package for integrators calls ${builtFor || 'no address'} by default. Build it for this address: API_HOST=${host} npm run build -w tracker`,
-    )
-  }
   console.log(JSON.stringify({ serving: settings.environment['BASE_URL'], host: settings.host, port: server.port }))
   // systemd waits for this; Node can't send its datagram.
   if (process.env['NOTIFY_SOCKET'])
