@@ -1209,6 +1209,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; batch_rows: number | null; is_begun: boolean | null }
     row: { deleted: number | null; more: boolean | null }
   }
+  close_workspace: {
+    arguments: { of_workspace_id: string | null }
+    row: { unsettled: JsonValue | null; account_ids: (string)[] | null }
+  }
   confirm_application: {
     arguments: { of_program_id: number | null; of_application_id: number | null; code_digits: string | null; invitation_hash: Uint8Array | null }
     row: { outcome: string | null; is_first: boolean | null; invited: boolean | null }
@@ -1261,21 +1265,17 @@ export interface DatabaseFunctions {
     arguments: { max_rows: number | null }
     row: { delete_old_notifications: number | null }
   }
-  delete_workspace: {
-    arguments: { of_workspace_id: string | null }
-    row: { unsettled: (string)[] | null; account_ids: (string)[] | null }
-  }
   drop_click_month: {
     arguments: { months_kept: number | null }
     row: { drop_click_month: string | null }
   }
-  erase_account: {
-    arguments: { of_user_id: string | null; payees: string | null }
-    row: { unsettled: (string)[] | null; last_owner_of: (string)[] | null }
-  }
   erase_events: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_click_id: string | null }
     row: { leftovers: number | null }
+  }
+  erase_user: {
+    arguments: { of_user_id: string | null; payees: string | null }
+    row: { unsettled: JsonValue | null; last_owner_of: (string)[] | null }
   }
   expire_applications: {
     arguments: { max_rows: number | null; unconfirmed_kept: string | null; rejected_kept: string | null }
@@ -1509,6 +1509,7 @@ export const functionCalls: {
   claim_mails: { text: 'select * from claim_mails($1, $2)', names: ['max_mails', 'reading_roles'] },
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
+  close_workspace: { text: 'select * from close_workspace($1)', names: ['of_workspace_id'] },
   confirm_application: { text: 'select * from confirm_application($1, $2, $3, $4)', names: ['of_program_id', 'of_application_id', 'code_digits', 'invitation_hash'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
@@ -1522,10 +1523,9 @@ export const functionCalls: {
   delete_application: { text: 'select * from delete_application($1, $2)', names: ['of_program_id', 'of_application_id'] },
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },
-  delete_workspace: { text: 'select * from delete_workspace($1)', names: ['of_workspace_id'] },
   drop_click_month: { text: 'select drop_click_month($1)', names: ['months_kept'] },
-  erase_account: { text: 'select * from erase_account($1, $2)', names: ['of_user_id', 'payees'] },
   erase_events: { text: 'select * from erase_events($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
+  erase_user: { text: 'select * from erase_user($1, $2)', names: ['of_user_id', 'payees'] },
   expire_applications: { text: 'select expire_applications($1, $2, $3)', names: ['max_rows', 'unconfirmed_kept', 'rejected_kept'] },
   expire_unsold_payments: { text: 'select expire_unsold_payments($1)', names: ['kept'] },
   expire_webhooks: { text: 'select expire_webhooks($1, $2, $3)', names: ['max_rows', 'kept', 'fetched_kept'] },

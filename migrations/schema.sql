@@ -1648,13 +1648,13 @@ create view unsettled_partners as
                 CASE
                     WHEN (EXISTS ( SELECT
                        FROM payouts w
-                      WHERE ((w.program_id = r.program_id) AND (w.partner_id = r.id) AND (w.decided_at IS NULL)))) THEN 'an open payout'::text
+                      WHERE ((w.program_id = r.program_id) AND (w.partner_id = r.id) AND (w.decided_at IS NULL)))) THEN 'open_payout'::text
                     WHEN (EXISTS ( SELECT
                        FROM balances b
-                      WHERE ((b.program_id = r.program_id) AND (b.partner_id = r.id) AND (b.balance_cents > 0)))) THEN 'a balance'::text
+                      WHERE ((b.program_id = r.program_id) AND (b.partner_id = r.id) AND (b.balance_cents > 0)))) THEN 'balance'::text
                     WHEN (EXISTS ( SELECT
                        FROM commissions c
-                      WHERE ((c.program_id = r.program_id) AND (c.partner_id = r.id) AND (c.credited_at IS NULL) AND (c.rejected_at IS NULL) AND ((c.reversal)::text <> 'full'::text)))) THEN 'a pending commission'::text
+                      WHERE ((c.program_id = r.program_id) AND (c.partner_id = r.id) AND (c.credited_at IS NULL) AND (c.rejected_at IS NULL) AND ((c.reversal)::text <> 'full'::text)))) THEN 'pending_commission'::text
                     ELSE NULL::text
                 END AS unsettled) u)
   WHERE (u.unsettled IS NOT NULL);
@@ -3608,6 +3608,50 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.close_workspace(of_workspace_id text, OUT unsettled jsonb, OUT account_ids text[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  program_ids bigint[];
+  partner_ids bigint[];
+begin
+  perform from workspaces w where w.id = of_workspace_id for update;
+  program_ids := array(select p.id from programs p where p.workspace_id = of_workspace_id order by p.id for update);
+  partner_ids := array(
+    select r.id from partners r where r.program_id = any (program_ids) order by r.program_id, r.id for update
+  );
+  unsettled := first_unsettled(program_ids, null);
+  if unsettled <> '[]' then
+    return;
+  end if;
+  account_ids := array(
+    select distinct p.processor_account_id from programs p
+    where p.id = any (program_ids) and p.processor_account_id is not null and not exists (
+      select from programs other where other.processor_account_id = p.processor_account_id and other.id <> all (program_ids)
+    )
+  );
+  perform close_partners(program_ids, partner_ids, 'program');
+  update api_keys k set revoked_at = now() where k.program_id = any (program_ids) and k.revoked_at is null;
+  update workspace_invitations i set revoked_at = now()
+  where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
+  update webhook_endpoints e set deleted_at = now() where e.program_id = any (program_ids) and e.deleted_at is null;
+  update join_pages j set is_open = false where j.program_id = any (program_ids) and j.is_open;
+  delete from applications a where a.program_id = any (program_ids) and a.status <> 'approved';
+  delete from processor_connect_states s where s.program_id = any (program_ids);
+  delete from own_account_codes c where c.program_id = any (program_ids);
+  delete from processor_customer_metadata m where m.account_id = any (account_ids)
+    or m.account_id in (select c.account_id from processor_connections c where c.program_id = any (program_ids));
+  delete from processor_connections c where c.program_id = any (program_ids);
+  delete from refused_calls r where r.program_id = any (program_ids);
+  delete from program_members o where o.workspace_id = of_workspace_id;
+  update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
+  update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null
+  where p.id = any (program_ids);
+  update workspaces w set deleted_at = now() where w.id = of_workspace_id;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.commission_of(base_cents bigint, commission_bp integer, fixed_cents bigint, months integer, sale_date timestamp with time zone, first_purchase_date timestamp with time zone, left_cents bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -4731,56 +4775,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.delete_workspace(of_workspace_id text, OUT unsettled text[], OUT account_ids text[])
- RETURNS record
- LANGUAGE plpgsql
-AS $function$
-declare
-  program_ids bigint[];
-  partner_ids bigint[];
-begin
-  perform from workspaces w where w.id = of_workspace_id for update;
-  program_ids := array(select p.id from programs p where p.workspace_id = of_workspace_id order by p.id for update);
-  partner_ids := array(
-    select r.id from partners r where r.program_id = any (program_ids) order by r.program_id, r.id for update
-  );
-  unsettled := array(
-    select r.name || ' in ' || p.name || ' (' || u.unsettled || ')'
-    from unsettled_partners u
-    join partners r on r.program_id = u.program_id and r.id = u.partner_id
-    join programs p on p.id = u.program_id
-    where u.program_id = any (program_ids) order by u.program_id, u.partner_id limit 6
-  );
-  if cardinality(unsettled) > 0 then
-    return;
-  end if;
-  account_ids := array(
-    select distinct p.processor_account_id from programs p
-    where p.id = any (program_ids) and p.processor_account_id is not null and not exists (
-      select from programs other where other.processor_account_id = p.processor_account_id and other.id <> all (program_ids)
-    )
-  );
-  perform close_partners(program_ids, partner_ids, 'program');
-  update api_keys k set revoked_at = now() where k.program_id = any (program_ids) and k.revoked_at is null;
-  update workspace_invitations i set revoked_at = now()
-  where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
-  update webhook_endpoints e set deleted_at = now() where e.program_id = any (program_ids) and e.deleted_at is null;
-  update join_pages j set is_open = false where j.program_id = any (program_ids) and j.is_open;
-  delete from applications a where a.program_id = any (program_ids) and a.status <> 'approved';
-  delete from processor_connect_states s where s.program_id = any (program_ids);
-  delete from own_account_codes c where c.program_id = any (program_ids);
-  delete from processor_customer_metadata m where m.account_id = any (account_ids)
-    or m.account_id in (select c.account_id from processor_connections c where c.program_id = any (program_ids));
-  delete from processor_connections c where c.program_id = any (program_ids);
-  delete from refused_calls r where r.program_id = any (program_ids);
-  delete from program_members o where o.workspace_id = of_workspace_id;
-  update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
-  update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null
-  where p.id = any (program_ids);
-  update workspaces w set deleted_at = now() where w.id = of_workspace_id;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.details_of(commission commissions, of_transaction_id text)
  RETURNS jsonb
  LANGUAGE sql
@@ -4885,75 +4879,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.erase_account(of_user_id text, payees jsonb, OUT unsettled text[], OUT last_owner_of text[])
- RETURNS record
- LANGUAGE plpgsql
-AS $function$
-declare
-  address text := (select u.email from users u where u.id = of_user_id);
-  verified_address text := (select u.email from users u where u.id = of_user_id and u.email_verified);
-  program_ids bigint[];
-  partner_ids bigint[];
-begin
-  perform from workspaces w where w.id in (
-    select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
-  ) order by w.id for update;
-  perform from users u where u.id = of_user_id for update;
-  partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
-  program_ids := array(select r.program_id from partners r where r.user_id = of_user_id);
-  unsettled := array(
-    select p.name || ' (' || u.unsettled || ')' from unsettled_partners u join programs p on p.id = u.program_id
-    where u.user_id = of_user_id order by u.program_id limit 6
-  );
-  last_owner_of := array(
-    select w.name from workspace_members m join workspaces w on w.id = m.workspace_id
-    where m.user_id = of_user_id and m.role = 'owner' and m.removed_at is null and not exists (
-      select from workspace_members other
-      where other.workspace_id = m.workspace_id and other.user_id <> of_user_id and other.role = 'owner' and other.removed_at is null
-    )
-    order by w.name limit 6
-  );
-  if cardinality(unsettled) + cardinality(last_owner_of) > 0 then
-    return;
-  end if;
-  perform close_partners(program_ids, partner_ids, 'partner');
-  perform write_program_audit(r.program_id, 'partner.erased', r.id::text, (
-    select jsonb_object_agg('owes ' || b.currency, -b.balance_cents) from balances b
-    where b.program_id = r.program_id and b.partner_id = r.id and b.balance_cents < 0
-  ))
-  from partners r where r.user_id = of_user_id;
-  insert into erased_payees (program_id, partner_id, identity)
-  select r.program_id, r.id, p.identity::bytea
-  from jsonb_to_recordset(payees) p (program_id bigint, partner_id bigint, identity text)
-  join partners r on r.program_id = p.program_id and r.id = p.partner_id and r.user_id = of_user_id
-  on conflict do nothing;
-  delete from partner_invitations i
-  where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
-  delete from workspace_invitations i where i.email = address;
-  -- The acceptance of a program's terms stays without the person. An address belongs to the person once it is verified.
-  delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
-  update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
-  where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
-  update partner_invitations i set revoked_at = now()
-  where i.invited_by = of_user_id and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
-  update workspace_invitations i set revoked_at = now()
-  where i.invited_by = of_user_id and i.accepted_at is null and i.revoked_at is null;
-  update payouts w set payout_address = null
-  where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and w.payout_address is not null;
-  -- Answers to API calls about them.
-  delete from idempotency_keys k
-  where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
-  update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
-    metadata = '{}'
-  where r.user_id = of_user_id;
-  delete from program_members o where o.user_id = of_user_id;
-  update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;
-  delete from verifications v where v.value = of_user_id;
-  delete from refused_addresses a where a.email = address;
-  delete from users u where u.id = of_user_id;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.erase_clicks(of_program_id bigint, customer_ids bigint[], of_click_id text, since timestamp with time zone, until timestamp with time zone, new_click_id text)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -5048,6 +4973,72 @@ begin
         and e.click_id = new_click_id
     );
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.erase_user(of_user_id text, payees jsonb, OUT unsettled jsonb, OUT last_owner_of text[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  address text := (select u.email from users u where u.id = of_user_id);
+  verified_address text := (select u.email from users u where u.id = of_user_id and u.email_verified);
+  program_ids bigint[];
+  partner_ids bigint[];
+begin
+  perform from workspaces w where w.id in (
+    select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
+  ) order by w.id for update;
+  perform from users u where u.id = of_user_id for update;
+  partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
+  program_ids := array(select r.program_id from partners r where r.user_id = of_user_id);
+  unsettled := first_unsettled(null, of_user_id);
+  last_owner_of := array(
+    select w.name from workspace_members m join workspaces w on w.id = m.workspace_id
+    where m.user_id = of_user_id and m.role = 'owner' and m.removed_at is null and not exists (
+      select from workspace_members other
+      where other.workspace_id = m.workspace_id and other.user_id <> of_user_id and other.role = 'owner' and other.removed_at is null
+    )
+    order by w.name limit 6
+  );
+  if unsettled <> '[]' or cardinality(last_owner_of) > 0 then
+    return;
+  end if;
+  perform close_partners(program_ids, partner_ids, 'partner');
+  perform write_program_audit(r.program_id, 'partner.erased', r.id::text, (
+    select jsonb_object_agg('owes ' || b.currency, -b.balance_cents) from balances b
+    where b.program_id = r.program_id and b.partner_id = r.id and b.balance_cents < 0
+  ))
+  from partners r where r.user_id = of_user_id;
+  insert into erased_payees (program_id, partner_id, identity)
+  select r.program_id, r.id, p.identity::bytea
+  from jsonb_to_recordset(payees) p (program_id bigint, partner_id bigint, identity text)
+  join partners r on r.program_id = p.program_id and r.id = p.partner_id and r.user_id = of_user_id
+  on conflict do nothing;
+  delete from partner_invitations i
+  where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
+  delete from workspace_invitations i where i.email = address;
+  -- The acceptance of a program's terms stays without the person. An address belongs to the person once it is verified.
+  delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
+  update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
+  where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
+  update partner_invitations i set revoked_at = now()
+  where i.invited_by = of_user_id and i.accepted_at is null and i.declined_at is null and i.revoked_at is null;
+  update workspace_invitations i set revoked_at = now()
+  where i.invited_by = of_user_id and i.accepted_at is null and i.revoked_at is null;
+  update payouts w set payout_address = null
+  where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and w.payout_address is not null;
+  -- Answers to API calls about them.
+  delete from idempotency_keys k
+  where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
+  update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
+    metadata = '{}'
+  where r.user_id = of_user_id;
+  delete from program_members o where o.user_id = of_user_id;
+  update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;
+  delete from verifications v where v.value = of_user_id;
+  delete from refused_addresses a where a.email = address;
+  delete from users u where u.id = of_user_id;
 end $function$
 ;
 
@@ -5550,6 +5541,21 @@ CREATE OR REPLACE FUNCTION public.first_delivery(of_url text)
  STABLE ROWS 1
 AS $function$
   select case when of_url is null then 'to_fetch' else 'pending' end, case when of_url is not null then now() end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.first_unsettled(program_ids bigint[], of_user_id text)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(jsonb_agg(jsonb_build_object('partner', f.partner, 'program', f.program, 'state', f.state)), '[]') from (
+    select r.name as partner, p.name as program, u.unsettled as state
+    from unsettled_partners u
+    join partners r on r.program_id = u.program_id and r.id = u.partner_id
+    join programs p on p.id = u.program_id
+    where u.program_id = any (program_ids) or u.user_id = of_user_id order by u.program_id, u.partner_id limit 6
+  ) f
 $function$
 ;
 
