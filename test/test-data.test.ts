@@ -481,7 +481,7 @@ describe('the installation check', () => {
         await sql.query(`update api_keys set scopes = '{read}' where program_id = $1`, [programId])
         await refuse('refund', { transaction_id: 't' }, key(apiKey))
       },
-      'which doesn&#39;t allow such calls',
+      'which doesn&#39;t allow it',
     ],
   ])('explains the problem with %s', async (_, call, shown) => {
     const sandbox = await makeProgram()

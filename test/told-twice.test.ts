@@ -84,7 +84,7 @@ test.for<[what: string, steps: Step[], refunded: number]>([
   [
     'a refund with an id of the caller’s',
     [told('re_1', 3000), called({ refund_amount_cents: 3000, refund_id: 'r' })],
-    6000,
+    3000,
   ],
   ['a chargeback', [told('dp_1', 4000), called({ refund_amount_cents: 4000, reason: 'chargeback' })], 4000],
   ['a dispute beside a refund of the same amount', [told('dp_1', 4000), called({ refund_amount_cents: 4000 })], 8000],

@@ -86,7 +86,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
     const sale = { transaction_id: `${stagedSale}${tag}-${number}`, customer_key: tag, click_id, amount_cents: 10_000 }
     commissions.push(Number((await post('/api/v1/track/sale', sale))['commission_id']))
   }
-  await approveCommissions(db, programId, commissions.slice(0, 2))
+  await approveCommissions(db, programId, commissions.slice(0, 2), [], 'chaos')
   const flags = JSON.stringify([{ rule: 'bot', evidence: { user_agent: 'Bot' } }])
   const [, , held = 0] = commissions
   await db.batch([

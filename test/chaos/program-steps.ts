@@ -17,7 +17,7 @@ export function approve(history: History): Step {
     run: async () => {
       const ids = chosen.map(({ id }) => id)
       const { answers, sure } = await history.act(() =>
-        history.world.service.approveCommissions(history.world.db, history.program.programId, ids),
+        history.world.service.approveCommissions(history.world.db, history.program.programId, ids, [], 'chaos'),
       )
       const credited = history.model.approve(chosen)
       if (sure) history.expect('approved', answers[0], { value: credited })
