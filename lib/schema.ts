@@ -1162,7 +1162,7 @@ export interface DatabaseFunctions {
     row: { application_id: number | null; is_first: boolean | null; invited: boolean | null }
   }
   approve_commissions: {
-    arguments: { program_ids: (number)[] | null; commission_ids: (number)[] | null }
+    arguments: { program_ids: (number)[] | null; commission_ids: (number)[] | null; compares: boolean | null }
     row: { approved: number | null; uncompared: number | null }
   }
   approve_due_commissions: {
@@ -1497,7 +1497,7 @@ export const functionCalls: {
   apply_event: { text: 'select * from apply_event($1, $2, $3)', names: ['received', 'answer', 'click_id_prefix'] },
   apply_to_program: { text: 'select * from apply_to_program($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'of_source', 'seen_version', 'seen_terms', 'of_user_id', 'of_email', 'of_name', 'of_answers', 'of_token_hash', 'code_digits', 'of_network', 'bounds'] },
   approve_applications: { text: 'select * from approve_applications($1, $2, $3)', names: ['of_program_id', 'in_group_id', 'given'] },
-  approve_commissions: { text: 'select * from approve_commissions($1, $2)', names: ['program_ids', 'commission_ids'] },
+  approve_commissions: { text: 'select * from approve_commissions($1, $2, $3)', names: ['program_ids', 'commission_ids', 'compares'] },
   approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
   ask_payout: { text: 'select * from ask_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },

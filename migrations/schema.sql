@@ -2514,7 +2514,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.approve_commissions(program_ids bigint[], commission_ids bigint[], OUT approved integer, OUT uncompared integer)
+CREATE OR REPLACE FUNCTION public.approve_commissions(program_ids bigint[], commission_ids bigint[], compares boolean DEFAULT false, OUT approved integer, OUT uncompared integer)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -2527,7 +2527,7 @@ begin
   perform flag_commissions(program_ids, commission_ids);
   select coalesce(array_agg(x.c) filter (where not x.awaits), '{}'), count(*) filter (where x.awaits) into due, uncompared
   from (
-    select locked.c, awaits_comparison(locked.c) as awaits
+    select locked.c, compares and awaits_comparison(locked.c) as awaits
     from (
       select c from commissions c
       where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
@@ -2577,7 +2577,7 @@ begin
       and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
-  approved := (approve_commissions(program_ids, commission_ids)).approved;
+  approved := (approve_commissions(program_ids, commission_ids, true)).approved;
 end $function$
 ;
 

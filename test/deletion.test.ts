@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { createAdjustment } from '../lib/money/adjustments.ts'
 import { erasePayee, readPayee } from '../lib/money/payees.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
@@ -307,6 +308,33 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
   expect(await one(open, [programId])).toEqual({ count: 0 })
   expect((await click(program)).error?.code).toBe('link_disabled')
   await expect(updatePartner(db, programId, partnerId, { is_active: true })).rejects.toMatchObject({ code: 'conflict' })
+  expect(await findDifferences(sql, programId)).toEqual([])
+})
+
+test('the debt of an erased partner stays in the books, with its age and who owes it', async () => {
+  const program = await makeProgram()
+  const { programId, partnerId, partner, dashboardToken } = program
+  await sell(program)
+  await credit(program)
+  await pay(program)
+  await createAdjustment(db, programId, { partnerId, amountCents: -2000, note: 'Paid twice' }, crypto.randomUUID(), [])
+  const owed = async () =>
+    one(
+      "select owed_cents::int, owed_since > now() - interval '1 hour' as is_new from owed_balances where program_id = $1",
+      [programId],
+    )
+  expect(await owed()).toEqual({ owed_cents: 2000, is_new: true })
+  expect((await page('GET', `/programs/${programId}/payout-runs`, dashboardToken)).text).toContain('Owed by partners')
+  expect((await page('POST', '/account/erase', partner.token, { password })).status).toBe(303)
+  expect(await owed()).toEqual({ owed_cents: 2000, is_new: true })
+  expect(
+    await one("select details from audit_log where action = 'partner.erased' and program_id = $1", [programId]),
+  ).toEqual({
+    details: { 'owes usd': 2000 },
+  })
+  const payee = JSON.parse(await readPayee(db, stack.environment.EMAIL_HASH_KEY, programId, partnerId))
+  expect(payee.account_email).toBe(partner.email)
+  expect((await page('GET', `/programs/${programId}/payout-runs`, dashboardToken)).text).toContain('Erased partner')
   expect(await findDifferences(sql, programId)).toEqual([])
 })
 

@@ -94,8 +94,8 @@ export async function decideCommissions(
 }
 
 /**
- * Approves commissions. A buyer whose address is known is compared with the partner first. If the partner's addresses are not hashed yet, this
- * hashes them with `emailHashKey` and approves again; without it such commissions stay.
+ * Approves commissions. With `emailHashKey`, a buyer whose address is known is compared with the partner first: if the partner's addresses are
+ * not hashed yet, this hashes them and approves again.
  */
 async function approve(
   db: Database,
@@ -107,16 +107,18 @@ async function approve(
   const statement = call('approve_commissions', {
     program_ids: commissionIds.map(() => programId),
     commission_ids: commissionIds,
+    compares: emailHashKey !== undefined,
   })
   const list = commissionsStatement({ programId }, { limit: commissionIds.length, commissionIds })
-  const [[row], commissions, [written]] = await retryOnce(() => db.batch([statement, list, writtenMessages()]))
-  outbox.push(...messagesAbout({ program_id: programId, ...written }))
-  const changed = row?.approved ?? 0
-  if (!row?.uncompared || emailHashKey === undefined) return { changed, commissions }
-  const of = { programId, commissionIds }
-  await hashPartnerEmails(db, (address) => emailHash(emailHashKey, address), commissionIds.length, of)
-  const again = await approve(db, programId, commissionIds, outbox, undefined)
-  return { ...again, changed: changed + again.changed }
+  let changed = 0
+  for (let isFirst = true; ; isFirst = false) {
+    const [[row], commissions, [written]] = await retryOnce(() => db.batch([statement, list, writtenMessages()]))
+    outbox.push(...messagesAbout({ program_id: programId, ...written }))
+    changed += row?.approved ?? 0
+    if (!isFirst || !row?.uncompared || emailHashKey === undefined) return { changed, commissions }
+    const of = { programId, commissionIds }
+    await hashPartnerEmails(db, (address) => emailHash(emailHashKey, address), commissionIds.length, of)
+  }
 }
 
 const noCommission = () => new ApiError('not_found', 'This program has no such commission.')

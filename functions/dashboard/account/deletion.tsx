@@ -62,8 +62,9 @@ pages.get(erasePage, requireViewer, (c) =>
       <Card title="What happens">
         <p>
           You are signed out everywhere and leave every workspace. As a partner you leave every program, and your name
-          and addresses are removed there. Paid money stays in the books without you. First, no program may owe you
-          money, and you must not be the last owner of a workspace.
+          and addresses are removed there. Paid money and debts stay in the books. As accounting requires, programs that
+          paid you keep your name and addresses encrypted for ten years. First, no program may owe you money, and you
+          must not be the last owner of a workspace.
         </p>
         <Form action={erasePage} submit="Erase the account" danger>
           <OwnPassword name="password" />

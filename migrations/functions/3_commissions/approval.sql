@@ -1,10 +1,10 @@
 -- Commissions are credited when their hold ends, or when a person approves them.
 
 -- Credits commissions to their partners' balances, each without its refunds, and returns how many. Commissions that are credited, held,
--- rejected or fully reversed stay as they are, and so do those whose buyer cannot be compared with the partner yet: `uncompared`. This locks
--- all commissions and then all balances, each in the order of their keys, so that two calls cannot wait for each other in a circle.
+-- rejected or fully reversed stay as they are. If it `compares`, so do those whose buyer cannot be compared with the partner yet: `uncompared`.
+-- This locks all commissions and then all balances, each in the order of their keys, so that two calls cannot wait for each other in a circle.
 create or replace function approve_commissions(
-  program_ids bigint[], commission_ids bigint[], out approved integer, out uncompared integer
+  program_ids bigint[], commission_ids bigint[], compares boolean default false, out approved integer, out uncompared integer
 ) language plpgsql as $$
 declare
   due commissions[];
@@ -15,7 +15,7 @@ begin
   perform flag_commissions(program_ids, commission_ids);
   select coalesce(array_agg(x.c) filter (where not x.awaits), '{}'), count(*) filter (where x.awaits) into due, uncompared
   from (
-    select locked.c, awaits_comparison(locked.c) as awaits
+    select locked.c, compares and awaits_comparison(locked.c) as awaits
     from (
       select c from commissions c
       where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
@@ -63,5 +63,5 @@ begin
       and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
-  approved := (approve_commissions(program_ids, commission_ids)).approved;
+  approved := (approve_commissions(program_ids, commission_ids, true)).approved;
 end $$;
