@@ -45,10 +45,9 @@ export async function handler(
   }
 }
 
+/** Logs the name of an error, never its message, which can quote an address. */
 function logFailure(error: unknown): void {
-  console.error(
-    JSON.stringify({ error: 'mails_failed', message: error instanceof Error ? error.message : String(error) }),
-  )
+  console.error(JSON.stringify({ error: 'mails_failed', name: error instanceof Error ? error.name : typeof error }))
 }
 
 /** The variables of the Lambda function. Without those for mail it sends none, and `send-mails` does twice an hour. */
