@@ -489,11 +489,26 @@ async function consents(file: string, before: string, after: string): Promise<nu
 const gtag = 'window.dataLayer ||= []; function gtag() { dataLayer.push(arguments) };'
 const tcf = (state: object) =>
   `const __tcfapi = (command, version, listener) => listener(${JSON.stringify(state)}, true);`
+const cookiebot = (marketing: boolean) => `const Cookiebot = { consent: { marketing: ${marketing} } };`
+const fire = (name: string, detail: object) =>
+  `dispatchEvent(new CustomEvent('${name}', { detail: ${JSON.stringify(detail)} }))`
 const choices: [choice: string, file: string, before: string, after: string, given: boolean][] = [
   ['granted before', 'consent-mode.html', `${gtag} gtag('consent', 'default', { ad_storage: 'granted' })`, '', true],
   ['granted on the page', 'consent-mode.html', gtag, `gtag('consent', 'update', { ad_storage: 'granted' })`, true],
   ['denied', 'consent-mode.html', gtag, `gtag('consent', 'update', { ad_storage: 'denied' })`, false],
   ['another command', 'consent-mode.html', gtag, `gtag('event', 'ad_storage', { ad_storage: 'granted' })`, false],
+  ['accepted', 'cookiebot.html', cookiebot(true), `dispatchEvent(new Event('CookiebotOnAccept'))`, true],
+  ['declined', 'cookiebot.html', cookiebot(false), `dispatchEvent(new Event('CookiebotOnAccept'))`, false],
+  ['accepted', 'onetrust.html', '', fire('OneTrustGroupsUpdated', ['C0001', 'C0004']), true],
+  ['declined', 'onetrust.html', '', fire('OneTrustGroupsUpdated', ['C0001']), false],
+  ['accepted', 'usercentrics.html', '', fire('ucEvent', { event: 'consent_status', 'Affiliate tracking': true }), true],
+  [
+    'declined',
+    'usercentrics.html',
+    '',
+    fire('ucEvent', { event: 'consent_status', 'Affiliate tracking': false }),
+    false,
+  ],
   [
     'both purposes',
     'tcf.html',

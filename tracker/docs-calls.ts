@@ -5,6 +5,8 @@ interface Call {
   body: Record<string, string | number | boolean>
   /** Whether the call needs the API key. */
   keyed: boolean
+  /** The refusal that is a normal answer. */
+  normal?: string
   /** The same call by the package for servers. */
   typescript: string
 }
@@ -25,6 +27,7 @@ const { click_id: clickId } = await response.json()`,
     path: 'lead',
     body: { customer_key: 'user-1', click_id: 'CLICK_ID', email: 'visitor@example.com' },
     keyed: true,
+    normal: 'no_attribution',
     typescript: `const lead = await svc.trackLead({ customerExternalId: 'user-1', clickId, email: 'visitor@example.com' })
 if (!lead.ok && lead.error.code !== 'no_attribution') console.error('svc', lead.status, lead.error)`,
   },
@@ -32,6 +35,7 @@ if (!lead.ok && lead.error.code !== 'no_attribution') console.error('svc', lead.
     path: 'sale',
     body: { customer_key: 'user-1', transaction_id: 'order-1', amount_cents: 4990 },
     keyed: true,
+    normal: 'duplicate_transaction',
     typescript: `const sale = await svc.trackSale({ customerExternalId: 'user-1', invoiceId: 'order-1', amount: 4990 })
 if (!sale.ok && sale.status !== 409) console.error('svc', sale.status, sale.error)
 if (sale.data?.warning) console.warn('svc', sale.data.warning)`,
@@ -47,6 +51,7 @@ if (sale.data?.warning) console.warn('svc', sale.data.warning)`,
       subscription_id: 'sub-1',
     },
     keyed: true,
+    normal: 'duplicate_transaction',
     typescript: `const renewal = await svc.trackSale({
   customerExternalId: 'user-1',
   invoiceId: 'payment-2',
@@ -86,7 +91,7 @@ const languages: [name: string, fence: string, code: (call: Call) => string][] =
   [
     'Python',
     'python',
-    ({ path, body, keyed }) => `import json, os
+    ({ path, body, keyed, normal }) => `import json, os
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -98,13 +103,15 @@ try:
     answer = json.load(urlopen(Request("${url(path)}", json.dumps(body).encode(), headers), timeout=10))
 except HTTPError as error:
     answer = json.load(error)
-if not answer["success"]:
-    print("svc", answer["error"])`,
+if not answer["success"]${normal ? ` and answer["error"]["code"] != "${normal}"` : ''}:
+    print("svc", answer["error"])
+if "warning" in answer:
+    print("svc", answer["warning"])`,
   ],
   [
     'PHP',
     'php',
-    ({ path, body, keyed }) => `$body = [
+    ({ path, body, keyed, normal }) => `$body = [
 ${fields(body, ' => ', '    ')}
 ];
 $headers = ['Content-Type: application/json'${keyed ? `, 'Authorization: Bearer ' . getenv('SVC_API_KEY')` : ''}];
@@ -116,12 +123,14 @@ curl_setopt_array($curl, [
     CURLOPT_TIMEOUT => 10,
 ]);
 $answer = json_decode((string) curl_exec($curl), true);
-if (!($answer['success'] ?? false)) error_log('svc ' . json_encode($answer['error'] ?? curl_error($curl)));`,
+$error = $answer['error'] ?? ($answer ? null : ['code' => curl_error($curl)]);
+if ($error${normal ? ` && $error['code'] !== '${normal}'` : ''}) error_log('svc ' . json_encode($error));
+if (isset($answer['warning'])) error_log('svc ' . $answer['warning']);`,
   ],
   [
     'Ruby',
     'ruby',
-    ({ path, body, keyed }) => `require 'json'
+    ({ path, body, keyed, normal }) => `require 'json'
 require 'net/http'
 
 body = {
@@ -129,12 +138,13 @@ ${fields(body, ' => ', '  ')}
 }
 headers = { 'Content-Type' => 'application/json'${keyed ? `, 'Authorization' => "Bearer #{ENV['SVC_API_KEY']}"` : ''} }
 answer = JSON.parse(Net::HTTP.post(URI('${url(path)}'), body.to_json, headers).body)
-warn "svc #{answer['error']}" unless answer['success']`,
+warn "svc #{answer['error']}" unless answer['success']${normal ? ` || answer['error']['code'] == '${normal}'` : ''}
+warn "svc #{answer['warning']}" if answer['warning']`,
   ],
   [
     'Go',
     'go',
-    ({ path, body, keyed }) => `body, _ := json.Marshal(map[string]any{
+    ({ path, body, keyed, normal }) => `body, _ := json.Marshal(map[string]any{
 ${fields(body, ': ', '\t')}
 })
 request, err := http.NewRequest("POST", "${url(path)}", bytes.NewReader(body))
@@ -147,8 +157,11 @@ if err != nil {
 \treturn err
 }
 defer response.Body.Close()
-if response.StatusCode >= 400 {
-\tanswer, _ := io.ReadAll(response.Body)
+answer, err := io.ReadAll(response.Body)
+if err != nil {
+\treturn err
+}
+if response.StatusCode >= 400${normal ? ` && !bytes.Contains(answer, []byte("${normal}"))` : ''} || bytes.Contains(answer, []byte("warning")) {
 \tlog.Println("svc", response.Status, string(answer))
 }`,
   ],
