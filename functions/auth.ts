@@ -13,8 +13,8 @@ const app = createApp<Env>()
 /**
  * `/api/auth/*`: only these endpoints of better-auth. Refusals use the platform envelope. A request from another
  * origin is 403.
- * - `POST sign-up/email` `{name, email, password}`: the same answer for known and unknown addresses; the mail says
- * which. 503 if the mail could not be sent; the account exists then.
+ * - `POST sign-up/email` `{name, email, password}`: the same response for known and unknown addresses; only the mail
+ * differs. 503 if the mail could not be sent; the account exists then.
  * - `POST sign-in/email` `{email, password}`: `{token, user}` and the session cookie. `Authorization: Bearer` takes
  * `token`. An account with two-factor codes gets `{twoFactorRedirect: true}` and a cookie.
  * - `POST two-factor/verify-totp` and `POST two-factor/verify-backup-code` `{code}`, with that cookie: the answer of

@@ -230,7 +230,7 @@ app.onError((error, c) => {
   return renderRefusal(c, refusal)
 })
 
-/** Leads a refused form back to its page, which shows the error. Shows every other error on a page of its own. */
+/** Leads a refused form back to its page, which shows the error. Shows every other error on its own page. */
 async function renderRefusal(c: Context, refusal: ApiError): Promise<Response> {
   const { status } = errorCodes[refusal.code]
   if (c.req.method === 'POST' && (status === 400 || status === 409)) {

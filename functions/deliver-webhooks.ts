@@ -8,7 +8,7 @@ type Env = DatabaseEnv & ChannelsEnv & AddressEnv & WebhookSecretEnv
 
 /** It runs every minute, so the next run starts as one ends. */
 const termMilliseconds = 65_000
-/** Each has six connections of its own at the edge, and one run can call 32 Workers. */
+/** Each has its own six connections at the edge, and one run can call 32 Workers. */
 const maxLanes = 24
 
 interface Lane {

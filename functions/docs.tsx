@@ -35,7 +35,7 @@ app.get('/docs/:page?', (c) => {
   const [, name, markdown] = /^(.+?)(\.md)?$/.exec(c.req.param('page') ?? 'index') ?? []
   const page = pages.find((one) => one.name === name)
   if (!page && markdown)
-    throw new ApiError('not_found', `There is no such page. ${c.env.API_BASE_URL}/llms.txt lists all.`)
+    throw new ApiError('not_found', `There is no such page. ${c.env.API_BASE_URL}/llms.txt lists all pages.`)
   if (!page) return c.html(<NoPage />, 404)
   if (markdown) return text(c.env.API_BASE_URL, page.markdown, 'text/markdown')
   return c.html(<DocsPage page={page} html={fillIn(page.html, c.env.API_BASE_URL, htmlTable)} />)

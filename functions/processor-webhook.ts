@@ -19,7 +19,7 @@ const app = createApp<
 const limitEvent = bodyLimit({
   maxSize: maxEventBytes,
   onError: () => {
-    throw new ApiError('payload_too_large', 'The event may be 1 MiB at most.')
+    throw new ApiError('payload_too_large', 'The event may be at most 1 MiB.')
   },
 })
 

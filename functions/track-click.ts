@@ -59,7 +59,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       const visitor = c.get('visitor')
       const { test_mode: saysTest, program_id: named } = body.additional_data ?? {}
       const tested = programOfTestCode(aff ?? '')
-      // A proxy only brings clicks of its own program.
+      // A proxy only sends clicks of its own program.
       const programId = visitor?.programId ?? named ?? tested
       if ((named && named !== programId) || (tested && tested !== programId)) throw unknownPartnerCode()
       const isTest = saysTest || tested !== undefined
@@ -73,7 +73,7 @@ for (const path of ['/', '/api/v1/track/click']) {
         const { event_id, program_id } = await recordTestClick(db, click, programId ?? null)
         return c.json({
           success: true,
-          message: 'The test click was recorded. It counts for nothing.',
+          message: 'The test click was recorded. It does not count.',
           data: { eventId: event_id, programId: program_id, test_mode: true },
           ...(tested && {
             click_id: testClickId(newClickIdPrefix(Date.now()), tested),
@@ -146,7 +146,7 @@ function partnerCodeOf(aff: string | null): string {
   if (!aff) {
     throw new ApiError(
       'missing_partner_code',
-      'affiliate_url has no `aff` parameter. Send the address that the visitor came to.',
+      'affiliate_url has no `aff` parameter. Send the address of the landing page.',
     )
   }
   if (!/^[\w.@-]{1,64}$/.test(aff)) throw unknownPartnerCode()

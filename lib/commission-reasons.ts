@@ -5,7 +5,7 @@ const sentences: Readonly<Record<string, string>> = {
   nothing_left_to_earn: 'The customer reached the lifetime cap.',
 }
 
-/** Returns the reason of a commission for people: the sentence of a code, or the text that somebody typed. */
+/** Returns a commission's reason as text: the sentence for a code, or the typed text. */
 export function commissionReason(reason: string | null): string | null {
   return reason !== null && Object.hasOwn(sentences, reason) ? (sentences[reason] ?? null) : reason
 }

@@ -30,12 +30,12 @@ const refusals: Record<string, () => ApiError> = {
       message: 'must have at most 20 keys',
     }),
   commission_rules_holder_known: () => new ApiError('not_found', 'This program has no such group or partner.'),
-  commission_rules_most: () => conflict('There are 50 rules already. End one first.'),
+  commission_rules_most: () => conflict('There are already 50 rules. End one first.'),
   adjustments_external_id_key: () =>
     conflict(
       'Another manual commission or deduction of this program has this external_id.',
       'external_id',
-      'must be of no other one of the program',
+      'must be unique in the program',
     ),
   payouts_paid_on_open: () =>
     invalid(
@@ -49,14 +49,14 @@ const refusals: Record<string, () => ApiError> = {
     conflict('Another program has this address. Choose another.', 'slug', 'must not belong to another program'),
   join_slugs_few: () =>
     conflict(
-      'A program has five addresses at most, former ones included. Choose one of those.',
+      'A program can have at most five addresses, including former ones. Choose one of those.',
       'slug',
       'must be one of the five addresses of the program',
     ),
   join_pages_verified: () =>
     new ApiError(
       'forbidden',
-      'No owner of this workspace has a confirmed e-mail address. Confirm it, then open the page: applicants get mails with the name of your program.',
+      'No owner of this workspace has a confirmed e-mail address. Confirm it, then open the page: applicants get e-mails with the name of your program.',
     ),
 }
 

@@ -163,7 +163,7 @@ export function hexBytes(digits: string): Uint8Array {
   return Uint8Array.from(digits.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16))
 }
 
-/** A database that hangs counts as a broken connection: the attempt ends, and nobody knows whether it was committed. */
+/** A database that hangs counts as a broken connection: the attempt ends, and it is unknown whether it was committed. */
 const answerWithinMilliseconds = 10_000
 
 /** Sends one statement, or several as a transaction. */
@@ -187,8 +187,8 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
       transaction: (statements) => POSTGRES.run(statements, true, timeout_ms),
     }
   }
-  // The driver only takes an error inside this function for a broken connection, so the answer is read to its end
-  // here. It is no Response: creating and reading one costs workerd as much as the click's own code.
+  // The driver only treats an error inside this function as a broken connection, so this function reads the whole
+  // response. It returns no Response, because creating and reading one costs workerd as much as the click's own code.
   const send = async (url: string, request: RequestInit) => {
     const response = await (NEON ?? globalThis).fetch(url, request)
     const text = await response.text()
@@ -238,7 +238,7 @@ export const isLockTimeout = (error: unknown): boolean => error instanceof NeonD
 
 /**
  * Runs `attempt`, and repeats it once after a broken connection or a lock conflict. Use it only for statements that a
- * natural key makes repeatable: after a broken connection nobody knows whether the first attempt was committed.
+ * natural key makes repeatable: after a broken connection it is unknown whether the first attempt was committed.
  */
 export async function retryOnce<Result>(attempt: () => Promise<Result>): Promise<Result> {
   try {

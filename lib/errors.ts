@@ -46,7 +46,7 @@ export interface ErrorDetail {
 }
 
 /**
- * An answer other than success. `message` says what went wrong and what to do, `details` names fields, and `data` is
+ * A failed response. `message` says what went wrong and what to do, `details` names fields, and `data` is
  * added to the error object, for example the stored sale of a duplicate.
  */
 export class ApiError extends Error {
@@ -68,7 +68,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Returns what a program has. Throws `not_found` if it has none. */
+/** Returns a program's row. Throws `not_found` if it is missing. */
 export function found<Row>(row: Row | null | undefined, noun: string): Row {
   if (row === undefined || row === null) throw new ApiError('not_found', `This program has no such ${noun}.`)
   return row

@@ -9,7 +9,7 @@ export const mailBounds = {
    */
   workspace: { perRecipient: 3, perWorkspace: 100 },
   /**
-   * Confirmations of applications have three bounds of their own. One counts the mails to a recipient from all programs. One counts those of a
+   * Confirmations of applications have three limits. One counts the mails to a recipient from all programs. One counts those of a
    * workspace's join page or API. One counts those of a network (IPv4 /24, IPv6 /48) through that page. The page and the API have separate budgets that leave some mails for invitations.
    */
   application: { perRecipient: 10, perSource: 40, perNetwork: 2 },
@@ -17,7 +17,7 @@ export const mailBounds = {
   reset: { perRecipient: 20 },
   /** New confirmation links of an account. */
   verification: { perRecipient: 5 },
-  /** Confirmations of a new account, or the hint that there already is one. */
+  /** Confirmations of a new account, or the hint that one already exists. */
   'sign-up': { perRecipient: 5 },
   /** Confirmations of a new address. The old address gets as many. */
   change: { perRecipient: 5 },
@@ -27,7 +27,7 @@ export const mailBounds = {
   notification: 'by the choices of the recipient',
 } as const
 
-export const tooManyMails = 'This address has received the most mails for today. Try again tomorrow.'
+export const tooManyMails = 'This address has received the maximum number of e-mails for today. Try again tomorrow.'
 
 /** The bounds of `count_mail` in the database. */
 export const workspaceBounds = JSON.stringify({

@@ -31,7 +31,7 @@ export interface Mail {
   idempotencyKey?: string
 }
 
-export const mailIsMissing = 'This service cannot send mail yet. Its operator must set MAIL_API_URL and MAIL_FROM.'
+export const mailIsMissing = 'This service cannot send e-mail yet. Its operator must set MAIL_API_URL and MAIL_FROM.'
 
 /** Returns whether the service can send mail. */
 export function canMail(env: MailEnv): boolean {
@@ -66,7 +66,7 @@ export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<
   )
   if (typeof status === 'number' && status < 300) return
   console.error(JSON.stringify({ error: 'mail_refused', status }))
-  throw new ApiError('unavailable', 'The mail could not be sent. Try again in a minute.')
+  throw new ApiError('unavailable', 'The e-mail could not be sent. Try again in a minute.')
 }
 
 /** Renders a mail as HTML in the reader's light or dark setting. It loads nothing. */

@@ -10,8 +10,8 @@ export function isCurrency(code: string): boolean {
 }
 
 /**
- * Codes whose minor unit is not a hundredth. Intl is no source: it knows the decimals that people write (none for
- * huf), not those of ISO 4217.
+ * Codes whose minor unit is not a hundredth. Intl can't tell: it knows the decimals in common use (none for huf),
+ * not those of ISO 4217.
  */
 const exponents = new Map(
   [

@@ -1967,7 +1967,7 @@ begin
   cell as (
     select p.n, k.name, t.value, t.metric, p.sign * t.amount as amount
     from unnest(names) k (name) cross join part p
-    -- Each grouping and part is an index scan of its own.
+    -- Each grouping and part is a separate index scan.
     cross join lateral (
       select t.value, m.metric, figure_of(t, m.metric, money, is_overview) as amount
       from grouped_totals t cross join unnest(metrics) m (metric)
@@ -3279,7 +3279,7 @@ begin
   perform from programs p where p.id = of_program_id for no key update;
   rules := rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added);
   if jsonb_array_length(rules) > 50 then
-    raise check_violation using message = 'These are more than 50 rules.', constraint = 'commission_rules_most';
+    raise check_violation using message = 'There are more than 50 rules.', constraint = 'commission_rules_most';
   end if;
   return save_rules(of_program_id, of_group_id, of_partner_id, rules);
 end $function$
@@ -3790,7 +3790,7 @@ AS $function$
 declare
   was_attributed boolean := sale.customer_id is not null;
 begin
-  -- A charge can bring a part of what its intent brought, and both have the session's rank if it awaited them.
+  -- A charge can pay a part of its intent, and both have the session's rank if it awaited them.
   if given.amount_source > sale.amount_source
     or given.amount_source = sale.amount_source and sale.amount_source <> 'api' and given.amount_cents > sale.amount_cents then
     sale := correct_sale(sale, given);
@@ -5469,7 +5469,7 @@ begin
     if key_of_click is null then
       return found_id;
     end if;
-    -- If another call gave the key to a customer meanwhile, the next round finds that customer.
+    -- If another call has given the key to a customer in the meantime, the next round finds that customer.
     perform add_second_customer(of_program_id, of_key, of_click_id, click_id_prefix, valid_after);
   end loop;
 end $function$
@@ -6410,10 +6410,10 @@ begin
     or new.amount_cents = 0 and new.reversal <> 'full'
     or new.reversal = 'none' and new.rejected_at is null and new.reversed_cents > 0
     or (new.reversal = 'full' or new.rejected_at is not null) and new.reversed_cents < new.amount_cents then
-    raise check_violation using message = 'A commission is reversed by as much as its reversal says.';
+    raise check_violation using message = 'The reversed amount of a commission must match its reversal.';
   end if;
   if new.held_at is not null and num_nonnulls(new.credited_at, new.rejected_at) > 0 then
-    raise check_violation using message = 'A held commission is neither credited nor rejected before somebody decides.';
+    raise check_violation using message = 'A held commission is neither credited nor rejected before a decision.';
   end if;
   if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.payout_id) = 1 then
     raise check_violation using message = 'A paid commission was credited, and names the payout that paid it.';
@@ -8573,7 +8573,7 @@ begin
   -- fixed.
   select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
   given := with_partner(given, customer);
-  -- Repeats if the sale with this transaction id was a test sale that somebody cleared at this moment.
+  -- Repeats if the sale with this transaction id was a test sale that was just cleared.
   loop
     sale := insert_sale(given);
     inserted := sale.id is not null;
@@ -8904,7 +8904,7 @@ begin
       return new;
     end if;
   end if;
-  raise restrict_violation using message = 'A commission rule ends, and does not change.';
+  raise restrict_violation using message = 'A commission rule can end, but not change.';
 end $function$
 ;
 
@@ -8921,7 +8921,7 @@ begin
     return;
   end if;
   if not found then
-    raise foreign_key_violation using message = 'The program has nobody whose rules these would be.', constraint = 'commission_rules_holder_known';
+    raise foreign_key_violation using message = 'The program has no such partner or group.', constraint = 'commission_rules_holder_known';
   end if;
 end $function$
 ;
@@ -8984,7 +8984,7 @@ begin
     return null;
   end if;
   if greatest(new.commission_base_cents, new.refunded_cents) > new.amount_cents then
-    raise check_violation using message = 'The base of the commission and what is refunded are parts of the amount of a sale.';
+    raise check_violation using message = "The commission base and the refunded amount are parts of a sale's amount.";
   end if;
   if (new.payment_status <> 'no_payment_required') <> (new.amount_cents > 0) then
     raise check_violation using message = 'A sale has an amount, unless no payment was required.';
@@ -10137,7 +10137,7 @@ begin
   end if;
 
   if existing_click_id is not null then
-    -- A lead fixes the partner. Before it the newest link takes the customer, unless the program keeps the first link.
+    -- A lead fixes the partner. Before that, the customer follows the newest link, unless the program keeps the first link.
     update customers c set
       last_click_at = greatest(c.last_click_at, at),
       link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
@@ -10759,7 +10759,7 @@ begin
     return without_terms(given);
   end if;
   select p.* into program from programs p where p.id = given.program_id;
-  -- A sale without steps was found by the customer key alone, as most sales of the API are.
+  -- The customer of a sale without steps was found only by the customer key, as for most sales of the API.
   given.resolution := jsonb_build_object('at', now(), 'link_id', customer.link_id, 'clicked_at', customer.last_click_at,
     'came_at', customer.created_at, 'window_days', program.cookie_window_days, 'model', program.attribution_model,
     'hold_days', program.hold_days) || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}');

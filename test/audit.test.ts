@@ -144,7 +144,7 @@ const corruptions: Record<string, string[]> = {
     `insert into commission_reviews (program_id, commission_id, flags) select program_id, id, '[]' from commissions where program_id = $1`,
     'update commissions set held_at = now() where credited_at is not null and program_id = $1',
   ],
-  'a credited commission has put': [
+  "a credited commission's remaining": [
     "delete from balance_entries where cause = 'commission_credited' and program_id = $1",
     'update commissions set credited_at = null, paid_at = null, payout_id = null where program_id = $1',
   ],
@@ -178,7 +178,7 @@ const corruptions: Record<string, string[]> = {
   'a payment leaves no balance below zero': [
     "update balance_entries set balance_before_cents = balance_before_cents - 5000, balance_after_cents = balance_after_cents - 5000 where cause = 'payout_paid' and program_id = $1",
   ],
-  'a payout was payable when it was made': [
+  'a payout was payable at its creation': [
     `with run as (insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id)
     insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, created_at_entry_number)
     select program_id, partner_id, currency, requested_cents + 200, amount_cents, run.id, created_at_entry_number from payouts, run

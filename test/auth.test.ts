@@ -79,7 +79,7 @@ test('sign-up from an invitation sends no confirmation, because accepting the in
   expect(told(await post(page, undefined, { name: 'Ada', email: email.toUpperCase(), password }))).toContain(
     'Sign in, then accept',
   )
-  expect(told(await post(page, undefined, { name: 'Ada', email: stranger, password }))).toContain('Check your mail')
+  expect(told(await post(page, undefined, { name: 'Ada', email: stranger, password }))).toContain('Check your e-mail')
   await post('/sign-up', undefined, { name: 'Ada', email, password })
   await vi.waitFor(async () => {
     const subjects = [await mailsTo(stranger), await mailsTo(email)].map((mails) => mails.map(({ subject }) => subject))
@@ -112,7 +112,7 @@ test('sign-up with an existing address gives the same response and notifies only
       .join(' ')
       .replaceAll(other, email),
   )
-  expect(answers[0]).toContain('Check your mail')
+  expect(answers[0]).toContain('Check your e-mail')
   expect(answers[1]).toBe(answers[0])
   await vi.waitFor(async () => {
     const mails = await mailsTo(email)
@@ -149,7 +149,7 @@ test('the link is sent again on request, up to five times a day, but not after i
   await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(2), 60_000)
   await setAttempts(`verification of ${email}`, 5)
   const refused = await post('/account/verification', token)
-  expect(decodeURIComponent(refused.headers.getSetCookie().join())).toContain('the most mails for today')
+  expect(decodeURIComponent(refused.headers.getSetCookie().join())).toContain('maximum number of e-mails for today')
   await post(`/verify-email?token=${first}`, token)
   await setAttempts(`verification of ${email}`, 1)
   const late = await post('/account/verification', token)
@@ -520,7 +520,7 @@ test('a person lists their own sessions, ends one of them, and ends all', async 
   const { answer: phone } = await call('sign-in/email', { email: ada.email, password }, { 'user-agent': agent })
   const page = await get('/account/sessions', ada.token)
   expect(page.text).toContain('Safari on iOS')
-  expect(page.text.match(/This one/g)).toHaveLength(1)
+  expect(page.text.match(/This device/g)).toHaveLength(1)
   for (const token of [ada.token, phone.token ?? '']) expect(page.text).not.toContain(token.split('.')[0])
   const { rows } = await stack.sql.query<{ id: string }>(
     'select id from sessions where user_id = $1 and user_agent = $2',
@@ -572,7 +572,7 @@ test('a change to an existing address gives the same response and notifies only 
   expect(await lastMail(grace.email)).toContain('You already have one')
   await setAttempts(`change of ${ada.email}`, 5)
   const often = await post('/account/email', ada.token, { email: newEmail(), email_password: password })
-  expect(refusalIn(often.headers)).toContain('the most mails for today')
+  expect(refusalIn(often.headers)).toContain('maximum number of e-mails for today')
 })
 
 test('a change of the payout address takes the password, and notifies the account and the previous address', async () => {

@@ -119,6 +119,6 @@ test('shows a key that lacks a scope, and names the scope', async () => {
   const program = await api.program()
   const key = await createApiKey(api.stack.db, program.programId, 'reader', { scopes: ['read'] })
   await api.call(salePath, { transaction_id: 't', customer_key: 'u', amount_cents: 1 }, { key })
-  const message = `A call came with the key svc_live_…${key.slice(-4)}, which doesn't allow it. Create a key for leads, sales and refunds, and use it for such calls.`
+  const message = `A call arrived with the key svc_live_…${key.slice(-4)}, which doesn't allow it. Create a key for leads, sales and refunds, and use it for such calls.`
   expect((await statusOf(key)).refusals).toMatchObject([{ code: 'insufficient_scope', message }])
 })

@@ -265,7 +265,7 @@ describe('a code belongs to one partner forever', () => {
     [
       'that another partner had',
       async (world) => (await revokeCode(db, world.programId, world.codeId), world.give(0, 'JANE20')),
-      "This code was Partner 1's and is revoked.",
+      'This code belonged to Partner 1 and is revoked.',
     ],
     [
       'for nobody',

@@ -168,7 +168,7 @@ test.each([
   const world = await createWorld()
   await world.rules({ groupId: world.groupId }, { commission_bp: 100 })
   await world.rules({ groupId: world.groupId })
-  await expect(sql.query(statement, [world.programId])).rejects.toThrow('A commission rule ends, and does not change.')
+  await expect(sql.query(statement, [world.programId])).rejects.toThrow('A commission rule can end, but not change.')
 })
 
 test('a fixed amount alone gives way to the next rule in another currency', async () => {
@@ -460,7 +460,7 @@ test('the explanation names the rule and the whole arithmetic, the cap included'
     `${rate} By the rule of the group Gold.`,
     `${rate} ${cap} $5.39: it earns $4.61. By the rule of the group Gold.`,
     `${rate} ${cap} $10.00: it earns nothing. By the rule of the group Gold.`,
-    "1.4% of €27.50 is €0.39, rounded half up from 38.5 minor units. By the rule of the group Gold. Its fixed amount and cap are in another currency than this sale's, which earns the percentage alone.",
+    "1.4% of €27.50 is €0.39, rounded half up from 38.5 minor units. By the rule of the group Gold. Its fixed amount and cap are in another currency than this sale's, which earns only the percentage.",
   ])
 })
 

@@ -136,7 +136,7 @@ test(
     const link = await page.evaluate(() => navigator.clipboard.readText())
     expect(link).toMatch(/^https:\/\/engine\.example\.com\/\?aff=grace\d{4}$/)
     await goTo(page, 'Set up')
-    await page.getByText('Everything works: money can flow.').waitFor()
+    await page.getByText('Everything works.').waitFor()
 
     const { click_id: clickId } = await call('click', { affiliate_url: link, page_url: 'https://engine.example.com/' })
     await call('lead', { customer_key: 'u1', click_id: clickId }, apiKey)
@@ -158,7 +158,7 @@ test(
     expect(await figure(page, 'Commission').textContent()).toBe('$6.25')
     page.once('dialog', (dialog) => dialog.accept())
     await page.getByRole('button', { name: 'Clear test data' }).click()
-    await page.getByText('The test data is cleared: 4 rows are deleted.').waitFor()
+    await page.getByText('The test data was cleared: 4 rows were deleted.').waitFor()
     await call('sale', tried, apiKey)
     await data.getByRole('link', { name: 'Live data' }).click()
     expect(await figure(page, 'Revenue').textContent()).toBe('$280.00')
@@ -173,7 +173,7 @@ test(
 
     await goTo(page, 'Commissions')
     await page.getByRole('row', { name: /t1/ }).getByRole('button', { name: 'Approve' }).click()
-    await page.getByText("Approved: it is in the partner's balance.").waitFor()
+    await page.getByText("Approved. The commission is in the partner's balance.").waitFor()
     await goTo(partner.page, 'Payouts')
     await partner.page.getByRole('button', { name: 'Request payout' }).click()
     await partner.page.getByText('You requested a payout of $25.00.').waitFor()
@@ -221,8 +221,8 @@ test(
     )
     expect(mails).toEqual([{ subject: 'Your payout: Engine', body: expect.stringContaining('You were paid $25.00') }])
     await partner.page.goto(/http\S+unsubscribe\S+/.exec(mails[0]?.body ?? '')?.[0] ?? '')
-    await partner.page.getByRole('button', { name: 'Stop these mails' }).click()
-    await partner.page.getByRole('link', { name: 'Choose your mails' }).click()
+    await partner.page.getByRole('button', { name: 'Stop these e-mails' }).click()
+    await partner.page.getByRole('link', { name: 'Choose your e-mails' }).click()
     expect(await partner.page.getByLabel('Payouts', { exact: true }).inputValue()).toBe('never')
     await partner.page.getByLabel('Payouts', { exact: true }).selectOption('Once a day')
     await partner.page.getByRole('button', { name: 'Save' }).click()
@@ -281,7 +281,7 @@ test(
     const [body = ''] = await page.getByLabel('Body', { exact: true }).allInnerTexts()
     expect(body.trim()).toBe(receiver.received[0]?.body)
     await page.getByRole('button', { name: 'Send again' }).click()
-    await page.getByText('It is sent again.').waitFor()
+    await page.getByText('It will be sent again.').waitFor()
     await deliver(2)
 
     await call('sale', { transaction_id: 'told', customer_key: 'u1', amount_cents: 4000 }, apiKey)
@@ -309,14 +309,14 @@ test(
     await page.getByRole('button', { name: 'Show' }).click()
     await page.getByRole('cell', { name: url }).getByRole('link').click()
 
-    await page.getByLabel('Which', { exact: true }).selectOption({ label: 'All finished ones' })
+    await page.getByLabel('Which deliveries', { exact: true }).selectOption({ label: 'All finished ones' })
     await page.getByLabel('From', { exact: true }).fill('2026-01-01T00:00')
     await page.getByLabel('Until', { exact: true }).fill('2025-01-01T00:00')
     await page.getByRole('button', { name: 'Send again' }).click()
     await page.getByText('Choose a time after the start.').waitFor()
     await page.getByLabel('Until', { exact: true }).fill('2036-01-01T00:00')
     await page.getByRole('button', { name: 'Send again' }).click()
-    await page.getByText('3 deliveries are sent again.').waitFor()
+    await page.getByText('3 deliveries will be sent again.').waitFor()
     await deliver(7)
     page.removeAllListeners('dialog').on('dialog', (dialog) => void dialog.accept())
     await page.getByRole('button', { name: 'Rotate secret' }).click()
@@ -428,7 +428,7 @@ test('buttons import the past payments of a Stripe account', { timeout: 60_000 }
 
   await button('Stop the import').click()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
-  await page.getByText('The import is stopped. Recorded payments stay.').waitFor()
+  await page.getByText('The import was stopped. Recorded payments stay.').waitFor()
   // Wait until attempts for a page that was requested before the stop are over.
   let calls = -1
   await expect.poll(() => calls === (calls = stack.stripe.calls.length), { interval: 2500 }).toBe(true)

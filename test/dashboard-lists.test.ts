@@ -342,7 +342,7 @@ test('payout runs and due payouts are found by partner name', async () => {
   expect(await runs('?sort=oldest')).toEqual([first, second])
   expect(await runs('?sort=payments')).toEqual([first, second])
   expect(await runs('?q=zo')).toEqual([first])
-  expect(await get(`${base}/payout-runs?q=nobody`)).toContain('Nobody with that name is due.')
+  expect(await get(`${base}/payout-runs?q=nobody`)).toContain('No partner with that name is due.')
 })
 
 const eventsPage = `/programs/${listing.programId}/events`

@@ -40,7 +40,7 @@ test('a commission that is flagged on approval is not shown as approved', async 
   const commissions = `/programs/${made.programId}/commissions`
   const decided = await post(`${commissions}/decide`, { which: 'shown', shown: `${id}` }, made.dashboardToken)
   const said = decodeURIComponent(decided.headers.getSetCookie().join())
-  expect(said).toContain('1 had been approved, rejected or reversed already, or held for review.')
+  expect(said).toContain('1 had already been approved, rejected or reversed, or held for review.')
 })
 
 test("deliveries for svc listen are not shown as pending, since the service doesn't send them", async () => {
@@ -282,7 +282,7 @@ test.each([
   ['10000000000000', 'Enter ¥9,999,999,999,999 at most.'],
   ...['-5', '\u22125', ' \u20135'].map((amount): [string, string] => [
     amount,
-    'Enter the amount without a minus, and choose a deduction to take it from the balance.',
+    'Enter the amount without a minus sign, and choose a deduction to subtract it from the balance.',
   ]),
 ])('an adjustment by %s yen names the broken rule', async (amount, said) => {
   const typed = { request_id: crypto.randomUUID(), kind: 'commission', amount, currency: 'JPY', adjust_note: 'Bonus' }

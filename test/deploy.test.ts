@@ -198,7 +198,7 @@ test.each([
   [
     "another environment's queue",
     { ...given('staging'), QUEUE_URL: 'https://sqs.eu-central-1.amazonaws.com/1/notifications-production' },
-    'that of staging ends with -staging',
+    'the queues of staging end with -staging',
   ],
 ])('%s is refused', async (_, variables, problem) => {
   const { problems } = await plan(variables)
@@ -292,11 +292,11 @@ test.each([
     // Without wrangler, nobody is logged in.
     const nobody = { ...variables, CLOUDFLARE_API_TOKEN: '', PATH: '' }
     const { stdout } = await deploy(nobody, '--plan')
-    expect(stdout).toMatch(/^You are not logged in at Cloudflare, so this shows a first deployment\. Unknown: /)
+    expect(stdout).toMatch(/^You are not logged in to Cloudflare, so this shows a first deployment\. Unknown: /)
     expect(stdout).toContain(`\n\n${(await plan(variables)).lines.join('\n')}\n`)
     await expect(deploy(nobody)).rejects.toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('You are not logged in at Cloudflare. Log in with'),
+      stderr: expect.stringContaining('You are not logged in to Cloudflare. Log in with'),
     })
     await expect(deploy({ ...nobody, AUTH_SECRET: '' }, '--plan')).rejects.toMatchObject({
       code: 1,

@@ -78,7 +78,7 @@ onDisk(
     const before = callers.count()
     rmSync(ballast)
     await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(before + 20), 60_000)
-    expect(said()).toContain('Postgres runs again.')
+    expect(said()).toContain('Postgres is running again.')
     const sql = new Client({ connectionString: databaseUrl })
     await sql.connect()
     expect(await lossesOf(sql, await callers.stop())).toEqual([])

@@ -138,7 +138,7 @@ test.each([
 
 test('a search without a hit suggests what to try, and escapes markup', async () => {
   const { text } = await get(`/docs/search?q=${encodeURIComponent('<script>alert(1)</script>')}`)
-  expect(text).toContain('Nothing about')
+  expect(text).toContain('No results for')
   expect(text).not.toContain('<script>alert')
 })
 
@@ -262,7 +262,7 @@ test(
     const told = blocks.find(({ kind }) => kind === 'text')?.code
     await expect.poll(() => output.printed.match(/^[a-z]+\.[a-z]+ order-81.*\n/gm)?.join('')).toBe(told)
 
-    const summary = /Nora Field brought the buyer by the link \S+\. 20% of \$49\.00 is \$9\.80\./
+    const summary = /Nora Field referred the buyer through the link \S+\. 20% of \$49\.00 is \$9\.80\./
     const { stdout: explained } = await run('bash', ['-c', questions], options)
     expect(explained.split(summary)).toHaveLength(3)
     const why = ['--input-type=module', '--eval', await codeOf('why-this-partner', 'why.mjs')]
@@ -409,7 +409,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
     expect(JSON.stringify(first?.payload)).toBe(webhooks.find((webhook) => webhook.id === first?.id)?.body)
     const explanation = await service.sales.explanation('walk-1')
     expect(explanation.data).toMatchObject({
-      summary: expect.stringContaining('Walk brought the buyer'),
+      summary: expect.stringContaining('Walk referred the buyer'),
       sale: { amount_cents: 4900, refunded_cents: 900 },
     })
     expect(await service.webhookEndpoints.replay(id, { delivery_id: first?.id ?? '' })).toMatchObject({ data: 1 })

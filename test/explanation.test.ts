@@ -138,7 +138,7 @@ describe('a sale of the API explains how its customer was found', () => {
       'told again with a click after it had nobody',
       async (shop) => {
         await sell(shop, { customer_key: 'ann' })
-        await expect(sell(shop, { customer_key: 'ann', click_id: shop.clickId })).rejects.toThrow('recorded already')
+        await expect(sell(shop, { customer_key: 'ann', click_id: shop.clickId })).rejects.toThrow('already recorded')
       },
       'customer_key: unknown, click_id: found',
       'partner',
@@ -161,7 +161,7 @@ test.for<[string, (shop: TestShop) => Promise<unknown>, string]>([
   [
     'a click that was too old',
     async (shop) => (await age(shop, 31), await sell(shop, { customer_key: 'ann', click_id: shop.clickId })),
-    'Click id: Its latest click was older than the window.',
+    'Click id: Its latest click was older than the attribution window.',
   ],
   [
     'what the program does not know',
@@ -176,7 +176,9 @@ test.for<[string, (shop: TestShop) => Promise<unknown>, string]>([
 ])('the summary of an unattributed sale names %s', async ([, stage, why]) => {
   const shop = await createShop(sql)
   await stage(shop)
-  expect((await explain(shop)).summary).toBe(`No partner: nothing identified a customer whom a partner brought. ${why}`)
+  expect((await explain(shop)).summary).toBe(
+    `No partner: nothing identified a customer whom a partner referred. ${why}`,
+  )
 })
 
 test('a dispute of a payment without a sale is found by the payment', async () => {
@@ -184,7 +186,7 @@ test('a dispute of a payment without a sale is found by the payment', async () =
   await tell(shop, 'dp_1', 5000)
   const explained = await explain(shop, 'pi_1')
   expect(explained.deliveries).toMatchObject([{ event_type: 'charge.dispute.funds_withdrawn', outcome: 'parked' }])
-  expect(explained.summary).toBe('This payment is no sale of the program. No sale of this payment is known yet.')
+  expect(explained.summary).toBe('This payment is not a sale of the program. No sale of this payment is known yet.')
 })
 
 test.for([
@@ -192,7 +194,7 @@ test.for([
   [
     'first_click',
     'partnerId',
-    /^The latest click was less than a minute before .* That click came by (.+), and the customer stayed with (?!\1)(.+): the first click decides in this program\.$/,
+    /^The latest click was less than a minute before .* That click came through (.+), and the customer stayed with (?!\1)(.+): the first click decides in this program\.$/,
   ],
 ] as const)(
   'the explanation of a customer with two links says which one counts: %s',
@@ -218,7 +220,8 @@ test.for([
     // The partner does not learn whose link it was.
     const asked = { programId: shop.programId, transaction_id: 'order-1', test: false, withCustomer: false }
     const toPartner = (await explainSale(db, asked)).click?.text
-    if (model === 'first_click') expect(toPartner).toContain('That click came by another link, and the customer stayed')
+    if (model === 'first_click')
+      expect(toPartner).toContain('That click came through another link, and the customer stayed')
     else expect(toPartner).toBe(text)
   },
 )
@@ -400,7 +403,7 @@ describe('a payment without a sale explains the reason', () => {
     for (const id of ['pi_1', `evt_why${shop.programId}`]) {
       const explained = await explain(shop, id)
       expect(explained).toMatchObject({ attributed: false, partner: null, commission: null, history: [] })
-      expect(explained.summary).toBe('This payment is no sale of the program. Its metadata names no program.')
+      expect(explained.summary).toBe('This payment is not a sale of the program. Its metadata names no program.')
       expect(stepsIn(explained)).toBe(
         'metadata: nothing, customer_metadata: nothing, program: none, known_buyer: unknown',
       )
@@ -485,7 +488,7 @@ describe('later events', () => {
     const { history, sale, commission } = await explain(shop, 'cs_1')
     expect(history.find(({ kind }) => kind === 'correction')).toMatchObject({
       change_cents: 1600 - 985,
-      text: 'Corrected from $9.85 to $16.00: $80.00 without tax counts, as the session says.',
+      text: 'Corrected from $9.85 to $16.00: $80.00 without tax counts, according to the session.',
     })
     expect([sale?.source, commission?.text]).toEqual(['session', '20% of $80.00 is $16.00.'])
   })

@@ -127,7 +127,7 @@ test('a rule can be previewed, refused with the field marked, saved, changed and
       )
     ).rows
   const shown = async (query: string) => (await send('GET', `${page}/preview?${query}`, dashboardToken)).text
-  expect(await shown('commission_bp=12.5&commission_fixed_cents=3')).toContain('By today&#39;s rules')
+  expect(await shown('commission_bp=12.5&commission_fixed_cents=3')).toContain('Under today&#39;s rules')
   for (const [typed, field] of [
     ['commission_bp=lots', 'commission_bp'],
     ['commission_bp=12.345', 'commission_bp'],
@@ -142,7 +142,7 @@ test('a rule can be previewed, refused with the field marked, saved, changed and
   ] as const) {
     const text = await shown(typed)
     expect([typed, /<input id="(\w+)"[^>]*aria-invalid/.exec(text)?.[1]]).toEqual([typed, field])
-    expect(text).not.toContain('By today&#39;s rules')
+    expect(text).not.toContain('Under today&#39;s rules')
     const refused = await send('POST', `${page}/save`, dashboardToken, Object.fromEntries(new URLSearchParams(typed)))
     expect(refused).toMatchObject({ status: 303, location: page })
   }

@@ -81,10 +81,10 @@ describe('the join page', () => {
       [expect.stringContaining('/application?token=')],
       [expect.stringMatching(/^You are already a partner of Engine/)],
       [expect.stringMatching(/^Your earlier application to Engine is waiting/)],
-      [expect.stringMatching(/did not take your earlier application. You can apply again from 20\d\d-/)],
+      [expect.stringMatching(/did not accept your earlier application. You can apply again from 20\d\d-/)],
       [],
     ])
-    expect((await visit(`/join/${program.slug}/sent`)).text).toContain('Check your mail')
+    expect((await visit(`/join/${program.slug}/sent`)).text).toContain('Check your e-mail')
   })
 
   test('leads from the mailed link, which works once even if a scanner opens it, to the invitation', async () => {
@@ -167,7 +167,7 @@ describe('the join page', () => {
       [{ terms: '' }, 'Accept the terms to apply.'],
       [{ email: 'nobody' }, 'Enter your e-mail address.'],
       [{ name: ' ' }, 'Enter your name.'],
-      [{ version: '1' }, 'changed meanwhile'],
+      [{ version: '1' }, 'have changed'],
     ] as const) {
       const refused = await submit(path, { ...full, ...change })
       expect([change, refused.status, refused.location]).toEqual([change, 303, path])

@@ -289,7 +289,7 @@ test('the mail client stops a mail with one click and no session; opening the li
   await send()
   const link = mailApi.mails[0]?.headers?.['List-Unsubscribe']?.slice(1, -1).replace(env.BASE_URL, '') ?? ''
   const asked = await page(link)
-  expect([asked.status, await asked.text()]).toEqual([200, expect.stringContaining('Stop these mails')])
+  expect([asked.status, await asked.text()]).toEqual([200, expect.stringContaining('Stop these e-mails')])
   const paid = async () =>
     (await readMailChoices(db, partner.userId)).choices.find(({ topic }) => topic === 'paid')?.frequency
   expect(await paid()).toBe('at_once')
@@ -335,7 +335,7 @@ test.each([
   expect(recipients()).toEqual(stops ? [] : [partner.email])
   expect((await sql.query("select from refused_addresses where email = 'nobody@example.com'")).rowCount).toBe(0)
   if (!stops) return
-  expect(await (await page('/account/mail', { as: partner })).text()).toContain('Mail me again')
+  expect(await (await page('/account/mail', { as: partner })).text()).toContain('Send me e-mail again')
   await page('/account/mail/retry', { as: partner, fields: {} })
   await tell('payout_paid', 'partner')
   await send()

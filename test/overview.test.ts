@@ -332,7 +332,7 @@ test('with more clicks than one read can filter, the page shows the latest, the 
   await sql.query("insert into clicks_kept (since) values (now() - interval '1 day')")
   expect(await page('period=7d')).not.toContain('no longer kept')
   expect(await page('period=7d&country=FR')).toMatch(
-    /Clicks before .+ are no longer kept, so the lists below exclude them/,
+    /Clicks before .+ have been deleted, so the lists below exclude them/,
   )
   await sql.query('delete from clicks_kept')
 })
@@ -410,12 +410,12 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
     false,
   ],
   [
-    'a payout run that waits to be paid',
+    'an unpaid payout run',
     `with run as (insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id)
     insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
     select $1, ${partnerId}, 'usd', 1, 1, id from run`,
     'delete from payouts where program_id = $1',
-    /href="[^"]+\/payout-runs">1 payout run waits to be paid/,
+    /href="[^"]+\/payout-runs">1 payout run not yet paid/,
     true,
   ],
   [

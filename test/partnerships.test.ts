@@ -290,6 +290,6 @@ test('a partner has a limited number of links', async () => {
   expect(await addLink(db, link)).toMatchObject({ partner_id: partnerId })
   await expect(addLink(db, link)).rejects.toMatchObject({
     code: 'conflict',
-    message: expect.stringContaining('500 links at most'),
+    message: expect.stringContaining('at most 500 links'),
   })
 })

@@ -62,7 +62,7 @@ test.for(amounts)('%s %s is written as %s', ([currency, amount_cents, amount]) =
 
 test.for([
   ['a currency it does not pay', [{ currency: 'kwd' }], 'PayPal does not pay in KWD'],
-  ['a fraction of a forint', [{ currency: 'huf', amount_cents: 150 }], 'whole HUF only, and Ann has 1.50'],
+  ['a fraction of a forint', [{ currency: 'huf', amount_cents: 150 }], 'whole HUF, and Ann has 1.50'],
   ['two currencies', [{ currency: 'usd' }, { currency: 'eur' }], 'one of usd, eur'],
 ] as const)("PayPal's file refuses %s", ([, payments, message]) => {
   expect(() =>
@@ -353,7 +353,7 @@ describe('a payout that is in a file', () => {
     const asked = await ask(2000)
     await exportPayments(db, programId, { askedIn: 'usd' }, { layout: 'paypal', currency: 'usd' })
     await expect(cancelPayout(db, programId, first, asked)).rejects.toThrow('This payout is on its way.')
-    await expect(refusePayout(db, programId, asked, 'No')).rejects.toThrow('This payout is sent.')
+    await expect(refusePayout(db, programId, asked, 'No')).rejects.toThrow('This payout was sent.')
     const runId = (await run()) ?? 0
     expect((await readPayoutRun(db, programId, runId)).payouts.map((w) => w.amount_cents)).toEqual([1000])
     await payPayout(db, programId, asked, 2000, transfer)
@@ -409,7 +409,7 @@ describe('a payout that is in a file', () => {
     )
     const runId = (await run()) ?? 0
     const refused = exportPayments(db, programId, { payoutRunId: runId }, { layout: 'paypal' })
-    await expect(refused).rejects.toThrow('PayPal takes one currency in a file')
+    await expect(refused).rejects.toThrow('PayPal accepts one currency per file')
     expect((await amountsOf(runId)).map(([, , status]) => status)).toEqual(['requested', 'requested', 'requested'])
   })
 
@@ -478,7 +478,7 @@ describe('a returned payout', () => {
   test('before it was marked as paid: its amount is payable again without an entry', async () => {
     const { programId, first, ask, due } = await createPaying()
     const asked = await ask(2000)
-    await expect(returnPayout(db, programId, asked, 'failed', 'No')).rejects.toThrow('is not sent yet')
+    await expect(returnPayout(db, programId, asked, 'failed', 'No')).rejects.toThrow('has not been sent yet')
     await exportPayments(db, programId, { askedIn: 'usd' }, { layout: 'csv' })
     await returnPayout(db, programId, asked, 'failed', 'Account closed')
     await expect(payPayout(db, programId, asked, 2000, transfer)).rejects.toThrow('is failed')

@@ -317,7 +317,7 @@ const withKey = new Set<number>()
 describe('a purchase that arrives before its buyer is known', () => {
   test('is attributed when its buyer is known, with its refunds but without failed ones', async () => {
     const { shop, at } = await windowed()
-    expect(await renewal(at(35), 'in_2')).toMatchObject({ body: { reason: 'No partner brought this customer.' } })
+    expect(await renewal(at(35), 'in_2')).toMatchObject({ body: { reason: 'No partner referred this customer.' } })
     const paid = { invoice: 'in_2', payment_intent: 'pi_in_2', amount: 10_000 }
     await send(at(35), 'invoice_payment.paid', invoicePayment(at(35), paid))
     const failing = { id: 're_0', amount: 1000, payment_intent: 'pi_in_2' }

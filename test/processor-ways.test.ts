@@ -176,7 +176,7 @@ describe("the deployment's own account", () => {
     expect(
       await send(shop, 'checkout.session.completed', oneTime(shop, { id: 'cs_3', payment_intent: 'pi_3' })),
     ).toMatchObject({
-      body: { outcome: 'recorded', reason: 'No partner brought this customer.' },
+      body: { outcome: 'recorded', reason: 'No partner referred this customer.' },
     })
   })
 })

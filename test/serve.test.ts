@@ -225,7 +225,7 @@ describe('with a database of its own', async () => {
     const heard = await callers.stop()
     expect(heard.refusals).toBeGreaterThan(0)
     expect(await withDatabase((sql) => lossesOf(sql, heard))).toEqual([])
-    expect(JSON.stringify(third.logs())).toContain('Postgres runs again.')
+    expect(JSON.stringify(third.logs())).toContain('Postgres is running again.')
     const [broken, ...more] = third.logs().filter(({ error }) => error === 'coordinator')
     // Logged errors name the sources, even after bundling.
     expect(broken?.['frames']).toEqual(expect.arrayContaining([expect.stringMatching(/node_modules\/pg[-/]/)]))

@@ -208,7 +208,7 @@ describe('svc status', () => {
     const before = await svc(['status'], own)
     expect(before.exitCode).toBe(3)
     expect(before.stdout).toContain('✓ The program has an active referral link.')
-    expect(before.stdout).toContain('✗ No click has come yet. Put the tracker on the site, or run `svc test click`.')
+    expect(before.stdout).toContain('✗ No click has arrived yet. Put the tracker on the site, or run `svc test click`.')
     for (const kind of ['click', 'lead', 'sale']) await svc(['test', kind], own)
     const after = await svc(['status'], own)
     expect([after.exitCode, after.stdout]).toEqual([0, expect.not.stringContaining('✗')])
@@ -348,7 +348,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     const { partner } = await json(['partners', 'update', String(data[0].id), '--external-id', '', '--json'])
     expect(partner).toMatchObject({ email: 'nora@example.com', external_id: null })
     const page = ['--page-url', 'https://shop.example.com/spring']
-    expect((await svc(['links', 'update', linkId, ...page])).stdout).toBe(`✓ Link ${linkId} is changed.\n`)
+    expect((await svc(['links', 'update', linkId, ...page])).stdout).toBe(`✓ Link ${linkId} was changed.\n`)
     expect((await json(['links', 'show', linkId, '--json'])).link.url).toContain('/spring?aff=nora-two')
     await svc(['links', 'update', linkId, '--page-url', ''])
     const table = await svc(['links', 'list', '--partner-id', String(data[0].id)])
@@ -436,7 +436,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect((await svc(['groups', 'list'])).stdout).toContain(
       'every sale: USD\u00a012.00 for 12 months up to USD\u00a050.00 for a customer with USD\u00a02.00 for a signup, addon: 10% and USD\u00a00.50\n',
     )
-    expect((await svc(['groups', 'delete', String(group.id)])).stdout).toBe(`✓ Group ${group.id} is removed.\n`)
+    expect((await svc(['groups', 'delete', String(group.id)])).stdout).toBe(`✓ Group ${group.id} was removed.\n`)
   })
 
   test('show, approve into a group, reject and delete applications', async () => {
@@ -467,12 +467,12 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect((await svc(['applications', 'show', grace])).stdout).not.toContain('\u001b[31m')
     const approve = ['applications', 'approve', grace, '--group-id', String(group.id)]
     expect((await svc(approve)).stdout).toMatch(
-      new RegExp(`^✓ Application ${grace} of Grace is approved, partner \\d+\n$`),
+      new RegExp(`^✓ Application ${grace} of Grace was approved, partner \\d+\n$`),
     )
     expect(await json(['groups', 'list', '--json'])).toMatchObject({ data: [{ name: 'Joined', partners: 1 }] })
     const refused: [args: string[], exitCode: number, stderr: string][] = [
       [['applications', 'reject', grace], 1, 'already approved'],
-      [['applications', 'delete', grace], 1, 'became a partner'],
+      [['applications', 'delete', grace], 1, 'already a partner'],
       [['applications', 'delete', eve], 1, 'Reject it first'],
       [['applications', 'show', '999999'], 1, 'no such application'],
       [['applications', 'approve', 'grace'], 2, 'number'],
@@ -480,10 +480,10 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     for (const [args, exitCode, stderr] of refused)
       expect(await svc(args)).toMatchObject({ exitCode, stderr: expect.stringContaining(stderr) })
     expect((await svc(['applications', 'reject', eve, '--note', 'No coupons'])).stdout).toBe(
-      `✓ Application ${eve} of Eve is rejected\n`,
+      `✓ Application ${eve} of Eve was rejected\n`,
     )
     expect((await json(['applications', 'show', eve, '--json'])).application.note).toBe('No coupons')
-    expect((await svc(['applications', 'delete', eve])).stdout).toBe(`✓ Application ${eve} is deleted.\n`)
+    expect((await svc(['applications', 'delete', eve])).stdout).toBe(`✓ Application ${eve} was deleted.\n`)
   })
 
   test('explains a sale in lines and as JSON, and reports a missing one', async () => {

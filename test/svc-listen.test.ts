@@ -54,10 +54,10 @@ describe('svc webhooks', () => {
       new RegExp(`^${every.webhook_endpoint.id} +${url} +all +active`, 'm'),
     )
     await svc(['webhooks', 'delete', `${every.webhook_endpoint.id}`])
-    expect((await svc(['webhooks', 'delete', id])).stdout).toContain(`Endpoint ${id} is deleted`)
+    expect((await svc(['webhooks', 'delete', id])).stdout).toContain(`Endpoint ${id} was deleted`)
     expect(await svc(['webhooks', 'test', id])).toMatchObject({
       exitCode: 1,
-      stderr: expect.stringContaining('no webhook endpoint'),
+      stderr: expect.stringContaining('no enabled webhook endpoint'),
     })
   })
 })
@@ -229,14 +229,14 @@ describe('svc listen', () => {
     await Promise.all([service.stop(), server.stop()])
     await sell('away-1')
     await tell(`${service.url} did not answer (`)
-    await tell('The service keeps events until it answers.')
+    await tell('The service keeps events until it responds.')
     service.moods.push('breaks off', 'fails')
     await service.start()
-    await tell('The service answers again.')
-    await tell('/hooks does not answer (ECONNREFUSED). Events wait until it does.')
+    await tell('The service responds again.')
+    await tell('/hooks does not respond (ECONNREFUSED). Events wait until it does.')
     await sell('away-2')
     await server.start()
-    await tell('/hooks answers again.')
+    await tell('/hooks responds again.')
     await tell('transaction away-2')
     child.kill('SIGSTOP')
     await sell('away-3')
@@ -244,7 +244,7 @@ describe('svc listen', () => {
     await tell('transaction away-3')
     expect(Array.from(out.text.matchAll(/transaction (\S+)/g), ([, id]) => id)).toEqual(['away-1', 'away-2', 'away-3'])
     expect(hooks.verified).toHaveLength(3)
-    expect([out.text.match(/✗/g), out.text.match(/answers again/g)]).toMatchObject([{ length: 2 }, { length: 2 }])
+    expect([out.text.match(/✗/g), out.text.match(/responds again/g)]).toMatchObject([{ length: 2 }, { length: 2 }])
     expect(service.moods).toEqual([])
     // A closed terminal ends it like Ctrl-C.
     expect(await end('SIGHUP')).toEqual([0, null])

@@ -63,13 +63,14 @@ export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; docu
       <main id="top">
         <h1>API reference</h1>
         <p>
-          Base address: <code>{baseUrl}</code>. The same for programs: <a href={documentPath}>OpenAPI 3.1 document</a>.
+          Base URL: <code>{baseUrl}</code>. For tools: <a href={documentPath}>OpenAPI 3.1 document</a>.
         </p>
         <p>
-          Bodies are JSON of at most 64 KiB and eight levels. Numbers go up to 2<sup>53</sup> − 1, and text has no NUL.
-          Amounts in fields that end in <code>_cents</code> are integers in the minor unit of their currency. Tracking
-          calls ignore unknown fields; program calls refuse them. Every answer has <code>X-Request-Id</code>. The{' '}
-          <code>Retry-After</code> of a 429 or 503 says how many seconds to wait before you send the same request again.
+          Bodies are JSON of at most 64 KiB and eight levels. Numbers go up to 2<sup>53</sup> − 1, and text can't
+          contain NUL characters. Amounts in fields that end in <code>_cents</code> are integers in the minor unit of
+          their currency. Tracking calls ignore unknown fields; program calls refuse them. Every response has{' '}
+          <code>X-Request-Id</code>. The <code>Retry-After</code> of a 429 or 503 says how many seconds to wait before
+          you send the same request again.
         </p>
         {operations.map((operation) => (
           <Endpoint operation={operation} baseUrl={baseUrl} />
@@ -131,7 +132,7 @@ function Endpoint({ operation, baseUrl }: { operation: Operation; baseUrl: strin
           ])}
         />
       )}
-      <h3>Answer</h3>
+      <h3>Response</h3>
       <p>
         <Prose text={success.description} />
       </p>
@@ -176,8 +177,9 @@ function Webhooks() {
     <section id="webhooks">
       <h2>Webhooks</h2>
       <p>
-        A POST to each endpoint that subscribes to the type, signed as Standard Webhooks describes. Any 2xx within ten
-        seconds accepts it; otherwise it is sent again. <a href="/docs/webhooks">How to receive them</a>
+        A POST request to each endpoint that subscribes to the type, signed as Standard Webhooks describes. Any 2xx
+        response within ten seconds accepts it; otherwise it is sent again.{' '}
+        <a href="/docs/webhooks">How to receive them</a>
       </p>
       <Table
         caption="Headers"
@@ -232,7 +234,7 @@ function ErrorCodes() {
         {[...problemCodes].map((code) => (
           <code>{code} </code>
         ))}
-        come as <code>application/problem+json</code> (RFC 9457) with the same <code>error</code> inside.
+        are returned as <code>application/problem+json</code> (RFC 9457) with the same <code>error</code> inside.
       </p>
       <Table
         caption="Codes"

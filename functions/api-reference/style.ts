@@ -2,7 +2,7 @@ import { base } from '../dashboard/components/style/base.ts'
 
 const css = String.raw
 
-/** The tokens and plain elements of the dashboard, then what only long texts have. */
+/** The tokens and plain elements of the dashboard, then the styles of long texts. */
 export const style = css`
   ${base}
   html {

@@ -29,7 +29,7 @@ export function NoPage() {
     <Shell title="Page not found" current="">
       <h1>Page not found</h1>
       <p>
-        There is no page at this address. Choose one from the menu or search for it, or look into the{' '}
+        There is no page at this address. Choose one from the menu or search for it, or see the{' '}
         <a href="/api/v1/reference">API reference</a>.
       </p>
     </Shell>
@@ -40,7 +40,7 @@ export function NoPage() {
 export function SearchPage({ query, found }: { query: string; found: Found[] }) {
   return (
     <Shell title={`Search: ${query}`} current="search" query={query}>
-      <h1>{found.length === 0 ? `Nothing about “${query}”` : `About “${query}”`}</h1>
+      <h1>{found.length === 0 ? `No results for “${query}”` : `Results for “${query}”`}</h1>
       {found.length === 0 && (
         <p>
           Try fewer words, or the <a href="/api/v1/reference">API reference</a>.

@@ -9,7 +9,7 @@ export const remedies: Record<ErrorCode, string> = {
   unknown_partner_code: 'Compare the code with the partner’s links in the dashboard. It may belong to another program.',
   ambiguous_partner_code: 'Send `additional_data.program_id` with the click, as the tag does.',
   invalid_link: 'Contact the operator of the service: the link lost its partner or program.',
-  no_attribution: 'Nothing: no partner brought this visitor. For a lead, this is the normal answer.',
+  no_attribution: 'Nothing: no partner referred this visitor. This is the normal response for such a lead.',
   invalid_signature:
     'Check the webhook’s signing secret, and that the body reaches the service unchanged and without delay.',
   already_settled: 'Nothing: the lead is recorded.',

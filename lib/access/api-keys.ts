@@ -56,7 +56,7 @@ export async function apiKeyHash(authorization: string | undefined): Promise<str
   if (known !== undefined) return known
   const secret = key.slice(prefix.length, prefix.length + secretLength)
   if ((await checksum(secret)) !== key.slice(-checksumLength)) {
-    throw new ApiError('unauthorized', 'The API key is not valid: it was copied wrongly or never existed.')
+    throw new ApiError('unauthorized', 'The API key is not valid: it was copied incorrectly or never existed.')
   }
   const hash = hex(await sha256(key))
   // A caller who sends random keys must not grow the map.
@@ -94,12 +94,12 @@ export function requireActiveKey<State extends KeyState>(
     )
   }
   if (state?.key_refusal !== '') {
-    throw new ApiError('unauthorized', 'The API key is not valid: it was copied wrongly or never existed.')
+    throw new ApiError('unauthorized', 'The API key is not valid: it was copied incorrectly or never existed.')
   }
   if (state.program_matches === false) {
     throw new ApiError(
       'invalid_request',
-      "additional_data.program_id names another program than the API key. Send the key's own or none.",
+      "additional_data.program_id names another program than the API key. Send the key's program or none.",
       {
         details: [{ field: 'additional_data.program_id', message: 'must be the program of the API key' }],
       },

@@ -26,8 +26,8 @@ export async function readConfirmation(env: SessionEnv, token: string) {
 
 /**
  * Confirms a person's address, or changes it, with the token of the mailed link. The person must be signed in, because the owner of the mailbox may
- * not be the owner of the account. Throws `forbidden` if the link is too old, forged or of another account, and `conflict` if another account took
- * the address meanwhile.
+ * not be the owner of the account. Throws `forbidden` if the link is too old, forged or for another account, and `conflict` if another account has
+ * taken the address since.
  */
 export async function confirmEmail(db: Database, env: SessionEnv, token: string, userId: string): Promise<void> {
   const claims = await readConfirmation(env, token)
@@ -47,7 +47,7 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
     ])
     .catch(refuse)
   if (confirmed.length === 0) {
-    throw new ApiError('forbidden', 'This link is older than a day or was sent to another address. Send a new one.')
+    throw new ApiError('forbidden', 'This link is older than a day or was sent to another address. Request a new one.')
   }
 }
 
@@ -88,7 +88,7 @@ export async function askEmailChange(
     to: user.email,
     subject: 'Your e-mail address is about to change',
     text: [
-      `Somebody, probably you, asked to change the address of your account to ${newEmail}. We mailed a link there. Opening it changes the address.`,
+      `Somebody, probably you, asked to change the address of your account to ${newEmail}. We sent a link there. Opening it changes the address.`,
       'If it was not you, choose a new password now, which signs everybody else out:',
       `${env.BASE_URL}/forgot-password`,
     ].join('\n\n'),

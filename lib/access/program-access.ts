@@ -87,7 +87,10 @@ export function requireAction(access: Access, action: Action): NonNullable<Acces
     )
   }
   if (!may(access.roles, action)) {
-    throw new ApiError('forbidden', `Your role does not allow ${action}. Ask an owner of the workspace for it.`)
+    throw new ApiError(
+      'forbidden',
+      `Your role does not allow ${action}. Ask an owner of the workspace for another role.`,
+    )
   }
   return access.program
 }

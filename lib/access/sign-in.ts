@@ -54,7 +54,7 @@ const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | 'reset' | 'verif
   ['/send-verification-email', 'verification'],
 ])
 
-/** Paths whose body names the account. On the others it comes from the session, because a body could name somebody else's. */
+/** Paths whose body names the account. On the others it comes from the session, because a body could name another account. */
 const pathsByEmail: ReadonlySet<string> = new Set([
   '/sign-in/email',
   '/sign-up/email',
@@ -73,7 +73,7 @@ export const noMail = { code: 'MAIL_IS_MISSING', message: mailIsMissing }
 /** The mail API refused the mail of a sign-up. The account exists all the same. */
 export const signUpUnmailed = {
   code: 'SIGN_UP_UNMAILED',
-  message: 'The mail that confirms this address could not be sent. Sign in, and send it again in a minute.',
+  message: 'The e-mail that confirms this address could not be sent. Sign in, and send it again in a minute.',
 }
 export const tooManyAttempts = 'Too many attempts. Wait 15 minutes, then try again.'
 
@@ -145,7 +145,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           text: [
             'Somebody, probably you, tried to create an account with this address. You already have one. Sign in here:',
             `${env.BASE_URL}/sign-in`,
-            'Forgot the password? Choose a new one here:',
+            'Forgot your password? Choose a new one here:',
             `${env.BASE_URL}/forgot-password`,
             'If it was not you, do nothing: nothing has changed.',
           ].join('\n\n'),
@@ -158,7 +158,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           text: [
             'Somebody, probably you, asked for a new password. Choose it within an hour here:',
             `${env.BASE_URL}/reset-password?token=${encodeURIComponent(token)}`,
-            'If it was not you, do nothing: your password stays as it is.',
+            'If it was not you, do nothing: your password does not change.',
           ].join('\n\n'),
         })
       },
@@ -174,7 +174,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           text: [
             'Somebody, probably you, created an account with this address. Confirm within a day that it is yours:',
             `${env.BASE_URL}/verify-email?token=${encodeURIComponent(token)}`,
-            'If it was not you, do nothing: without this link the account cannot send mail.',
+            'If it was not you, do nothing: without this link the account cannot send e-mail.',
           ].join('\n\n'),
         })
       },
@@ -252,7 +252,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         const used = `code ${body?.code} of ${user.id}`
         if ((await countAttempts(db, [used])).get(used) === 1) return undefined
         await context.internalAdapter.deleteSession(session.token)
-        return new APIError('UNAUTHORIZED', { message: 'This code was used. Wait for the next one.' })
+        return new APIError('UNAUTHORIZED', { message: 'This code was already used. Wait for the next one.' })
       }),
     },
     advanced: {

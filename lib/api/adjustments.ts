@@ -106,7 +106,7 @@ export function adjustmentOperations(): Operation[] {
         currency: 'Default: the program’s currency.',
         note: 'The reason. The partner reads it.',
         transaction_id: 'The related sale, if there is one.',
-        external_id: 'Your own id, unique in the program for ever: a second use is refused.',
+        external_id: 'Your own id, permanently unique in the program: a second use is refused.',
       }),
       errors: ['not_found', 'conflict'],
       examples: [
@@ -118,11 +118,11 @@ export function adjustmentOperations(): Operation[] {
         ),
         refused(
           'conflict',
-          'An external_id that was used before',
+          'An external_id that was already used',
           {
             code: 'conflict',
             message: 'Another manual commission or deduction of this program has this external_id.',
-            details: [{ field: 'external_id', message: 'must be of no other one of the program' }],
+            details: [{ field: 'external_id', message: 'must be unique in the program' }],
           },
           { partner_id: 1, amount_cents: 5000, note: 'Bonus', external_id: example.external_id },
         ),
@@ -135,7 +135,7 @@ export function adjustmentOperations(): Operation[] {
       query: adjustmentsQuery,
       filters: {
         partner_id: 'Only entries of this partner.',
-        external_id: 'Only the entry with this id of yours.',
+        external_id: 'Only the entry with your id.',
       },
     }),
   ]

@@ -58,7 +58,7 @@ export function createApp<Bindings extends object>() {
   return app
 }
 
-/** The refusals per minute, route and status that get a log line of their own. An attack then can't fill the log. */
+/** The refusals per minute, route and status that get their own log line. An attack then can't fill the log. */
 const sampledRefusals = 5
 
 /** The refusals of the current minute. */
@@ -66,7 +66,7 @@ const refusals = new Map<string, { route: string; status: number; refusals: numb
 let refusalMinute = 0
 
 /**
- * Counts a refusal and returns whether it gets a line of its own. The first refusal of another minute logs the counts of the last one, in a
+ * Counts a refusal and returns whether it gets its own line. The first refusal of another minute logs the counts of the last one, in a
  * line per route and status that had more refusals than samples.
  */
 function countRefusal(route: string, status: number): boolean {

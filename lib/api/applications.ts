@@ -180,11 +180,11 @@ const pageFields = {
   url: 'The full address.',
   is_open: 'Whether the page is public. Your own form works without it.',
   approves_at_once:
-    'Whether applicants become partners as soon as they confirm their address. People whom the program rejected or ended before still wait for a decision.',
+    'Whether applicants become partners as soon as they confirm their address. People whom the program rejected or whose partnership it ended still wait for a decision.',
   intro: 'Plain text. An empty line starts a paragraph, and `- ` at the start of a line makes a list item.',
   logo_url: 'The `https://` address of an image. Visitors load it from there.',
   questions:
-    'Questions beside name and address, ten at most. `short` answers have up to 300 characters, `long` ones up to 3,000.',
+    'At most ten questions in addition to name and address. `short` answers have up to 300 characters, `long` ones up to 3,000.',
   terms:
     'The terms that applicants accept. A changed text gets the next `terms_version`. Applications keep the version that was accepted.',
   terms_version: 'Null if there are no terms.',
@@ -319,7 +319,7 @@ export function applicationOperations(): Operation[] {
         ),
         refused(
           'otherwise',
-          'An application that was approved before',
+          'An application that was already approved',
           { code: 'conflict', message: 'This application was already approved.' },
           { status: 'rejected' },
         ),

@@ -99,7 +99,7 @@ const example = {
   revoked_at: null,
 }
 const fields = {
-  promotion_code_id: 'Its promotion code at Stripe; null for a code of your own.',
+  promotion_code_id: 'Its promotion code in Stripe; null for a code of your own.',
   status: 'A `revoked` code attributes no later sales.',
 }
 
@@ -119,7 +119,7 @@ export function codeOperations(): Operation[] {
       id: 'createCode',
       summary: 'Add a code',
       description:
-        'Gives a partner a code. The partner gets a sale that names it as `coupon`, or a Stripe payment with its promotion code. A code stays with its partner for ever: `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code at Stripe, if the connection allows it; else `conflict`, with Stripe’s answer.',
+        'Gives a partner a code. The partner gets a sale that names it as `coupon`, or a Stripe payment with its promotion code. A code stays with its partner for ever: `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code in Stripe, if the connection allows it; else `conflict`, with Stripe’s answer.',
       body: body(newCode, {
         partner_id: 'The partner.',
         code: '1 to 64 characters without spaces; case does not matter. Absent if `promotion_code_id` names it.',
@@ -127,9 +127,7 @@ export function codeOperations(): Operation[] {
           "Absent for a code of your own. Else one of: `promotion_code_id` of an existing promotion code of the connected account; `coupon_id` of an existing coupon; or a new coupon, by `percent_off` or `amount_off_cents` in the program's currency. For subscriptions its `duration` says which payments get the discount: `once` the first, `repeating` those within `duration_in_months`, `forever` all.",
       }),
       errors: ['not_found', 'conflict'],
-      examples: [
-        answeredCreated('created', 'A code of your own', { code: example }, { partner_id: 1, code: 'JANE20' }),
-      ],
+      examples: [answeredCreated('created', 'Your own code', { code: example }, { partner_id: 1, code: 'JANE20' })],
     }),
     list({
       id: 'listCodes',
@@ -148,7 +146,7 @@ export function codeOperations(): Operation[] {
       method: 'delete',
       summary: 'Revoke a code',
       description:
-        'Ends a code and deactivates its promotion code at Stripe. Its earlier sales stay with the partner, and so do later sales to the customers of those sales. Repeating the call changes nothing.',
+        'Ends a code and deactivates its promotion code in Stripe. Its earlier sales stay with the partner, and so do later sales to the customers of those sales. Repeating the call changes nothing.',
       errors: ['conflict'],
       examples: [
         answered('revoked', 'It was revoked', {

@@ -142,13 +142,13 @@ export function commissionOperations(): Operation[] {
         schemas: [
           z.object({ success: success(), changed: count(), data: z.array(commission()), unknown_ids: z.array(id()) }),
         ],
-        description: 'The commissions as they are now, the newest first.',
-        fields: { ...fields, unknown_ids: 'Ids that are none of the program’s commissions.' },
+        description: 'The commissions in their current state, newest first.',
+        fields: { ...fields, unknown_ids: 'Ids of unknown commissions.' },
       },
       examples: [
         answered(
           'unchanged',
-          'An id that the program does not have',
+          'An unknown id',
           { changed: 0, data: [], unknown_ids: [1000] },
           { ids: [1000], status: 'rejected', reason: 'Orders that were never shipped' },
         ),

@@ -52,7 +52,7 @@ const example = {
 const fields = {
   status: 'The furthest step: `click`, `lead` or `conversion`.',
   customer_key: 'Your id of the customer; null until a lead or a sale names it.',
-  link_id: 'Null if a partner’s code brought them.',
+  link_id: 'Null if a partner’s code referred them.',
   last_click_at: 'Null if they never clicked.',
   is_provisional_lead: 'Whether a browser reported a signup that no server has confirmed.',
 }
@@ -78,7 +78,7 @@ export function customerOperations(): Operation[] {
       query: customersQuery,
       filters: {
         status: 'Only customers in this state.',
-        customer_key: 'Only the customer with this id of yours.',
+        customer_key: 'Only the customer with your id.',
         partner_id: 'Only leads and buyers of this partner; their other visitors count in the performance figures.',
         ...fromToFields('customers'),
       },

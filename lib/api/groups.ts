@@ -23,7 +23,7 @@ export const groupChanges = z.strictObject({ name: z.optional(name), rules: z.op
 
 const partnerIds = z
   .array(positiveInteger('must be the id of a partner'), 'must be ids of partners')
-  .check(z.minLength(1, 'must be one partner at least'), z.maxLength(100, 'must be 100 partners at most'))
+  .check(z.minLength(1, 'must be at least one partner'), z.maxLength(100, 'must be at most 100 partners'))
 
 /** Body of POST /api/v1/groups/{group_id}/partners. */
 export const movedPartners = z.strictObject({ partner_ids: partnerIds })
@@ -101,11 +101,11 @@ export const ruleFields = {
     "A fixed amount for each sale, added to the percentage, in the program's currency. A sale in another currency only earns the percentage.",
   lifetime_cap_cents:
     "The most that all sales of one customer can earn, before reversals, in the program's currency. Null: no limit.",
-  commission_duration_months: 'The months after a customer’s first purchase in which sales earn. Null: for ever.',
+  commission_duration_months: 'The months after a customer’s first purchase in which sales earn. Null: forever.',
   lead_commission_cents: 'The amount for each lead. Null: the next rule or the program’s terms decide.',
   since: 'When the rule took effect. Earlier sales keep their terms.',
 }
-const fields = { partners: 'The number of partners that have not ended.', ...ruleFields }
+const fields = { partners: 'The number of partners whose partnership has not ended.', ...ruleFields }
 export const rulesText =
   'All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms.'
 const taken = refused(
@@ -207,8 +207,8 @@ export function groupOperations(): Operation[] {
       body: body(movedPartners, { partner_ids: 'Ids of partners of the program. Unknown ids are skipped.' }),
       success: {
         schemas: [answerOf('partners', count())],
-        description: 'They are in the group now.',
-        fields: { partners: 'The number of these partners that the program has.' },
+        description: 'They are now in the group.',
+        fields: { partners: 'The number of these partners who belong to the program.' },
       },
       examples: [answered('moved', 'Two partners', { partners: 2 }, { partner_ids: [1, 2] })],
     }),

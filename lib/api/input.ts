@@ -55,7 +55,7 @@ export function accept<T extends Target, Schema extends z.ZodMiniType, E extends
 /** A handler's error is not an input error, so the handler runs after the validator, not inside it. */
 const nothing = () => Promise.resolve()
 
-/** Reads the body first: the validator ignores a body of another type and takes a broken-off body for invalid JSON. */
+/** Reads the body first: the validator ignores a body of another type and reports a truncated body as invalid JSON. */
 async function readText(c: Context): Promise<void> {
   if (!/^application\/json\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
     throw new ApiError('unsupported_media_type', 'Send the body with the header Content-Type: application/json.')

@@ -143,7 +143,7 @@ export function linkOperations(): Operation[] {
       filters: {
         status: 'Only links in this state.',
         partner_id: 'Only links of this partner.',
-        external_id: 'Only the link with this id of yours.',
+        external_id: 'Only the link with your id.',
         code: 'Only the link with this code; case does not matter.',
         search: 'Only links with this text in their code or page.',
       },
@@ -164,7 +164,7 @@ export function linkOperations(): Operation[] {
       examples: [
         answered(
           'changed',
-          'Another id of yours',
+          'Your other id',
           { link: { ...example, external_id: 'link-1' } },
           { external_id: 'link-1' },
         ),

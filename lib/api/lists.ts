@@ -23,9 +23,9 @@ export const filterText = () => z.optional(z.string().check(z.maxLength(320)))
 export const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `must be ${words.join(' or ')}`)
 
-const noCursor = 'must be the next_cursor of an answer to the same list'
+const noCursor = 'must be the next_cursor of a response to the same list'
 
-/** Encodes the position after a page as opaque text. `parts` are the values by which its last row is ordered. */
+/** Encodes the position after a page as opaque text. `parts` are the sort values of its last row. */
 export function cursorOf(...parts: (string | number)[]): string {
   return btoa(parts.join(' ')).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 }
@@ -65,7 +65,7 @@ export function listQuery<Filters extends z.core.$ZodLooseShape>(filters: Filter
 }
 
 /**
- * Turns such a query into the options of the list functions. They read one row more than the page shows, which says
+ * Turns such a query into the options of the list functions. They read one row more than the page shows, which shows
  * whether there is another page.
  */
 export function pageOf<Query extends { limit: number; cursor?: number | undefined; to?: Date | undefined }>({

@@ -136,7 +136,7 @@ export const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'Identifies the request for a day. A repeat with the same key creates nothing and gets the first answer. The same key with another body is refused. A refused request leaves the key free.',
+    'Identifies the request for a day. A repeat with the same key creates nothing and gets the first response. The same key with another body is refused. A refused request leaves the key free.',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 }
 
@@ -163,7 +163,7 @@ function errorExample(code: ErrorCode): Json {
   return { type: `urn:svc:error:${code}`, title, status, detail: `${title}.`, ...envelope }
 }
 
-/** The examples of error codes for operations without an example of their own. */
+/** The examples of error codes for operations without their own example. */
 function errorExamples(): Json {
   const codes = operations.flatMap((operation) =>
     errorsOf(operation).filter((code) => !operation.examples.some(({ name }) => name === code)),
@@ -294,10 +294,10 @@ function webhooks(): Json {
         parameters,
         requestBody: { required: true, content: { 'application/json': content } },
         responses: {
-          '2XX': { description: 'It was accepted. Up to 4 KB of the answer are kept with the delivery.' },
+          '2XX': { description: 'It was accepted. Up to 4 KB of the response are stored with the delivery.' },
           default: {
             description:
-              'Any other answer, a redirect, or none within ten seconds: it is sent again with the same `webhook-id`.',
+              'Any other response, a redirect, or none within ten seconds: it is sent again with the same `webhook-id`.',
           },
         },
       }

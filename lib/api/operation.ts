@@ -60,7 +60,7 @@ export const isAlias = (description: string) => description.startsWith(aliasOf('
 
 type Fields = Record<string, unknown>
 
-/** An example of a successful call. `fields` are its answer beside `success`. */
+/** An example of a successful call. `fields` are the response fields besides `success`. */
 export const answered = (name: string, summary: string, fields: Fields, sent?: Fields): Example => ({
   name,
   summary,

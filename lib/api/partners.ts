@@ -190,7 +190,7 @@ export function partnerOperations(): Operation[] {
       filters: {
         status: 'Only partners in this state.',
         email: 'Only the partner with this address; case does not matter.',
-        external_id: 'Only the partner with this id of yours.',
+        external_id: 'Only the partner with your id.',
         group_id: 'Only partners of this group.',
         code: 'Only the partner with a link of this code; case does not matter.',
         search: 'Only partners with this text in their name, address or a code.',

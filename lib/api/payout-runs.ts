@@ -124,7 +124,7 @@ export function payoutRunOperations(): Operation[] {
       id: 'getPayoutRun',
       summary: 'Read a payout run',
       description:
-        'One payout run with its payouts and the excluded partners. You record each payout as paid by itself.',
+        'One payout run with its payouts and the excluded partners. Each payout is recorded as paid separately.',
       success: { schemas: [answerOf('payout_run', whole())], description: 'The payout run.', fields },
       examples: [
         answered('run', 'A run with one payout', {

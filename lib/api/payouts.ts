@@ -195,7 +195,7 @@ export function payoutOperations(): Operation[] {
     }),
     change({
       id: 'decidePayout',
-      summary: 'Record a payout as paid, refuse it, or record that it came back',
+      summary: 'Record a payout as paid, refused, returned or failed',
       description:
         '`paid` deducts it from the partner’s balance and notifies them. `refused` makes a requested payout’s amount payable again. `returned` and `failed` do so for a sent or paid payout; if it was paid, an entry returns the amount to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
       body: body(payoutDecision, {

@@ -47,7 +47,7 @@ const metricsIn = z.pipe(
     const asked = list.split(',')
     const known = allMetrics.filter((metric) => asked.includes(metric))
     if (known.length === new Set(asked).size) return known.toSorted((a, b) => asked.indexOf(a) - asked.indexOf(b))
-    const message = `must be some of ${allMetrics.join(', ')}, with a comma between them`
+    const message = `must be a comma-separated list of ${allMetrics.join(', ')}`
     context.issues.push({ code: 'custom', message, input: list })
     return z.NEVER
   }),
@@ -202,7 +202,7 @@ export const groupedPerformance = (): Operation => ({
       fields: {
         group_by: {
           description:
-            'The grouping; if absent, only the total. A referrer means its host, a page its address without the query. For `browser` and everything after it in this list, the first 200 values of each day are kept apart.',
+            'The grouping; if absent, only the total. A referrer means its host, a page its address without the query. For `browser` and everything after it in this list, the first 200 values of each day are kept separately.',
           example: 'partner',
           values: { type: 'string', enum: groupings },
         },
@@ -211,7 +211,7 @@ export const groupedPerformance = (): Operation => ({
           values: { type: 'string', format: 'date' },
         },
         to: {
-          description: `Last day, inclusive; default today. At most ${maxRangeDays} days.`,
+          description: `Last day, inclusive; today by default. At most ${maxRangeDays} days.`,
           values: { type: 'string', format: 'date' },
         },
         time_zone: {

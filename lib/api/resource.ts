@@ -10,12 +10,12 @@ interface ListOptions {
   filters?: FilterTexts
 }
 
-/** The schema of an answer with one field beside `success`. */
+/** The schema of a response with one field besides `success`. */
 export const answerOf = (name: string, schema: z.ZodMiniType) => z.object({ success: success(), [name]: schema })
 
 /**
- * Describes the operations of one resource of the program API. They share its path, its answer and the meaning of its fields. Each
- * operation can replace what it has in common with the others.
+ * Describes the operations of one resource of the program API. They share its path, its response and the meaning of its fields. Each
+ * operation can override these.
  */
 export function resource(of: {
   path: string

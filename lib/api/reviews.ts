@@ -91,7 +91,7 @@ export function reviewOperations(): Operation[] {
       }),
       success: {
         schemas: [z.object({ success: success(), changed: count(), data: z.array(shownReview()) })],
-        description: 'The named commissions that were ever held, as they are now.',
+        description: 'The named commissions that were ever held, in their current state.',
         fields,
       },
       examples: [

@@ -7,7 +7,7 @@ const example: Explanation = {
   transaction_id: 'order-1001',
   is_test: false,
   attributed: true,
-  summary: 'Jane Doe brought the buyer by the link jane. 20% of $49.00 is $9.80.',
+  summary: 'Jane Doe referred the buyer through the link jane. 20% of $49.00 is $9.80.',
   sale: {
     sale_date: '2026-01-01T12:05:00.000Z',
     amount_cents: 4900,
@@ -30,7 +30,7 @@ const example: Explanation = {
     window_days: 30,
     within_window: true,
     attribution_model: 'last_click',
-    text: 'The latest click was 5 minutes before and the window was 30 days.',
+    text: 'The latest click was 5 minutes earlier, within the 30-day window.',
     campaign: { utm_source: 'newsletter', sub1: 'banner' },
     event: { page_url: 'https://shop.example.com/', referrer_url: null, country: 'DE', device: 'mobile' },
   },
@@ -106,7 +106,7 @@ export const saleExplanation = (): Operation => ({
     description: 'The explanation.',
     fields: {
       customer: 'Null if the buyer is unknown. The key of an erased customer is null.',
-      code: 'The partner’s code that attributed the sale, or that was named beside their link.',
+      code: 'The partner’s code that attributed the sale, or that was given in addition to their link.',
       steps: 'The attempted steps in order, up to the one that found the customer. Can be empty.',
       click:
         'The deciding click. For an unattributed payment, the click that it names after its attribution window ended.',
@@ -117,7 +117,7 @@ export const saleExplanation = (): Operation => ({
       commission: 'Null for a sale without a customer. Its `id` is null if the sale earned nothing.',
       history:
         'Oldest first. The sum of `change_cents` is the rest of the commission; the sum of the entries is its part of the balance.',
-      deliveries: 'Stripe’s events about the payment in the last 90 days, 20 at most.',
+      deliveries: 'Stripe’s events about the payment in the last 90 days, at most 20.',
     },
   },
   examples: [answered('explained', 'A sale by a known customer', { explanation: example })],

@@ -70,7 +70,7 @@ const example = {
 const fields = {
   partner_id: 'Null for an unattributed sale, which earns nothing.',
   coupon: 'The coupon of the sale call, whether or not a partner has this code.',
-  code_id: 'The partner’s code that attributed the sale, or that was named beside their link.',
+  code_id: 'The partner’s code that attributed the sale, or that was given in addition to their link.',
   refunded_cents: 'The amount that was refunded or charged back.',
   commission: 'The partner’s commission and its reversed part.',
 }
@@ -104,7 +104,7 @@ export function saleOperations(): Operation[] {
         'The sales of the program in their current state, newest record first, including unattributed sales.',
       query: salesQuery,
       filters: {
-        customer_key: 'Only sales to the customer with this id of yours.',
+        customer_key: 'Only sales to the customer with your id.',
         click_id: 'Only sales to the customer with this click id.',
         partner_id: 'Only sales of this partner.',
         test: testParameter,

@@ -61,7 +61,7 @@ export const trackClick = (): Operation => ({
   auth: 'none',
   body: body(clickRequest, {
     affiliate_url:
-      'The full landing address with `?aff=<partner_code>`. The case of codes does not matter. Its `utm_source`, `utm_medium`, `utm_campaign`, `utm_term`, `utm_content` and `sub1` to `sub3` are kept with the click. The parameters that nobody reads are not stored.',
+      'The full landing address with `?aff=<partner_code>`. Codes ignore case. Its `utm_source`, `utm_medium`, `utm_campaign`, `utm_term`, `utm_content` and `sub1` to `sub3` are kept with the click. Unused parameters are not stored.',
     page_url: 'Canonical address of the page. All text of a click is cut to 2 KB.',
     page_title: 'Title of the page.',
     referrer_url: 'Address of the previous page.',
@@ -115,7 +115,7 @@ export const trackClick = (): Operation => ({
       'test',
       'A test click',
       {
-        message: 'The test click was recorded. It counts for nothing.',
+        message: 'The test click was recorded. It does not count.',
         data: { eventId: 4503599627370496, programId: 1, test_mode: true },
       },
       {
@@ -128,13 +128,13 @@ export const trackClick = (): Operation => ({
       'An address without `aff`',
       {
         code: 'missing_partner_code',
-        message: 'affiliate_url has no `aff` parameter. Send the address that the visitor came to.',
+        message: 'affiliate_url has no `aff` parameter. Send the address of the landing page.',
       },
       { affiliate_url: 'https://shop.example.com/' },
     ),
     refused(
       'link_disabled',
-      'A link that is inactive',
+      'An inactive link',
       {
         code: 'link_disabled',
         message: 'This referral link is disabled, so no click was recorded. Ask the advertiser to enable it.',

@@ -57,7 +57,7 @@ export const trackLead = (): Operation => ({
     email: 'Improves attribution of processor payments. Only a keyed hash of it is kept.',
     session_id: 'Your id of the visit.',
     page_url: 'Address of the page.',
-    program_id: 'Browser lead: the program of the click, as the page believes.',
+    program_id: 'Browser lead: the program of the click, according to the page.',
     additional_data: additionalDataText,
   }),
   success: {

@@ -111,7 +111,7 @@ export const trackRefund = (): Operation => ({
     ),
     refused(
       'unknown_amount',
-      'An amount under another name',
+      'An amount in an unknown field',
       {
         code: 'invalid_request',
         message: 'The request was not accepted: refund_amount_cents must be sent instead of amount_cents.',
@@ -121,7 +121,7 @@ export const trackRefund = (): Operation => ({
     ),
     refused(
       'not_found',
-      'A sale that the program does not have',
+      'An unknown sale',
       { code: 'not_found', message: 'This program has no sale with the transaction_id "order-9999".' },
       { transaction_id: 'order-9999' },
     ),

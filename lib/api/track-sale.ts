@@ -74,7 +74,7 @@ export const trackSale = (): Operation => ({
   auth: 'key',
   body: body(saleRequest, {
     transaction_id:
-      'Your id of the sale, unique for ever. A second call with it is answered with 409 and the stored sale’s `sale_id`, `commission_id` and `attributed`. `same_payload` says whether both calls match.',
+      'Your permanently unique id of the sale. A second call with it is answered with 409 and the stored sale’s `sale_id`, `commission_id` and `attributed`. `same_payload` says whether both calls match.',
     customer_key: 'Your id of the user, as in the lead.',
     amount_cents: 'The paid amount in the minor unit of the currency.',
     tax_cents: 'The tax in the amount, which earns no commission. Default 0.',
@@ -172,7 +172,7 @@ export const trackSale = (): Operation => ({
       {
         code: 'duplicate_transaction',
         message:
-          'A sale with the transaction_id "order-1001" is recorded already. Treat this as done, or send another transaction_id.',
+          'A sale with the transaction_id "order-1001" is already recorded. Treat this as done, or send another transaction_id.',
         sale_id: 1,
         same_payload: true,
         attributed: true,

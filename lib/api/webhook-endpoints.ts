@@ -23,7 +23,7 @@ const address = () => z.string().check(z.maxLength(2000))
 const description = () => z.nullish(z.string().check(z.maxLength(200)))
 const types = () =>
   z.array(oneOf(webhookTypes)).check(
-    z.minLength(1, 'must name one type at least'),
+    z.minLength(1, 'must name at least one type'),
     z.refine((names) => new Set(names).size === names.length, 'must name each type once'),
   )
 
@@ -194,22 +194,22 @@ const fields = {
 const secretField = {
   ...fields,
   secret:
-    'The signing secret of the webhooks. Only this answer shows it, and a repeat of the request with its Idempotency-Key.',
+    'The signing secret of the webhooks. Only this response shows it, and a repeat of the request with its Idempotency-Key.',
 }
 const deliveryFields = {
   status:
     '`pending` until it is delivered or has failed. `to_fetch` if the endpoint has no `url`; then nobody knows whether it was fetched.',
-  payload: 'The sent body.',
+  payload: 'The body as sent.',
 }
 const attemptFields = {
   ...deliveryFields,
   attempts:
-    'Each attempt: the HTTP `status` with the first 4 KB of the `answer`, or the `error` if there was no answer.',
+    'Each attempt: the HTTP `status` with the first 4 KB of the `answer`, or the `error` if there was no response.',
 }
 const urlText =
   'The target of the webhooks: `https://` on a public host. Deliveries to a name with a private address are refused; redirects are not followed.'
 const typesText = `The event types to send: ${webhookTypes.map((type) => `\`${type}\``).join(', ')}.`
-const descriptionText = 'Your own note, 200 characters at most.'
+const descriptionText = 'Your own note, at most 200 characters.'
 
 /** Describes webhook endpoints for the reference. */
 export function webhookEndpointOperations(): Operation[] {
@@ -315,7 +315,7 @@ export function webhookEndpointOperations(): Operation[] {
       at: '/rotate-secret',
       id: 'rotateWebhookSecret',
       summary: 'Rotate a webhook secret',
-      description: `Gives the endpoint a new secret. For ${rotationHours} hours webhooks carry two signatures, by the new and the previous secret. Older secrets end at once.`,
+      description: `Gives the endpoint a new secret. For ${rotationHours} hours webhooks have two signatures, with the new and the previous secret. Older secrets stop working at once.`,
       idempotent: true,
       success: answersSecret,
       examples: [
@@ -376,7 +376,7 @@ export function webhookEndpointOperations(): Operation[] {
       id: 'replayWebhooks',
       summary: 'Send webhooks again',
       description:
-        'Sends one delivery or those of a period again, 10,000 at most, oldest first, each with its own id. Pending deliveries stay as they are. `not_found` if the endpoint is disabled or has no address.',
+        "Sends one delivery or those of a period again, at most 10,000, oldest first, each with its own id. Pending deliveries don't change. `not_found` if the endpoint is disabled or has no address.",
       body: body(replayRequest, {
         delivery_id: 'One delivery, such as `evt_1`.',
         since: 'Or all events from this time on (ISO 8601).',

@@ -97,7 +97,7 @@ export const webhookFields: Record<string, string> = {
   status: 'The current status of the payout.',
   subscription_id: 'Id of the subscription.',
   coupon: 'The coupon of the sale call.',
-  code_id: 'Id of the partner’s code that attributed the sale, or that was named beside their link.',
+  code_id: 'Id of the partner’s code that attributed the sale, or that was given in addition to their link.',
   transaction_id: 'The transaction id of the sale.',
 }
 
@@ -117,7 +117,7 @@ export const webhookHeaderFields = {
     example: 'evt_1',
   },
   'webhook-timestamp': {
-    description: 'The time of this attempt in seconds since 1970. Refuse it if it is more than five minutes off.',
+    description: 'The time of this attempt in seconds since 1970. Refuse it if it differs by more than five minutes.',
     example: '1767269100',
   },
   'webhook-signature': {

@@ -56,7 +56,7 @@ const plans = 'set local enable_nestloop = off; set local enable_mergejoin = off
 const plansOfPrograms = `${plans}; set local plan_cache_mode = force_generic_plan`
 
 /**
- * Checks a whole database or one program on one snapshot, so it can run beside the service. It checks foreign keys only for the
+ * Checks a whole database or one program on one snapshot, so it can run while the service is running. It checks foreign keys only for the
  * whole database. `client` is a plain Postgres connection without an open transaction.
  */
 export async function audit(client: ClientBase, programId?: number): Promise<CheckResult[]> {

@@ -43,7 +43,7 @@ interface Outcome {
 const logIn = 'Log in with `npx wrangler login`, or set CLOUDFLARE_API_TOKEN.'
 
 /** Precedes a plan without answers from Cloudflare. */
-const notAsked = `You are not logged in at Cloudflare, so this shows a first deployment. Unknown: which Workers, variables, secrets
+const notAsked = `You are not logged in to Cloudflare, so this shows a first deployment. Unknown: which Workers, variables, secrets
 and schedules are there already, whether another Worker answers a route, and whether the zone is yours.
 ${logIn}
 `
@@ -129,7 +129,7 @@ async function deployAll(): Promise<void> {
   if (!isDryRun) {
     if (problems.length > 0) throw new OperatorError(problems.join('\n'))
     const token = await cloudflareToken(process.env)
-    if (token === undefined && !isPlan) throw new OperatorError(`You are not logged in at Cloudflare. ${logIn}`)
+    if (token === undefined && !isPlan) throw new OperatorError(`You are not logged in to Cloudflare. ${logIn}`)
     const plan = await planDeployment(operator, wranglerToml, token, wanted)
     if (token === undefined) console.log(notAsked)
     if (isPlan) console.log(plan.lines.join('\n'))
@@ -137,7 +137,7 @@ async function deployAll(): Promise<void> {
     if (isPlan) return
   }
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-deploy-'))
-  // Wrangler resolves paths from its configuration file, so this lies beside wrangler.toml.
+  // Wrangler resolves paths from its configuration file, so this file is next to wrangler.toml.
   const config = `${root}wrangler.deploy.${process.pid}.toml`
   try {
     writeFileSync(config, operatorToml(wranglerToml, operator))

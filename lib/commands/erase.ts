@@ -19,7 +19,7 @@ async function erase(): Promise<void> {
   if (!Number.isSafeInteger(Number(program)) || !who) throw new OperatorError(`Say whom to erase: ${usage}`)
   const { eraseCustomer } = await import('../tracking/erase-customer.ts')
   const erased = await eraseCustomer(openCommandDatabase(commandDatabase()), Number(program), who)
-  console.log(`Erased: ${erased} customer${erased === 1 ? '' : 's'}. Amounts and days stay as they were.`)
+  console.log(`Erased: ${erased} customer${erased === 1 ? '' : 's'}. Amounts and days did not change.`)
 }
 
 await runCommand(usage, erase)

@@ -21,7 +21,7 @@ const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
 function dependencyFolders(): string[] {
   const { packages } = lockSchema.parse(JSON.parse(read('package-lock.json')))
   const folders = new Set<string>()
-  /** Node's lookup: first beside the dependent package, then further up. */
+  /** Node's lookup: first next to the dependent package, then further up. */
   function find(name: string, from: string): string | undefined {
     const folder = `${from}node_modules/${name}`
     if (packages[folder]) return folder
@@ -54,7 +54,7 @@ export function thirdPartyNotices(): string {
     namesByTerms.set(key, [...(namesByTerms.get(key) ?? []), `${name} ${version}`])
   }
   const parts = Array.from(namesByTerms, ([terms, names]) => `${names.join('\n')}\n\n${terms}\n`)
-  return ['The service is built of these packages, or run by them.\n', ...parts].join(`\n${'-'.repeat(80)}\n\n`)
+  return ['The service is built from these packages or run by them.\n', ...parts].join(`\n${'-'.repeat(80)}\n\n`)
 }
 
 const usage = 'npm run notices    writes THIRD_PARTY_NOTICES again, after a dependency changed'

@@ -74,7 +74,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
       const connected = await connecting
       if (isOver) {
         connected.release()
-        throw new Error('a connection came when its time was over')
+        throw new Error('a connection arrived after its timeout')
       }
       client = connected
       return await send(client, statements, isTransaction)

@@ -5,7 +5,7 @@ export const localAws = { region: 'eu-central-1', accessKeyId: 'local', secretAc
 
 const secret = () => randomBytes(32).toString('base64url')
 
-/** Secrets that the first start generates and keeps beside the data. */
+/** Secrets that the first start generates and stores next to the data. */
 export function generateSecrets() {
   return {
     EMAIL_HASH_KEY: secret(),

@@ -35,15 +35,18 @@ app.get(inboxPath, async (c) => {
   return renderPage(
     c,
     <PlainPage title="Inbox" heading={null}>
-      <Heading title="Inbox" lead="The last 100 mails of this machine, to all recipients. They stay for a week." />
+      <Heading
+        title="Inbox"
+        lead="The last 100 e-mails of this machine, to all recipients. They are kept for a week."
+      />
       <Card>
         {rows.length === 0 ? (
-          <Empty title="No mail yet">
-            <p>Sign up, invite somebody, or record a refund, and the mail appears here.</p>
+          <Empty title="No e-mail yet">
+            <p>Sign up, invite somebody, or record a refund, and the e-mail appears here.</p>
           </Empty>
         ) : (
           <Table
-            caption="Mails, newest first"
+            caption="E-mails, newest first"
             rows={rows}
             columns={[
               { label: 'Sent (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
@@ -63,7 +66,7 @@ app.get(`${inboxPath}/:id`, async (c) => {
       .select(['body', 'html'])
       .where('id', '=', positiveInteger(c.req.param('id')) ?? sql.lit(0)),
   )
-  if (!mail) return errorResponse(new ApiError('not_found', `There is no such mail. See ${inboxPath} for all.`))
+  if (!mail) return errorResponse(new ApiError('not_found', `There is no such e-mail. See ${inboxPath} for all.`))
   return renderPage(
     c,
     <PlainPage title={mail.subject} heading={null}>
@@ -72,7 +75,7 @@ app.get(`${inboxPath}/:id`, async (c) => {
         <Card title="HTML">
           {/* Links open outside of the frame, because the page's policy does not apply there. */}
           <iframe
-            title="The mail"
+            title="The e-mail"
             sandbox="allow-popups allow-popups-to-escape-sandbox"
             srcdoc={mail.html.replace('<head>', '<head><base target="_blank">')}
             style="width:100%;height:34rem;border:0"
@@ -83,7 +86,7 @@ app.get(`${inboxPath}/:id`, async (c) => {
         <pre style="white-space:pre-wrap;overflow-wrap:anywhere">{linked(mail.body)}</pre>
       </Card>
       <p>
-        <a href={inboxPath}>All mails</a>
+        <a href={inboxPath}>All e-mails</a>
       </p>
     </PlainPage>,
   )

@@ -60,7 +60,7 @@ function read({ values, positionals }: ReturnType<typeof parse>): (db: Database)
 }
 
 /**
- * Prints a run as JSON. If nobody was due, its id is null and the exclusions are those of now. Scripts read `withdrawals` and `left_out`, so these
+ * Prints a run as JSON. If nobody was due, its id is null and the exclusions are the current ones. Scripts read `withdrawals` and `left_out`, so these
  * names stay as documented.
  */
 async function printed(db: Database, programId: number, runId: number | null): Promise<string> {

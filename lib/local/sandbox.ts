@@ -121,7 +121,7 @@ const help = `Makes a workspace with a program, an API key, a partner and people
   --currency eur                                        of the program, ISO 4217
   --attribution-model last_click|first_click            which click counts
   --commission-duration-months 12                       from the first purchase on
-  --minimum-payout-cents 5000                           what a partner must have to be paid
+  --minimum-payout-cents 5000                           the smallest payable amount
   --attribute-known-customers                           also payments of Stripe without metadata
   --own-account                                         events of Stripe carry no account; one sandbox at a time has them`
 

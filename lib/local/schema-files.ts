@@ -220,10 +220,7 @@ export async function generateSchemaTypes(databaseUrl: string): Promise<string> 
 }
 
 if (import.meta.main) {
-  readOptions(
-    'npm run schema    writes migrations/schema.sql and lib/schema.ts anew, from a database that it makes for that',
-    {},
-  )
+  readOptions('npm run schema    writes migrations/schema.sql and lib/schema.ts again, from a temporary database', {})
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-schema-'))
   const postgres = await startPostgres({
     dataFolder: path.join(folder, 'postgres'),

@@ -228,7 +228,7 @@ function printSummary(baseUrl: string, demo: Demo | undefined, duration_ms: numb
       : []),
     line('docs', `${baseUrl}/docs  for integrators; ${baseUrl}/api/v1/reference for the API`),
     line('mail', `${baseUrl}/inbox`),
-    line('sandbox', 'npm run -s sandbox  makes another program and prints its keys and tokens'),
+    line('sandbox', 'npm run -s sandbox  creates another program and prints its keys and tokens'),
     line(
       'data',
       externalDatabaseUrl

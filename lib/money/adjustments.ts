@@ -12,7 +12,7 @@ export type Adjustment = InferResult<ReturnType<typeof adjustmentsStatement>>[nu
 /** A manual change of a partner's balance by the program. */
 interface NewAdjustment {
   partnerId: number
-  /** In the currency's minor unit; below zero it is taken. */
+  /** In the currency's minor unit; negative for a deduction. */
   amountCents: number
   /** Undefined: the program's own. */
   currency?: string | undefined
@@ -72,7 +72,7 @@ function refusalOf(outcome: string | null): Error {
       return new ApiError('conflict', 'This partner erased their account: their balance is closed.')
     case null:
     default:
-      return new Error('an adjustment was made without an answer')
+      return new Error('an adjustment was created without a result')
   }
 }
 

@@ -77,7 +77,7 @@ export function balancesOf(programId: number | Expression<number>, partnerId: nu
         eb.cast<number>(eb.fn.sum('requested_cents'), 'bigint').as('requested_cents'),
         /** Payouts paid to date. */
         eb.cast<number>(eb.fn.sum('paid_cents'), 'bigint').as('paid_cents'),
-        /** What can be withdrawn now: the balance without what open payouts hold, zero at the least. */
+        /** The available amount: the balance minus open payouts, at least zero. */
         eb
           .cast<number>(
             eb.fn<number>('greatest', [

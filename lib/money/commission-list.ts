@@ -21,10 +21,10 @@ interface CommissionList extends Part {
   search?: string | undefined
   status?: CommissionStatus | undefined
   partner_id?: number | undefined
-  /** Made in this range; `to` is no part of it. */
+  /** Created in this range; `to` is excluded. */
   from?: Date | undefined
   to?: Date | undefined
-  /** Of a program, those that a person should look at: while nobody decided on them, or decided since. */
+  /** A program's commissions for review: waiting or decided. */
   review?: 'waiting' | 'decided' | undefined
   transaction_id?: string | undefined
   commissionId?: number | undefined
@@ -58,7 +58,7 @@ const browserNamed = () =>
   kysely.selectFrom('commissions as n').where('n.review_reason', 'is not', null).where('n.held_at', 'is', null)
 const isSettled = sql<boolean>`num_nonnulls(n.credited_at, n.rejected_at) > 0 or n.reversal = 'full'`
 
-/** Those of customers whom only a browser named, while they can be rejected before they are credited and nobody reviewed them. */
+/** Unreviewed commissions of customers whom only a browser named, until they are credited. */
 export const unverifiedCommissions = () =>
   browserNamed()
     .where(sql<boolean>`not (${isSettled})`)
@@ -170,7 +170,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   return partOf(query, sql.ref<number>('c.id'), part, orderBy(sort, from !== undefined || to !== undefined))
 }
 
-/** Within a range of days the newest are ordered by the moment, by which the rows of the range are found. */
+/** Within a range of days the newest are ordered by time, because the range is found by time. */
 function orderBy(sort: (typeof commissionSorts)[number], isOfRange: boolean): Order {
   const isByTime = sort === 'newest' || sort === 'oldest'
   if (isByTime && !isOfRange) return { ascending: sort === 'oldest' }

@@ -48,7 +48,7 @@ export async function approveCommission(
     throw new ApiError(
       'conflict',
       commission.held_at === null
-        ? 'This commission was approved or rejected already, or refunds reversed it fully.'
+        ? 'This commission was already approved or rejected, or fully reversed by refunds.'
         : 'This commission is held for review. Release or reject it there.',
     )
   }
@@ -148,7 +148,10 @@ export async function rejectCommission(
   )
   if (!commission || !row?.outcome || row.currency === null) throw noCommission()
   if (row.outcome === 'reversed') {
-    throw new ApiError('conflict', 'Refunds reversed this commission fully already, so there is nothing to reject.')
+    throw new ApiError(
+      'conflict',
+      'Refunds have already reversed this commission fully, so there is nothing to reject.',
+    )
   }
   const outbox = messagesAbout({ program_id: programId, ...written })
   return { commission, deduction_cents: row.deduction_cents ?? 0, currency: row.currency, outbox }

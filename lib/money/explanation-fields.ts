@@ -9,7 +9,7 @@ import type { Happening } from './sale-history.ts'
  */
 export const explanation = () =>
   z.object({
-    /** The sale's transaction id, or the id of the request if the payment is no sale. */
+    /** The sale's transaction id, or the requested id if the payment is not a sale. */
     transaction_id: z.string(),
     is_test: z.boolean(),
     attributed: z.boolean(),
@@ -31,9 +31,9 @@ export const explanation = () =>
     partner: z.nullable(z.object({ id: id(), name: z.string() })),
     link: z.nullable(z.object({ id: id(), code: z.string() })),
     code: z.nullable(z.object({ id: id(), code: z.string() })),
-    /** Null for the partner, and if nobody is known. Erased customers have no key. */
+    /** Null for the partner, and if the customer is unknown. Erased customers have no key. */
     customer: z.nullable(z.object({ click_id: clickId(), customer_key: text() })),
-    /** Steps, in this order, up to what named the customer. */
+    /** The steps in order, up to the one that identified the customer. */
     steps: z.array(z.object({ step: z.string(), found: z.string(), text: z.string() })),
     click: z.nullable(
       z.object({
@@ -47,7 +47,7 @@ export const explanation = () =>
         within_window: z.boolean(),
         attribution_model: z.string(),
         text: z.string(),
-        /** The parameters of the latest click's link, while its event is kept. Partners see those of their own links. */
+        /** The parameters of the latest click's link, while its event is kept. Partners see only those of their own links. */
         campaign: z.nullable(z.record(z.string(), z.string())),
         /** Of the latest click, while its event is kept. Null for the partner. */
         event: z.nullable(z.object({ page_url: text(), referrer_url: text(), country: text(), device: text() })),

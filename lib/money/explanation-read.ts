@@ -19,7 +19,7 @@ export interface SaleAsked {
 }
 
 /**
- * Reads a sale and the processor's events about its payment, the oldest first. A payment that is no sale has only the events. One database
+ * Reads a sale and the processor's events about its payment, oldest first. A payment that is not a sale has only events. One database
  * request.
  */
 export async function readForExplanation(
@@ -78,7 +78,7 @@ export function entriesOf(programId: Expression<number | null>, commissionId: Ex
   )
 }
 
-/** The parts of a sale `s` with terms of their own, or null. `c` is its customer. */
+/** The parts of a sale `s` with separate terms, or null. `c` is its customer. */
 const linesOfSale = sql<
   | {
       rule_id: number | null
@@ -261,7 +261,7 @@ function saleOfProcessor(programId: number, processorId: string, test: boolean) 
       .where('paid.program_id', '=', programId)
       .where('paid.is_test', '=', sql.lit(test))
       .where('paid.transaction_id', '=', sql<string>`any (array(${all}))`)
-      // One that turned out to be of the same payment as another brings nothing any more.
+      // A sale that turned out to belong to the same payment as another one earns nothing.
       .orderBy((eb) => eb('paid.amount_cents', '=', eb.lit(0)))
       .orderBy((eb) => eb('paid.processor_event_id', 'is', null))
       .orderBy('paid.id')

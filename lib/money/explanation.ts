@@ -10,7 +10,7 @@ import { type ExplainedSale, readForExplanation, type SaleAsked } from './explan
 import { day, historyOf, iso } from './sale-history.ts'
 
 /**
- * Explains a sale, or a payment of the processor that is no sale. `transaction_id` is the sale's id, any of the processor's ids of its
+ * Explains a sale, or a payment of the processor that is not a sale. `transaction_id` is the sale's id, any of the processor's ids of its
  * payment, or the id of one of its events. A partner sees their own sales, without the customer's data. One database request. Refuses with
  * `not_found`.
  */
@@ -67,54 +67,55 @@ const ofPayment: Record<string, Record<string, string>> = {
     found: 'The metadata of its Stripe customer names a program, a click or a customer.',
     nothing: 'The metadata of its Stripe customer names none of these.',
     not_given: 'The payment names no Stripe customer.',
-    not_tried: 'Not needed: the payment has its own.',
+    not_tried: 'Not needed: the payment has its own metadata.',
   },
   program: {
     named: 'The metadata names this program.',
-    by_click: 'The click id is one of this program.',
+    by_click: 'The click id belongs to this program.',
     not_connected: 'The metadata names a program that is not connected to this Stripe account.',
-    by_code: 'The promotion code is one of this program.',
+    by_code: 'The promotion code belongs to this program.',
     none: 'The metadata names no program, and no click id leads to one.',
   },
   known_buyer: {
-    found: 'An earlier attributed payment was of the same subscription or Stripe customer.',
-    unknown: 'No earlier attributed payment was of this subscription or Stripe customer.',
+    found: 'An earlier attributed payment belongs to the same subscription or Stripe customer.',
+    unknown: 'No earlier attributed payment belongs to this subscription or Stripe customer.',
     not_given: 'The payment names neither a subscription nor a Stripe customer.',
   },
-  setting: { off: "The program did not attribute known customers' payments without metadata then." },
+  setting: { off: "At that time the program did not attribute known customers' payments without metadata." },
   session: {
-    found: 'The session was known before it was paid, and its buyer with it.',
-    unknown: 'No session with this id was waiting to be paid.',
+    found: 'The session and its buyer were known before the payment.',
+    unknown: 'No session with this id was waiting for payment.',
     not_given: 'The payment names no checkout session.',
   },
   click_id: {
-    unknown: 'No visitor of the program has it. A visitor who only clicked is forgotten when their window is over.',
+    unknown: 'No visitor of the program has it. A visitor who only clicked is deleted after the attribution window.',
   },
-  unverified_email: { unknown: 'No lead that only a browser reported has it.' },
-  unverified_customer_key: { unknown: 'No lead that only a browser reported has it.' },
+  unverified_email: { unknown: 'No lead from a browser has it.' },
+  unverified_customer_key: { unknown: 'No lead from a browser has it.' },
   coupon: {
     found: 'It is a partner’s code.',
     unknown: 'No partner of the program has this code.',
-    revoked: 'The code had been revoked by then.',
-    given_later: 'The code was given to its partner after that.',
+    revoked: 'The code had already been revoked.',
+    given_later: 'The code was given to its partner later.',
     partner_inactive: 'The partner who has this code is not active.',
   },
-  code_of_first_purchase: { found: 'The sale names no code that counts, and the first purchase went by one.' },
+  code_of_first_purchase: { found: 'The sale names no valid code, and the first purchase used one.' },
   code_or_click: {
-    code: "A click had come by another partner's link, and codes come before clicks in this program.",
-    click: "The code is another partner's, and clicks come before codes in this program.",
-    named_code: 'The first purchase went by the code of another partner, and this sale names this one.',
+    code: "A click had come through another partner's link, and codes take precedence in this program.",
+    click: "The code is another partner's, and clicks take precedence in this program.",
+    named_code: "The first purchase used another partner's code, and this sale uses this one.",
   },
-  same_partner: { found: 'This key has a customer of its own with the same partner: they are the buyer.' },
+  same_partner: { found: 'A customer with this key and the same partner exists: they are the buyer.' },
 }
 const ofCustomer: Record<string, string> = {
   found: 'Found the customer.',
-  second_customer: 'Its customer has another key: a customer of this key was created with the same link and partner.',
+  second_customer:
+    'Its customer has another key, so a customer with this key was created with the same link and partner.',
   not_given: 'None was given.',
   unknown: 'No customer of the program has it.',
-  expired: 'Its latest click was older than the window.',
-  unverified: 'Only a browser had left it, which comes after what a server says.',
-  clicked_later: 'Its customer had not clicked yet when the buyer set out to buy.',
+  expired: 'Its latest click was older than the attribution window.',
+  unverified: 'Only a browser had reported it, and server reports take precedence.',
+  clicked_later: 'Its customer had not clicked yet when the buyer started to buy.',
 }
 
 function stepsOf({ steps }: Resolution): Step[] {
@@ -135,7 +136,11 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
       ? null
       : { id: sale.link_id, code: sale.link_code }
   const by =
-    wentByCode || link === null ? (sale.code === null ? '' : ` by the code ${sale.code}`) : ` by the link ${link.code}`
+    wentByCode || link === null
+      ? sale.code === null
+        ? ''
+        : ` with the code ${sale.code}`
+      : ` through the link ${link.code}`
   const attributed = sale.customer_id !== null
   const steps = stepsOf(resolution)
   const commission = commissionOf(sale, resolution)
@@ -144,7 +149,7 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
     is_test: sale.is_test,
     attributed,
     summary: attributed
-      ? `${sale.partner_name} brought the buyer${by}. ${commission?.text ?? ''}`.trim()
+      ? `${sale.partner_name} referred the buyer${by}. ${commission?.text ?? ''}`.trim()
       : notAttributed(steps),
     sale: {
       sale_date: iso(sale.sale_date),
@@ -239,18 +244,18 @@ const conjunction = new Intl.ListFormat('en', { type: 'conjunction' })
 
 /** Says why no customer was found: a customer was found but did not count, or else the given names are unknown. */
 function notAttributed(steps: Step[]): string {
-  const said = 'No partner: nothing identified a customer whom a partner brought.'
+  const said = 'No partner: nothing identified a customer whom a partner referred.'
   const short = steps.find(({ step, found }) => step in given && !['found', 'unknown', 'not_given'].includes(found))
   if (short) return `${said} ${stepName(short.step)}: ${short.text}`
   const unknown = steps.flatMap(({ step, found }) => (found === 'unknown' ? (given[step] ?? []) : []))
   const why =
     unknown.length === 0
-      ? 'It named no click id, customer key or anything else by which one is found.'
+      ? 'It contained no click id, customer key or other identifier.'
       : `It named ${conjunction.format(unknown)}, ${unknown.length === 1 ? 'which the program does not know' : 'none of which the program knows'}.`
   return `${said} ${why}`
 }
 
-/** A payment that is in the delivery log alone. */
+/** A payment that is only in the delivery log. */
 function explainPayment(
   { transaction_id, test, partnerUserId }: SaleAsked,
   deliveries: DeliveryOfPayment[],
@@ -269,7 +274,7 @@ function explainPayment(
     transaction_id: delivery.payment_id ?? transaction_id,
     is_test: test,
     attributed: false,
-    summary: `This payment is no sale of the program. ${reasonText(delivery.reason) ?? ''}`.trim(),
+    summary: `This payment is not a sale of the program. ${reasonText(delivery.reason) ?? ''}`.trim(),
     sale:
       delivery.amount_cents === null || delivery.currency === null || delivery.paid_at === null
         ? null
@@ -333,9 +338,11 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
     ...timing,
     text: [
       latestText(timing),
-      timing.within_window ? '' : 'A customer who signed up or bought stays known, so the window no longer counted.',
+      timing.within_window
+        ? ''
+        : 'A customer who signed up or bought is never forgotten, so the window no longer applied.',
       click?.code && code && click.code !== code
-        ? `That click came by ${withCustomer ? click.code : 'another link'}, and the customer stayed with ${code}: ${model === 'first_click' ? 'the first click decides in this program.' : 'they had signed up or bought by then.'}`
+        ? `That click came through ${withCustomer ? click.code : 'another link'}, and the customer stayed with ${code}: ${model === 'first_click' ? 'the first click decides in this program.' : 'they had signed up or bought by then.'}`
         : '',
     ]
       .filter(Boolean)
@@ -385,20 +392,20 @@ function commissionOf(sale: ExplainedSale, resolution: Resolution): Explanation[
   }
 }
 
-/** Says what each part of an invoice earns. */
+/** Explains the earnings of each part of an invoice. */
 function linesText(
   { currency, amount_cents: whole, commission_base_cents: base }: ExplainedSale,
   lines: NonNullable<ExplainedSale['lines']>,
 ): string {
   const money = (cents: number) => formatMoney(cents, currency)
-  const tax = whole > base ? `${money(whole)} without ${money(whole - base)} of tax is ${money(base)}. ` : ''
+  const tax = whole > base ? `${money(whole)} minus ${money(whole - base)} of tax is ${money(base)}. ` : ''
   const parts = lines.map(({ product_id, commission_bp, fixed_cents, base_cents, commission_cents }) => {
     const fixed = fixed_cents > 0 ? ` and ${money(fixed_cents)}` : ''
     const of = product_id === null ? 'for the rest' : `for ${product_id}`
     return `${percent(commission_bp)} of ${money(base_cents)}${fixed} ${of} is ${money(commission_cents)}`
   })
   const total = lines.reduce((sum, { commission_cents: cents }) => sum + cents, 0)
-  return `${tax}Its products earn by different rules: ${parts.join('; ')}. Together they earn ${money(total)}.`
+  return `${tax}Its products have different rules: ${parts.join('; ')}. Together they earn ${money(total)}.`
 }
 
 function commissionText(
@@ -411,7 +418,7 @@ function commissionText(
   const { currency, commission_base_cents: base, commission_months: months } = sale
   const money = (cents: number) => formatMoney(cents, currency)
   const tax = sale.amount_cents - base
-  const ofBase = tax > 0 ? `${money(sale.amount_cents)} without ${money(tax)} of tax is ${money(base)}. ` : ''
+  const ofBase = tax > 0 ? `${money(sale.amount_cents)} minus ${money(tax)} of tax is ${money(base)}. ` : ''
   if (sale.is_test) return 'It is a test sale, and earns nothing.'
   if (sale.amount_cents === 0) return 'No payment was required, so it earns nothing.'
   if (resolution.partner_left)
@@ -420,7 +427,7 @@ function commissionText(
   const by = sale.commission_rule_id === null ? '' : ` By ${ruleText(sale).replace(/^The/, 'the')}`
   if (bp === 0 && fixed === 0) {
     return sale.commission_rule_id === null
-      ? 'The program paid 0% then, so it earns nothing.'
+      ? 'The program paid 0% at that time, so it earns nothing.'
       : `It earns nothing.${by}`
   }
   const share = sale.share_cents ?? 0
@@ -428,7 +435,7 @@ function commissionText(
   const cap = sale.commission_cap_cents
   const left = Math.max(sale.left_cents ?? 0, 0)
   if (amount === 0 && uncapped > 0 && (cap === null || left > 0)) {
-    return `It is more than ${months} months after the first purchase, for which the program paid. It earns nothing.${by}`
+    return `It is more than ${months} months after the first purchase, and the program only pays for those. It earns nothing.${by}`
   }
   const rounded = exact === String(share) ? '' : `, rounded half up from ${exact} minor units`
   const ofRate = bp === 0 ? '' : `${percent(bp)} of ${money(base)} is ${money(share)}${rounded}.`
@@ -454,13 +461,13 @@ function ruleText(sale: ExplainedSale): string {
       ? "The partner's own rule"
       : sale.group_name !== null
         ? `The rule of the ${sale.group_name === '' ? "partner's group" : `group ${sale.group_name}`}`
-        : 'The rule for everybody'
+        : 'The general rule'
   const what = product ? ` for the product ${product}` : type ? ` for sales of the type ${type}` : ''
   const isOther =
     (sale.rule_fixed_cents !== 0 && sale.commission_fixed_cents === null) ||
     (sale.rule_cap_cents !== null && sale.commission_cap_cents === null)
   const other = isOther
-    ? ` Its fixed amount and cap are in another currency than this sale's, which earns the percentage alone.`
+    ? ` Its fixed amount and cap are in another currency than this sale's, which earns only the percentage.`
     : ''
   return `${of}${what}.${other}`
 }

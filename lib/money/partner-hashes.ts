@@ -3,8 +3,8 @@ import { call, type Database } from '../database.ts'
 import { normalizedEmail } from '../tracking/customers.ts'
 
 /**
- * Hashes the addresses of partners who are not hashed yet and whose customers' addresses are known, at most `limit` partners, by `hash` (hex).
- * Returns how many these were. `of` names the commissions that somebody is about to approve.
+ * Hashes the addresses of partners who are not hashed yet and whose customers' addresses are known, at most `limit` partners, with `hash` (hex).
+ * Returns their number. `of` lists commissions that are about to be approved.
  */
 export async function hashPartnerEmails(
   db: Database,
@@ -29,7 +29,7 @@ export async function hashPartnerEmails(
         of_program_id: program_id,
         of_partner_id: partner_id,
         addresses: texts,
-        // As text, because Neon's driver takes no array of bytes.
+        // As text, because Neon's driver doesn't accept an array of bytes.
         hashes,
       })
     }),

@@ -10,11 +10,11 @@ import type { DB } from '../schema.ts'
 export const payoutLayouts = ['paypal', 'wise', 'csv'] as const
 export type PayoutLayout = (typeof payoutLayouts)[number]
 
-/** How many payments each takes in one file. */
+/** The most payments in one file of each layout. */
 export const maxPayments: Partial<Record<PayoutLayout, number>> = { paypal: 5000, wise: 1000 }
 
 /**
- * The currencies that PayPal pays out in. It takes forint and Taiwan dollars in whole units only.
+ * The currencies that PayPal pays out in. It accepts forint and Taiwan dollars only in whole units.
  *
  * @see https://developer.paypal.com/docs/payouts/standard/reference/country-feature/
  */
@@ -122,7 +122,7 @@ export async function exportPayments(
   throw new ApiError('conflict', 'The payouts of this file are changing. Download it again in a moment.')
 }
 
-/** How many payments the files of those have that partners asked for, by currency. */
+/** The number of requested payouts in the payment files, by currency. */
 export async function countAskedPayments(db: Database, programId: number) {
   return await db.query(
     kysely
@@ -163,7 +163,7 @@ export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
   if (unwritable) {
     throw new ApiError(
       'conflict',
-      `A payment file cannot hold the line breaks or control characters in the name or address of payout ${unwritable.id}. Remove them first.`,
+      `A payment file cannot contain the line breaks or control characters in the name or address of payout ${unwritable.id}. Remove them first.`,
     )
   }
   const currencies = [...new Set(payments.map(({ currency }) => currency))]
@@ -171,7 +171,7 @@ export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
     const [currency = 'usd', ...others] = currencies
     if (others.length > 0) {
       const choices = currencies.join(', ')
-      throw new ApiError('conflict', `PayPal takes one currency in a file. Choose one of ${choices}.`)
+      throw new ApiError('conflict', `PayPal accepts one currency per file. Choose one of ${choices}.`)
     }
     if (!pays(layout, currency)) {
       throw new ApiError('conflict', `PayPal does not pay in ${currency.toUpperCase()}. Choose another layout.`)
@@ -180,7 +180,7 @@ export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
     if (broken) {
       throw new ApiError(
         'conflict',
-        `PayPal takes whole ${currency.toUpperCase()} only, and ${broken.name} has ${amountOf(broken)}. Choose another layout.`,
+        `PayPal accepts only whole ${currency.toUpperCase()}, and ${broken.name} has ${amountOf(broken)}. Choose another layout.`,
       )
     }
     // Recipient, amount, currency, customer id, note to the recipient, wallet.

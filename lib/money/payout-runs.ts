@@ -68,7 +68,7 @@ export async function payPayoutRun(
   if (!row.was_paid && transferredCents !== null && row.open_cents !== transferredCents) {
     throw new ApiError(
       'conflict',
-      'The amounts of this run have changed since you looked. Load the page again and pay the amounts that it shows.',
+      'The amounts of this run have changed. Reload the page and pay the amounts that it shows.',
     )
   }
   return messagesAbout({ program_id: programId, ...written })
@@ -200,7 +200,7 @@ export const payoutRunSorts = ['newest', 'oldest', 'payments'] as const
 interface PayoutRunList extends Part {
   /** The newest first, unless it says another order: the oldest, or the most payments. */
   sort?: (typeof payoutRunSorts)[number] | undefined
-  /** In the name of a partner whom it pays, or the whole reference. */
+  /** Searches the names of its partners, or matches the whole reference. */
   search?: string | undefined
 }
 
@@ -348,7 +348,7 @@ export async function readPayoutRun(db: Database, programId: number, runId: numb
   return { ...run, payouts, excluded }
 }
 
-/** Sets what a partner must have payable in a currency before it is paid; 0 is any amount. */
+/** Sets the smallest payable amount in a currency that a run pays; 0 means any amount. */
 export async function setMinimumPayout(
   db: Database,
   programId: number,

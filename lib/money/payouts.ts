@@ -29,7 +29,7 @@ interface Decided {
   outbox: RelayMessage[]
 }
 
-/** How money left: what the transfer is called at the bank or PayPal (1 to 200 characters), and the day. */
+/** A transfer: its reference at the bank or PayPal (1 to 200 characters), and its day. */
 export interface Transfer {
   reference: string
   paid_on: Date
@@ -106,7 +106,7 @@ export async function cancelPayout(
  * Marks an open payout as paid, deducts it from the balance, marks the commissions that it pays (mark_paid_commissions in
  * migrations/functions/2_ledger/payouts.sql) and notifies the partner.
  *
- * `amountCents` is the transferred amount: if a reversal has reduced the payout meanwhile, this refuses with `conflict`, as it does if the
+ * `amountCents` is the transferred amount: if a reversal has reduced the payout since, this refuses with `conflict`, as it does if the
  * payout is refused or canceled. Refuses with `invalid_request` if the day is in a month before the payout's, and with `not_found` if the program has no such payout. Paying it again changes nothing.
  */
 export async function payPayout(
@@ -158,7 +158,7 @@ export async function refusePayout(
   )
   if (!row?.status || !payout) throw notFound()
   if (row.status === 'sent') {
-    throw new ApiError('conflict', 'This payout is sent. Mark it as failed if it does not arrive.')
+    throw new ApiError('conflict', 'This payout was sent. Mark it as failed if it does not arrive.')
   }
   if (row.status !== 'requested' && row.status !== 'refused') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be refused.`)
@@ -189,7 +189,7 @@ export async function returnPayout(
   )
   if (!row?.status || !payout) throw notFound()
   if (row.status === 'requested') {
-    throw new ApiError('conflict', 'This payout is not sent yet. Refuse it, or mark it as paid first.')
+    throw new ApiError('conflict', 'This payout has not been sent yet. Refuse it, or mark it as paid first.')
   }
   if (row.status !== 'sent' && row.status !== 'paid' && row.status !== status) {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be marked as ${status}.`)

@@ -5,7 +5,7 @@ import { majorUnits } from '../money.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 
-/** One refund or chargeback. `amount_cents` null takes all that is left of the sale. */
+/** One refund or chargeback. `amount_cents` null refunds the rest of the sale. */
 export interface Refund {
   amount_cents: number | null
   /** The caller's or processor's id of this refund; a repeated one is ignored. Without it the amount is the key. */
@@ -28,8 +28,8 @@ export type AppliedRefund =
   | { status: 'no_commission'; message: string }
 
 /**
- * The key by which a repeated refund is recognized. A refund of all the rest needs no key of its own, since a repeat finds nothing left; it
- * takes its request's.
+ * The key by which a repeated refund is recognized. A refund of the whole rest needs no key, because a repeat finds nothing left; it uses
+ * its request's.
  */
 function refundKey({ amount_cents, refund_id }: Refund, requestId: string): string {
   if (amount_cents === null) return `rest:${requestId}`

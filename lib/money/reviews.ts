@@ -10,7 +10,7 @@ import { messagesAbout, type RelayMessage, writtenMessages } from '../notificati
 export type CommissionReview = InferResult<ReturnType<typeof reviewsStatement>>[number]
 
 interface ReviewList extends Part {
-  /** While nobody decided on them, or decided since. */
+  /** Waiting or decided. */
   state?: 'waiting' | 'decided' | undefined
   partner_id?: number | undefined
   commissionIds?: number[] | undefined
@@ -54,8 +54,8 @@ function reviewsStatement(programId: number, { state, partner_id, commissionIds,
 }
 
 /**
- * Decides on held commissions of a program and keeps the note. `released` ones mature as usual; `rejected` ones are reversed for good and
- * the partner sees the note. Returns how many it decided on, and all named commissions. If somebody else decides on one at the same moment,
+ * Decides on held commissions of a program and keeps the note. `released` ones mature as usual; `rejected` ones are reversed permanently
+ * and the partner sees the note. Returns the number of decisions, and all named commissions. If somebody else decides on one at the same moment,
  * the first decision wins. Messages to send are added to `outbox`.
  */
 export async function decideReviews(
@@ -78,7 +78,7 @@ export async function decideReviews(
   return { changed: row?.decided ?? 0, reviews }
 }
 
-/** Looks at commissions that nobody looked at yet, `limit` of them, and returns how many it holds and whether more may wait. */
+/** Checks up to `limit` unchecked commissions, and returns how many it holds and whether more may wait. */
 export async function flagNewCommissions(db: Database, limit: number): Promise<{ flagged: number; more: boolean }> {
   const [row] = await retryOnce(() => db.query(call('flag_new_commissions', { at_most: limit })))
   return { flagged: row?.flagged ?? 0, more: row?.more ?? false }

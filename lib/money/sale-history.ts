@@ -21,7 +21,7 @@ export interface Happening {
     | 'held'
     | 'released'
   text: string
-  /** By how much what is left of the commission changed. */
+  /** The change of the commission's remaining amount. */
   change_cents: number
   /** The entry in the partner's balance, if the commission was credited. */
   entry: { number: number; amount_cents: number; balance_cents: number } | null
@@ -102,7 +102,7 @@ function byHand({
 /** The same of a commission. */
 export const commissionHistory = (commission: CommissionFacts) => inOrder(happeningsOf(commission))
 
-/** By their time; at one moment as they stand. */
+/** By time, then in the given order. */
 function inOrder(history: Happening[]): Happening[] {
   return history
     .map((happening, index) => ({ happening, index }))
@@ -138,8 +138,8 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
       kind: 'correction',
       text:
         correction.was_cents === correction.amount_cents
-          ? `Corrected: what is reversed of it, as what was paid changed.`
-          : `Corrected from ${money(correction.was_cents)} to ${money(correction.amount_cents)}: ${money(correction.base_cents)} without tax counts, as the ${correction.source === 'api' ? 'API' : correction.source} says.`,
+          ? `Corrected: the reversed amount changed with the paid amount.`
+          : `Corrected from ${money(correction.was_cents)} to ${money(correction.amount_cents)}: ${money(correction.base_cents)} without tax counts, according to the ${correction.source === 'api' ? 'API' : correction.source}.`,
       change_cents: correction.change_cents,
       entry: entryOf((e) => e.cause === 'commission_corrected' && e.correction_number === index + 1),
     })
@@ -179,8 +179,8 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
       at: iso(sale.credited_at),
       kind: 'approved',
       text: early
-        ? "Approved before its hold ended: in the partner's balance."
-        : "Its hold ended: in the partner's balance.",
+        ? "Approved before its hold period ended: in the partner's balance."
+        : "Its hold period ended: in the partner's balance.",
       change_cents: 0,
       entry: entryOf((e) => e.cause === 'commission_credited'),
     })
@@ -199,7 +199,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(sale.paid_at),
       kind: 'paid',
-      text: `Paid by payout ${sale.payout_id}, ${sale.reference}, on ${sale.paid_on === null ? '' : day(sale.paid_on)}.`,
+      text: `Paid with payout ${sale.payout_id}, ${sale.reference}, on ${sale.paid_on === null ? '' : day(sale.paid_on)}.`,
       change_cents: 0,
       entry: null,
     })

@@ -21,7 +21,7 @@ interface SaleList {
   to?: Date | undefined
 }
 
-/** Sales of a program with what they earned, the newest first, as many and those that `list` asks for. Those without a customer are among them. */
+/** A program's sales with their commissions, newest first, selected by `list`. Includes sales without a customer. */
 export async function listSales(db: Database, programId: number, list: SaleList): Promise<ListedSale[]> {
   return await db.query(salesStatement(programId, list))
 }

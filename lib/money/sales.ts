@@ -47,7 +47,7 @@ export interface RecordedSale {
  * Refuses a known transaction id with `duplicate_transaction`, which says whether the stored sale is the same. If the stored sale has no
  * customer yet, it gets this one and earns its commission. Any id of a payment of the connected processor means that payment's sale.
  *
- * `requestId` (uuid) marks the sale as this request's, so that an attempt whose answer was lost is no duplicate. Returns the messages to
+ * `requestId` (uuid) marks the sale as this request's, so that an attempt whose response was lost is not a duplicate. Returns the messages to
  * send in `outbox`.
  */
 export async function recordSale(
@@ -82,7 +82,7 @@ export async function recordSale(
   if (!row.is_recorded) {
     throw new ApiError(
       'duplicate_transaction',
-      `A sale with the transaction_id "${sale.transaction_id}" is recorded already. Treat this as done, or send another transaction_id.`,
+      `A sale with the transaction_id "${sale.transaction_id}" is already recorded. Treat this as done, or send another transaction_id.`,
       {
         data: {
           sale_id: row.sale_id,

@@ -17,13 +17,13 @@ export interface Moment {
   at: string
   kind: Happening['kind'] | 'click' | 'bot click' | 'lead' | 'unconfirmed lead' | 'sale'
   text: string
-  /** The link by which it came, with a click. */
+  /** The link of a click. */
   link: { code: string; partner_id: number | null; partner_name: string | null } | null
   /** The parameters of a click's link. */
   campaign: Campaign | null
   /** The sale that it is of. */
   transaction_id: string | null
-  /** By how much what is left of the partner's commission changed, in the currency. */
+  /** The change of the commission's remaining amount, in the currency's minor unit. */
   change_cents: number
   currency: string | null
 }
@@ -64,7 +64,7 @@ export async function readTimeline(db: Database, programId: number, name: string
   if (!customer)
     throw new ApiError(
       'not_found',
-      'This program has no such customer. A visitor who only clicked is deleted when their window is over.',
+      'This program has no such customer. A visitor who only clicked is deleted after the attribution window.',
     )
   const moments = [
     ...clicks.map(asMoment),
@@ -120,9 +120,9 @@ function asMoment(event: ListedEvent): Moment {
         ? 'unconfirmed lead'
         : 'lead',
     text: [
-      isClick || event.page_url ? `On ${event.page_url ?? 'a page that is not known'}` : 'Signed up',
+      isClick || event.page_url ? `On ${event.page_url ?? 'an unknown page'}` : 'Signed up',
       event.referrer_url ? `, from ${event.referrer_url}` : '',
-      event.provisional ? '. A browser reported it, and your server has not.' : '',
+      event.provisional ? '. Only a browser reported it, not your server.' : '',
     ].join(''),
     link: isClick && code !== null ? { code, partner_id, partner_name } : null,
     campaign: campaignIn(event.campaign),

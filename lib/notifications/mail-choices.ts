@@ -23,7 +23,7 @@ interface TopicWords {
 export const topicWords: Record<MailTopic, TopicWords> = {
   earned: {
     name: 'Commissions earned',
-    hint: 'Once a day: the commissions of the day before.',
+    hint: 'Once a day: the commissions of the previous day.',
     subject: 'You earned a commission',
     reader: 'partner',
   },
@@ -135,6 +135,6 @@ export async function readUnsubscription(env: { AUTH_SECRET: string }, token: st
     const { sub, topics } = z.parse(claims, await verify(token, keyOf(env), 'HS256'))
     return { userId: sub, topics }
   } catch {
-    throw new ApiError('invalid_request', 'This link is incomplete. Sign in and choose your mails under Account.')
+    throw new ApiError('invalid_request', 'This link is incomplete. Sign in and choose your e-mails under Account.')
   }
 }

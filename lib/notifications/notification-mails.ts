@@ -95,7 +95,7 @@ async function mailOf(
   const stop = `${env.BASE_URL}/mail/unsubscribe?token=${await unsubscribeToken(env, { userId, topics })}`
   const choices = `${env.BASE_URL}/account/mail`
   const moreText = more > 0 ? [`And ${more} more on the page.`] : []
-  const why = `We mail you about this ${frequency === 'daily' ? 'once a day' : 'at once'}: ${topics.map((topic) => topicWords[topic].name).join(', ')}.`
+  const why = `We e-mail you about this ${frequency === 'daily' ? 'once a day' : 'at once'}: ${topics.map((topic) => topicWords[topic].name).join(', ')}.`
   return {
     to: email,
     subject: `${about}: ${names.length === 1 ? names[0] : `${names.length} programs`}`,
@@ -105,7 +105,7 @@ async function mailOf(
       `Hello ${name},`,
       ...parts.map(({ title, lines, address }) => [title, ...lines.map((line) => `- ${line}`), address].join('\n')),
       ...moreText,
-      `${why}\nChoose your mails: ${choices}\nStop these mails: ${stop}`,
+      `${why}\nChoose your e-mails: ${choices}\nStop these e-mails: ${stop}`,
     ].join('\n\n'),
     html: await mailPage(
       about,
@@ -120,7 +120,7 @@ async function mailOf(
         )}
         ${moreText.map((line) => html`<p>${line}</p>`)}
         <p style="font-size:.875rem;margin-top:2rem">
-          ${why}<br /><a href="${choices}">Choose your mails</a> or <a href="${stop}">stop these mails</a>.
+          ${why}<br /><a href="${choices}">Choose your e-mails</a> or <a href="${stop}">stop these mails</a>.
         </p>`,
     ),
   }

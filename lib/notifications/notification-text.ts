@@ -57,7 +57,7 @@ export function textOf(
     case 'sale_currency_corrected':
       return `The payment processor reports ${amount}${sale}, in another currency than your server. The sale and the commission of ${partner} were corrected.`
     case 'sale_currency_differs':
-      return `Review by hand: the payment processor reports ${amount}${sale}, in another currency than your server, but the commission of ${partner} is approved already. If it is wrong, reject it and add a manual commission.`
+      return `Review by hand: the payment processor reports ${amount}${sale}, in another currency than your server, but the commission of ${partner} is already approved. If it is wrong, reject it and add a manual commission.`
     case 'payment_ignored':
       return `Review by hand: a Stripe event about a customer of ${partner} was not recorded${sale}.${why} See it under Stripe events.`
     case 'balance_negative':

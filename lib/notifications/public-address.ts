@@ -89,7 +89,7 @@ export async function refusalOfName(
 async function resolve(host: string, type: 'A' | 'AAAA', env: AddressEnv, signal: AbortSignal): Promise<string[]> {
   const question = `${env.DNS_OVER_HTTPS_URL}?name=${encodeURIComponent(host)}&type=${type}`
   const response = await fetch(question, { headers: { accept: 'application/dns-json' }, signal })
-  if (!response.ok) throw new Error(`The name service answered ${response.status}.`)
+  if (!response.ok) throw new Error(`The DNS server answered ${response.status}.`)
   const { Answer: records = [] } = dnsAnswer.parse(await response.json())
   return records.filter((record) => record.type === recordTypes[type]).map(({ data }) => data)
 }

@@ -150,7 +150,7 @@ async function insertEndpoint(
     keepMade(endpointsOf(programId).where('created_at', '=', now).orderBy('id', 'desc').limit(1)),
   ])
   if (added.length === 0 || !endpoint?.made) {
-    throw new ApiError('conflict', `A program has ${maxEndpoints} webhook endpoints at most. Delete one first.`)
+    throw new ApiError('conflict', `A program can have at most ${maxEndpoints} webhook endpoints. Delete one first.`)
   }
   return endpoint.made
 }
@@ -205,7 +205,7 @@ export async function changeEndpoint(
       'conflict',
       found.url === null
         ? 'This endpoint has no address: `svc listen` fetches its deliveries. Create another endpoint.'
-        : 'This endpoint has an address, and its webhooks are sent. Give another address, or create another endpoint.',
+        : 'This endpoint has an address, and its webhooks are sent there. Use another address, or create another endpoint.',
     )
   }
   return endpoint
@@ -257,7 +257,7 @@ export async function rotateSecret(
 const notThere = () =>
   new ApiError(
     'not_found',
-    'This program has no webhook endpoint with this id that is enabled. Check the id, or enable the endpoint first.',
+    'This program has no enabled webhook endpoint with this id. Check the id, or enable the endpoint first.',
   )
 
 /** Writes a test message for an endpoint and returns its number. Throws `not_found` if the endpoint is disabled. */

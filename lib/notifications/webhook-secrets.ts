@@ -22,7 +22,7 @@ export async function webhookSecret(
   { WEBHOOK_SECRET }: WebhookSecretEnv,
   { program_id, endpoint_id, secret_number }: Omit<SecretOf, 'has_previous_secret'>,
 ): Promise<string> {
-  if (!WEBHOOK_SECRET) throw new Error('WEBHOOK_SECRET is not set. Deploy the function with it.')
+  if (!WEBHOOK_SECRET) throw new Error('WEBHOOK_SECRET is not set. Set it and deploy the function again.')
   const name = `secret ${secret_number} of webhook endpoint ${endpoint_id} of program ${program_id}`
   const bytes = hmac(WEBHOOK_SECRET, name)
   return `whsec_${btoa(String.fromCharCode(...bytes))}`

@@ -106,7 +106,7 @@ export interface Reversal {
   currency: string
   /** The refund failed or was canceled, or the dispute's money came back. */
   returned: boolean
-  /** The return of a chargeback has an id of its own and does not name the chargeback. */
+  /** The return of a chargeback has its own id and does not name the chargeback. */
   pairs?: true
 }
 

@@ -8,7 +8,7 @@ import { askStripe } from './stripe/ask.ts'
 import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
 
 /**
- * Applies the parked events that are due, the longest waiting first. With `accountId`, only those of that account. An event is due if its
+ * Applies due parked events, longest waiting first. With `accountId`, only those of that account. An event is due if its
  * account is connected again, if the processor must convert its refund or dispute, or if its customer is known now. A payment is also due after an
  * hour without a session or a day without an explanation. Each is a transaction of its own and may be applied twice. A failed one stays for
  * the next run. Returns how many no longer wait, and the notifications to send.

@@ -1,6 +1,6 @@
 const encoder = new TextEncoder()
 
-/** The uses of encryption. Each has a key of its own, derived from the deployment's secret for customers' data. */
+/** The uses of encryption. Each has its own key, derived from the deployment's secret for customers' data. */
 type Purpose = 'unread webhook payload' | 'processor secret' | 'payee'
 
 async function keyFor(secret: string, purpose: Purpose): Promise<CryptoKey> {

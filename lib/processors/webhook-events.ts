@@ -151,8 +151,8 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
 }
 
 /**
- * Applies an event of the log again as if Stripe delivered it again. A recorded event changes nothing; others may succeed now. An
- * unreadable payload is parsed anew; `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
+ * Applies an event of the log as if Stripe delivered it again. A recorded event changes nothing; others may succeed now. An unreadable
+ * payload is parsed again; `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
  */
 export async function replayWebhookEvent(
   db: Database,
@@ -164,7 +164,7 @@ export async function replayWebhookEvent(
   const [event] = await db.query(
     webhookEventsOf(programId).where('e.event_id', '=', eventId).select(loggedEventColumns).$castTo<LoggedEvent>(),
   )
-  if (!event) throw new ApiError('not_found', 'There is no such delivery. Deliveries are kept for 90 days.')
+  if (!event) throw new ApiError('not_found', 'There is no such event. Events are kept for 90 days.')
   return { ...(await applyEvent(db, askStripe(stripe), await readAgain(event, secret))), livemode: event.livemode }
 }
 

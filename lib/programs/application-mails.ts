@@ -50,8 +50,8 @@ export async function mailStanding(
     standing.outcome === 'partner'
       ? `You are already a partner of ${programName}. Sign in to see your links: ${env.BASE_URL}/partner`
       : standing.outcome === 'waiting'
-        ? `Your earlier application to ${programName} is waiting for review. We mail you once it is approved.`
-        : `${programName} did not take your earlier application. You can apply again from ${standing.againAt?.toISOString().slice(0, 10)} on.`
+        ? `Your earlier application to ${programName} is waiting for review. You get an e-mail when it is approved.`
+        : `${programName} did not accept your earlier application. You can apply again from ${standing.againAt?.toISOString().slice(0, 10)} on.`
   await mailText(db, env, {
     to,
     subject: `Your application to ${programName}`,
@@ -98,7 +98,7 @@ export async function mailRejection(db: Database, env: ApplicationMailEnv, appli
     to,
     subject: `Your application to ${programName}`,
     text: [
-      `${programName} did not take your application to be a partner. You can apply again after thirty days.`,
+      `${programName} did not accept your application to be a partner. You can apply again after thirty days.`,
       'We delete your application after a year at the latest.',
     ],
   })

@@ -147,7 +147,7 @@ async function withCode<Result>(act: (digits: string) => Promise<Result>): Promi
 
 const tooManyApplications = new ApiError(
   'rate_limited',
-  'The API has caused the most mails to applicants for today. Continue tomorrow.',
+  'The API has sent the maximum number of e-mails to applicants for today. Continue tomorrow.',
 )
 
 const refusals: Record<string, ApiError> = {
@@ -165,12 +165,15 @@ const refusals: Record<string, ApiError> = {
   waiting: new ApiError('conflict', 'This person already has an application under review.', {
     details: [{ field: 'email', message: 'must not belong to an applicant under review' }],
   }),
-  recipient: new ApiError('rate_limited', 'This address has received the most mails for today. Try again tomorrow.'),
+  recipient: new ApiError(
+    'rate_limited',
+    'This address has received the maximum number of e-mails for today. Try again tomorrow.',
+  ),
   source: tooManyApplications,
   workspace: tooManyApplications,
   unverified: new ApiError(
     'forbidden',
-    'No owner of this workspace has a confirmed e-mail address. Confirm it first: the service mails nobody before.',
+    'No owner of this workspace has a confirmed e-mail address. Confirm one first: until then, the service sends no e-mail.',
   ),
 }
 
@@ -205,7 +208,7 @@ export async function applyByKey(
   }
   if (row?.outcome === 'rejected') {
     const again = row.again_at?.toISOString()
-    throw new ApiError('conflict', `This person was rejected. They may apply again from ${again} on.`, {
+    throw new ApiError('conflict', `This person was rejected. They may apply again from ${again}.`, {
       details: [{ field: 'email', message: 'must not belong to an applicant rejected in the last thirty days' }],
     })
   }
@@ -368,7 +371,10 @@ export async function deleteApplication(db: Database, programId: number, applica
   if (status === 'waiting')
     throw new ApiError('conflict', 'This application is waiting for a decision. Reject it first.')
   if (status === 'approved') {
-    throw new ApiError('conflict', 'This application became a partner. It stays until they erase their account.')
+    throw new ApiError(
+      'conflict',
+      'This applicant is already a partner. The application stays until they erase their account.',
+    )
   }
 }
 

@@ -55,7 +55,7 @@ export async function listCodes(db: Database, programId: number, list: CodeList)
   return await db.query(codesStatement(programId, list))
 }
 
-/** The same with what each brought at any time: sales (in any currency) and commission (after reversals, in the program's currency), within a minute. */
+/** The same with all-time figures, at most a minute old: sales (in any currency) and commission (after reversals, in the program's currency). */
 export async function listCodeFigures(db: Database, programId: number, list: CodeList) {
   return await db.query(codeFiguresStatement(programId, list))
 }
@@ -127,7 +127,7 @@ function refuse(refusal: string, heldBy: string | null): never {
       : refusal === 'revoked'
         ? [
             'code',
-            `This code was ${heldBy}'s and is revoked. A code stays its partner's.`,
+            `This code belonged to ${heldBy} and is revoked. A code stays with its partner.`,
             'must never have been a code of another partner',
           ]
         : ['code', `${heldBy} has this code.`, 'must be unique among the partners of the program']

@@ -15,7 +15,7 @@ const holderOf = (holder: RuleHolder) => ({
   of_partner_id: typeof holder === 'object' && 'partnerId' in holder ? holder.partnerId : null,
 })
 
-/** Has these rules hold from now on, in place of those that did: see save_rules in migrations/functions/3_commissions/commission-rules.sql. */
+/** Replaces the current rules with these from now on: see save_rules in migrations/functions/3_commissions/commission-rules.sql. */
 const saveRulesStatement = (programId: number, holder: RuleHolder, rules: CommissionRule[]) =>
   call('save_rules', { of_program_id: programId, ...holderOf(holder), rules: JSON.stringify(rules) })
 
@@ -31,8 +31,8 @@ export async function saveRules(
 }
 
 /**
- * One of somebody's rules ends, another begins in place of the one for the same product or type of sale, or both; the others stay. Refuses with
- * `conflict` more than 50 rules, and with `not_found` a group or a partner that the program does not have.
+ * Ends one rule, or starts one in place of the rule for the same product or sale type, or both; the others stay. Refuses more than 50 rules with
+ * `conflict`, and an unknown group or partner with `not_found`.
  */
 export async function changeRule(
   db: Database,
@@ -123,7 +123,7 @@ export async function defaultTermsNow(db: Database, programId: number): Promise<
   return await db.query(defaultTermsStatement(programId))
 }
 
-/** Has these rules hold for everybody from now on, in place of those that did, and returns them. */
+/** Replaces the rules for all partners from now on, and returns them. */
 export async function changeRules(db: Database, programId: number, rules: CommissionRule[]): Promise<StoredRule[]> {
   const [, saved] = await db.batch([
     saveRulesStatement(programId, 'everybody', rules),
@@ -158,7 +158,7 @@ function rulesStatement(programId: number) {
     .orderBy('c.id')
 }
 
-/** The rules that a partner may be paid by now, in the order in which they are asked: see terms_of in migrations/functions/3_commissions/commission-rules.sql. */
+/** The rules that may apply to a partner now, in order of precedence: see terms_of in migrations/functions/3_commissions/commission-rules.sql. */
 export function rulesForPartner(
   programId: Expression<number>,
   partnerId: Expression<number>,
@@ -198,7 +198,7 @@ function termsText(
   ].join('')
 }
 
-/** All terms of a rule in words, with what it pays for a signup. */
+/** All terms of a rule in words, including the amount per signup. */
 export function ruleText(rule: Terms, currency: string): string {
   const lead = rule.lead_commission_cents
   const sales = termsText(rule, currency)

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { maxAmountCents } from '../money.ts'
 
-/** Messages about refused terms: for callers of the API, or for people beside the fields of a form. */
+/** Messages about refused terms: for callers of the API, or for people next to the fields of a form. */
 interface Texts {
   percentage: string
   highPercentage: string
@@ -57,7 +57,7 @@ function ruleSchema(texts: Texts) {
       product_id: z.nullish(z.string().check(z.regex(/^[\w-]{1,255}$/, texts.product))),
       sale_type: z.nullish(z.string().check(z.regex(/^\P{C}{1,64}$/u, texts.saleType))),
       commission_bp: z.optional(percentage()),
-      /** For each sale, beside the percentage. */
+      /** For each sale, in addition to the percentage. */
       commission_fixed_cents: z.optional(amount()),
       lifetime_cap_cents: z.nullish(amount()),
       commission_duration_months: z.nullish(months()),

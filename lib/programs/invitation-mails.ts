@@ -15,7 +15,7 @@ interface InvitationSender {
  */
 export async function countInvitationMail(db: Database, sender: InvitationSender, recipient: string): Promise<void> {
   if (!sender.user.emailVerified) {
-    throw new ApiError('forbidden', 'Confirm your e-mail address first with the link that we mailed you.')
+    throw new ApiError('forbidden', 'Confirm your e-mail address first with the link that we sent you.')
   }
   const exceeded = await countMail(db, {
     of_workspace_id: sender.workspaceId,
@@ -23,11 +23,11 @@ export async function countInvitationMail(db: Database, sender: InvitationSender
     to_recipient: recipient.trim(),
   })
   if (exceeded === 'recipient')
-    throw new ApiError('rate_limited', `${recipient.trim()} was mailed three times today. Try again tomorrow.`)
+    throw new ApiError('rate_limited', `${recipient.trim()} already got three e-mails today. Try again tomorrow.`)
   if (exceeded === 'workspace') {
     throw new ApiError(
       'rate_limited',
-      'You or this workspace caused a hundred invitations and other mails today. Continue tomorrow.',
+      'You or this workspace sent a hundred invitations and other e-mails today. Continue tomorrow.',
     )
   }
   if (exceeded !== null)

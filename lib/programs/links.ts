@@ -75,7 +75,7 @@ export async function addLink(
       if (added?.made) return added.made
       if (!partner) throw notOfProgram('partner_id', 'partner')
       if (partner.links >= maxLinks)
-        throw new ApiError('conflict', `A partner has ${maxLinks} links at most. Use or change an existing one.`)
+        throw new ApiError('conflict', `A partner can have at most ${maxLinks} links. Use or change an existing one.`)
     } catch (error) {
       if (violatedConstraint(error) === 'referral_links_code_key' && link.code === null && digits < 9) continue
       refuse(error)
@@ -139,7 +139,10 @@ export async function updateLink(
     .catch(refuse)
   const known = found(link, 'link')
   if (changed.length === 0) {
-    throw new ApiError('conflict', 'The partner of this link is deactivated. Activate the partner: their links follow.')
+    throw new ApiError(
+      'conflict',
+      'The partner of this link is deactivated. Activate the partner, and their links become active again.',
+    )
   }
   return known
 }
@@ -201,7 +204,7 @@ function linksStatement(programId: number, list: LinkList) {
 }
 
 /**
- * The clicks of the link `l`, counted or not, with bots apart. The limit makes Postgres look up one link instead of summing all links of the
+ * The clicks of the link `l`, counted or not, with bots separate. The limit makes Postgres look up one link instead of summing all links of the
  * program for each.
  */
 export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'] }, 'l'>) =>

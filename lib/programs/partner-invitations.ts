@@ -59,7 +59,7 @@ export function openInvitationOf(programId: Expression<number>, partnerId: Expre
 }
 
 /**
- * Creates the token of a link with which a person takes over a partner, and replaces the partner's open invitation. Returns undefined if the
+ * Creates the token of a link that lets a person take over a partner, and replaces the partner's open invitation. Returns undefined if the
  * partner has no address, or already has an account and has not ended the partnership.
  */
 export async function invitePartner(

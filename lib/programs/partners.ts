@@ -21,7 +21,7 @@ interface Details {
 }
 
 /**
- * Adds a partner with a referral link to a program. Other programs with the same address make no difference. If `code` is null, one is generated, a
+ * Adds a partner with a referral link to a program. Other programs with the same address don't matter. If `code` is null, one is generated, a
  * digit longer after each collision. Throws `conflict` for a taken code, address or `external_id`, and `not_found` for an unknown group.
  */
 export async function addPartner(

@@ -54,7 +54,7 @@ export async function listProgramNames(db: Database, userId: string) {
 }
 
 /**
- * Ends a partnership, by the program or by the person. Disables the links and revokes the codes (`switchOffRevoked` does it at Stripe) and the open
+ * Ends a partnership, by the program or by the person. Disables the links and revokes the codes (`switchOffRevoked` does it in Stripe) and the open
  * invitation. Earlier earnings stay payable. A new invitation continues the partnership without codes. Repeating this changes nothing.
  */
 export async function endPartnership(

@@ -46,11 +46,11 @@ export const programSettings = z.object({
   lead_commission_cents: typedTerms.amount(),
   cookie_window_days: days(1, 730),
   hold_days: days(0, 365),
-  /** Null: sales earn for ever. */
+  /** Null: sales earn forever. */
   commission_duration_months: z.nullable(typedTerms.months()),
   lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
   attribution_model: z.enum(['last_click', 'first_click']),
-  /** Decides if a sale names one partner's code and another partner's link brought the customer. */
+  /** Decides if a sale names one partner's code and another partner's link referred the customer. */
   attribution_priority: z.enum(['code', 'click']),
   /** If true, a payment without metadata belongs to the partner of the customer's earlier payments. */
   attribute_known_customers: z.boolean(),

@@ -7,7 +7,7 @@ import { makeCode, type PartnerCode, revokeCode } from './codes.ts'
 import type { Made } from '../idempotency.ts'
 import { onAccount, openStripe, type StripeEnv } from '../processors/stripe/client.ts'
 
-/** The discount of a code at Stripe: an existing promotion code, an existing coupon, or a new coupon. */
+/** The discount of a code in Stripe: an existing promotion code, an existing coupon, or a new coupon. */
 export type Promotion =
   | { promotion_code_id: string }
   | { coupon_id: string }
@@ -22,7 +22,7 @@ export type Promotion =
 /** A requested code. With a promotion, Stripe gets it too. */
 interface AskedCode {
   partner_id: number
-  /** An existing promotion code brings Stripe's own text. */
+  /** An existing promotion code has Stripe's own text. */
   code?: string | undefined
   stripe?: Promotion | undefined
 }
@@ -33,7 +33,7 @@ interface Account {
 }
 
 /**
- * Gives a partner a code like `makeCode`, optionally with a promotion code of the connected account. Creates it at Stripe first, because a code
+ * Gives a partner a code like `makeCode`, optionally with a promotion code of the connected account. Creates it in Stripe first, because a code
  * that the account refuses must not exist here. Disables it there again if it cannot be stored here. Throws `conflict` if Stripe refuses or the
  * service may only read the account.
  */
@@ -62,7 +62,7 @@ export async function makePartnerCode(
 }
 
 /**
- * Revokes a code like `revokeCode` and disables its promotion code at Stripe, even after a failed attempt. Throws Stripe's errors, but the code is
+ * Revokes a code like `revokeCode` and disables its promotion code in Stripe, even after a failed attempt. Throws Stripe's errors, but the code is
  * revoked here all the same. `switchOffRevoked` repeats unanswered calls.
  */
 export async function revokePartnerCode(
@@ -73,7 +73,7 @@ export async function revokePartnerCode(
 ): Promise<PartnerCode> {
   const code = await revokeCode(db, programId, codeId)
   const { promotion_code_id: promotionCodeId, account_id: accountId } = code
-  // A disconnected account takes no calls.
+  // A disconnected account accepts no calls.
   if (promotionCodeId !== null && accountId !== null && code.is_connected) {
     await tried(() => switchTo(openStripe(env), accountId, promotionCodeId, false))
     await db.query(switchedOff({ program_id: programId, id: codeId, promotion_code_id: promotionCodeId }))
@@ -82,7 +82,7 @@ export async function revokePartnerCode(
 }
 
 /**
- * Disables revoked codes at Stripe, at most `limit` of them. A partnership that ends, an erased account and a deleted workspace revoke codes too.
+ * Disables revoked codes in Stripe, at most `limit` of them. A partnership that ends, an erased account and a deleted workspace revoke codes too.
  * Without `accountIds` it covers the accounts of connected and deleted programs. The next call repeats the calls that Stripe did not
  * answer, for thirty days, but none that Stripe refused. Returns the number of settled codes.
  */
@@ -124,7 +124,7 @@ export async function switchOffRevoked(
     }
     const [kept] = await db.query(switchedOff({ ...code, promotion_code_id: promotionCodeId }))
     if (kept) settled += 1
-    // Somebody gave the code to its partner again meanwhile.
+    // The code was given to its partner again in the meantime.
     else await tried(() => switchTo(stripe, accountId, promotionCodeId, true))
   }
   return settled
@@ -176,7 +176,7 @@ async function open(
     }
     throw new ApiError(
       'conflict',
-      `Stripe has an active promotion code ${there.code} already: give it to the partner by its id, ${there.id}.`,
+      `Stripe already has an active promotion code ${there.code}: give it to the partner by its id, ${there.id}.`,
     )
   }
   const coupon =
@@ -215,7 +215,7 @@ async function tried<Result>(call: () => Promise<Result>): Promise<Result> {
     if (error instanceof errors.StripePermissionError || error instanceof errors.StripeAuthenticationError) {
       throw new ApiError(
         'conflict',
-        'The access to the Stripe account does not allow this. Connect Stripe again and allow promotion codes, or create the promotion code at Stripe and give its id.',
+        'The access to the Stripe account does not allow this. Connect Stripe again and allow promotion codes, or create the promotion code in Stripe and give its id.',
       )
     }
     if (error instanceof errors.StripeInvalidRequestError)

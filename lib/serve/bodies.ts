@@ -58,7 +58,7 @@ export function openBodyReader({ bytes: mostBytes, bodies: mostBodies, idleMilli
     incoming.on('end', resolve)
     incoming.on('error', reject)
     // A destroyed body may have no error.
-    incoming.on('close', () => reject(new Error('The body broke off.')))
+    incoming.on('close', () => reject(new Error('The body ended early.')))
     try {
       await promise
     } finally {

@@ -28,7 +28,7 @@ interface Built {
 }
 
 /**
- * Returns the file that `build` makes from the sources. It is built once for each state of the sources, together with the files beside it.
+ * Returns the file that `build` makes from the sources. It is built once for each state of the sources, together with the files next to it.
  * Returns undefined if it cannot be stored, for example in another user's folder or on a full disk.
  */
 export async function buildOnce(name: string, build: (file: string) => Promise<Built[]>): Promise<string | undefined> {

@@ -78,7 +78,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
         String(port),
         ...settings.flatMap((setting) => ['-c', setting]),
       ],
-      // A process group of its own, so that Ctrl-C in a terminal reaches only the stack, which stops everything in
+      // Its own process group, so that Ctrl-C in a terminal reaches only the stack, which stops everything in
       // order.
       { ...identity, cwd: dataFolder, detached: true, stdio: ['ignore', 'ignore', 'pipe'], env: serverEnvironment },
     )
@@ -113,10 +113,12 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
         // The rest of a killed server ends by itself.
         await waitUntilUnused(dataFolder)
         await launch()
-        return onProblem('Postgres runs again.')
+        return onProblem('Postgres is running again.')
       } catch (error) {
         if (attempt >= attempts)
-          return options.onExit?.(`Postgres ended by itself and does not restart. See ${logFile}. ${String(error)}`)
+          return options.onExit?.(
+            `Postgres stopped unexpectedly and does not restart. See ${logFile}. ${String(error)}`,
+          )
       }
     }
   }
@@ -145,7 +147,7 @@ const serverEnvironment = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'U
 const isInitialised = (dataFolder: string) => fs.existsSync(path.join(dataFolder, 'PG_VERSION'))
 
 /**
- * Creates the data folder beside its place and then moves it there. So a killed process leaves no partial folder, and only one of
+ * Creates the data folder next to its final place and then moves it there. So a killed process leaves no partial folder, and only one of
  * two processes creates it.
  */
 async function initialise(
@@ -340,6 +342,6 @@ export async function freePort(): Promise<number> {
   const address = server.address()
   server.close()
   await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('The system gave no port.')
+  if (address === null || typeof address === 'string') throw new Error('The system assigned no port.')
   return address.port
 }

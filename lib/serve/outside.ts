@@ -11,10 +11,12 @@ const publicLookup: LookupFunction = (host, options, callback) => {
   lookup(host, { ...options, all: true }, (error, addresses) => {
     if (error) return callback(error, [])
     const hidden = addresses.find(({ address }) => !isPublicAddress(address))
-    if (hidden) return callback(new Error(`${host} leads to ${hidden.address}, which is not a public address.`), [])
+    if (hidden) return callback(new Error(`${host} resolves to ${hidden.address}, which is not a public address.`), [])
     if (options.all) return callback(null, addresses)
     const [first] = addresses
-    return first ? callback(null, first.address, first.family) : callback(new Error(`${host} leads nowhere.`), [])
+    return first
+      ? callback(null, first.address, first.family)
+      : callback(new Error(`${host} resolves to no address.`), [])
   })
 }
 

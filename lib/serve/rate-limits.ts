@@ -12,7 +12,7 @@ const mostKeys = 200_000
 
 /**
  * Counts requests in this process by fixed windows. Once a second it sends counts near a limit to the other processes. A single
- * process asks nobody; several let through at most one second of requests too many.
+ * process sends nothing; several let through at most one second of requests too many.
  */
 export function openRateLimits(now = Date.now): RateLimits {
   const counters = new Map<string, Counter>()

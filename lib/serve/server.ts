@@ -141,7 +141,7 @@ function whyNotListening({ host, port }: { host: string; port: number }, error: 
 }
 
 /**
- * Resolves when a value did not change for this many rounds of 20 ms, or at a time. It counts rounds, because the event loop reads
+ * Resolves when a value has not changed for this many rounds of 20 ms, or at a deadline. It counts rounds, because the event loop reads
  * sockets between them; after a stall, the clock alone would show a quiet time.
  */
 async function quiet(read: () => number, rounds: number, until: number): Promise<void> {

@@ -164,7 +164,7 @@ export function readSettings(
 function wrongOrigin(text: string): string | undefined {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol)) return 'must be an address such as https://partners.yourdomain.com'
-  if (url.origin !== text) return `must have no path and no slash at the end: ${url.origin}`
+  if (url.origin !== text) return `must have no path and no trailing slash: ${url.origin}`
   if (url.protocol === 'http:' && !/^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname))
     return 'must begin with https://, because it receives cookies and passwords'
   return undefined
@@ -195,7 +195,7 @@ function readKept(dataFolder: string, problems: string[]): Record<string, string
   if (!existsSync(file)) {
     // New secrets would not fit the existing data.
     if (existsSync(path.join(dataFolder, 'postgres')))
-      problems.push(`${file} is missing, but the database beside it needs it. Restore your copy.`)
+      problems.push(`${file} is missing, but the database next to it needs it. Restore your copy.`)
     return {}
   }
   try {

@@ -94,7 +94,7 @@ function splitProgram({ additional_data, ...click }: Click): { click: Click; nam
 const refusals = {
   unknown_partner_code: 'No referral link has this code. Check the value of `aff` in the link.',
   ambiguous_partner_code:
-    'Several programs have a link with this code. Send additional_data.program_id to say which program the click is for.',
+    'Several programs have a link with this code. Send additional_data.program_id to choose the program.',
   invalid_link: 'This referral link has no partner or no program. Ask the advertiser to correct it.',
   link_disabled: 'This referral link is disabled, so no click was recorded. Ask the advertiser to enable it.',
 }
@@ -165,7 +165,7 @@ export async function countClicks(db: Database, limit: number): Promise<number> 
   return row?.count_clicks ?? 0
 }
 
-/** Does the same for the changes that leads, sales, refunds and corrections made to the groupings. */
+/** Does the same for changes to the groupings by leads, sales, refunds and corrections. */
 export async function countFigures(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('count_figures', { max_rows: limit }))
   return row?.count_figures ?? 0
@@ -174,7 +174,7 @@ export async function countFigures(db: Database, limit: number): Promise<number>
 /**
  * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or else the link's. Refuses with
  * `unknown_partner_code`, `ambiguous_partner_code` or `invalid_request` if there is no such program, and with `rate_limited` if the program
- * received its thousand of the day.
+ * reached its daily thousand.
  */
 export async function recordTestClick(
   db: Database,
@@ -190,7 +190,7 @@ export async function recordTestClick(
     if (programId === null) throw refusalOf(row?.is_ambiguous ? 'ambiguous_partner_code' : 'unknown_partner_code')
     throw new ApiError(
       'invalid_request',
-      'A test click needs a program: send the id of one that exists, or none and the code of a link.',
+      'A test click needs a program: send an existing program id, or none with the code of a link.',
       { details: [{ field: 'additional_data.program_id', message: 'must name an existing program' }] },
     )
   }

@@ -4,8 +4,8 @@ import { hmac } from '../hmac.ts'
 import { mailboxOf } from '../access/mailbox.ts'
 
 /**
- * Runs `attempt`, a request that may give a key to a customer, like `retryOnce`. If another call gave the key to another customer
- * meanwhile, runs it once more. The next attempt finds that customer.
+ * Runs `attempt`, a request that may give a key to a customer, like `retryOnce`. If another call has given the key to another
+ * customer in the meantime, runs it once more. The next attempt finds that customer.
  */
 export async function retryBinding<Result>(attempt: () => Promise<Result>): Promise<Result> {
   return await retryOnce(async () => {

@@ -18,7 +18,7 @@ type KnownBy = { customer_key: string } | { click_id: string }
  * Stripe.
  */
 export async function eraseCustomer(db: Database, programId: number, knownBy: KnownBy): Promise<number> {
-  // By its new click id, a repeated call finds the customer whom a lost answer erased.
+  // The new click id lets a repeated call find the erased customer after a lost response.
   const newClickId = `${newClickIdPrefix(Date.now())}${programId}`
   const known = customerOf(programId, knownBy, newClickId)
   const statements = [

@@ -89,9 +89,13 @@ export async function recordBrowserLead(db: Database, lead: Lead, programId: num
   const { click_id: clickId } = lead
   const clickProgramId = clickId === null ? undefined : programOfClickId(clickId)
   if (clickProgramId !== undefined && programId !== null && programId !== clickProgramId) {
-    throw new ApiError('invalid_request', "program_id names another program than the click id. Send the click's own.", {
-      details: [{ field: 'program_id', message: 'must be the program of the click id' }],
-    })
+    throw new ApiError(
+      'invalid_request',
+      'program_id names another program than the click id. Send the program of the click.',
+      {
+        details: [{ field: 'program_id', message: 'must be the program of the click id' }],
+      },
+    )
   }
   if (lead.is_test) return await recordBrowserTestLead(db, lead, clickProgramId ?? programId)
   if (clickId === null || clickProgramId === undefined) throw noAttribution()

@@ -67,7 +67,7 @@ interface Point {
   before: number | undefined
 }
 
-/** One value of a breakdown. Null stands for no value, and empty for values without totals of their own. */
+/** One value of a breakdown. Null stands for no value, and empty for values without separate totals. */
 export interface BreakdownRow {
   value: string | null
   /** The partner's name, the link's code or the partner's code. */

@@ -27,8 +27,8 @@ export interface PartnerCampaigns {
   /** The start of the total, if it does not cover the whole period: with a filter by campaign and too many clicks to read. */
   totalFrom: Date | undefined
   /**
-   * The first values by commission and their number, for breakdowns with any value. A null value stands for clicks
-   * without one.
+   * The top values by commission and their number, for breakdowns with any value. A null value means clicks without
+   * one.
    */
   breakdowns: {
     name: PartnerBreakdown

@@ -2,7 +2,7 @@ import { call, type Database } from '../database.ts'
 import { asPerformance, type Performance, type PerformanceProgram } from './performance-answer.ts'
 import { fixedRange, type PerformanceQuery, rangeBefore } from './performance-range.ts'
 
-/** Sends `performanceStatement` in a request of its own, and returns its answer. */
+/** Sends `performanceStatement` in its own request, and returns its result. */
 export async function readPerformance(
   db: Database,
   program: PerformanceProgram,

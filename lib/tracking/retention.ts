@@ -31,7 +31,7 @@ const defaultMonths = 25
 export function clickRetentionMonths(given: string | undefined): number {
   const months = Number(given || defaultMonths)
   if (!Number.isInteger(months) || months < 1) {
-    throw new Error('CLICK_RETENTION_MONTHS must be a whole number of months from 1 on, or empty for 25.')
+    throw new Error('CLICK_RETENTION_MONTHS must be a whole number of months, at least 1, or empty for 25.')
   }
   return months
 }

@@ -287,9 +287,9 @@ function currencyCheck(program: string, ofLastSale: string | null) {
 
 function seen(what: string, { live, test }: LastSeen, advice: string) {
   const message = live
-    ? `The last ${what} came at ${live.toISOString()}.`
+    ? `The last ${what} arrived at ${live.toISOString()}.`
     : test
-      ? `Only test ${what}s have come yet, the last at ${test.toISOString()}.`
-      : `No ${what} has come yet. ${advice}`
+      ? `Only test ${what}s have arrived so far, the last at ${test.toISOString()}.`
+      : `No ${what} has arrived yet. ${advice}`
   return { name: `${what}_seen`, ok: live !== null || test !== null, message }
 }

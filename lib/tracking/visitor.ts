@@ -42,7 +42,7 @@ interface Device {
   browser_name: string | null
 }
 
-/** Parsing a user agent takes 15 to 100 µs, most of a click's work, and the same few agents come again and again. */
+/** Parsing a user agent takes 15 to 100 µs, most of a click's work, and the same few agents repeat. */
 const knownDevices = new Map<string, Device>()
 const maxKnownDevices = 500
 

@@ -38,7 +38,7 @@ export interface History {
   purchaseOf: (payment: Payment) => PurchasePlan
 }
 
-/** The partner's promotion code at Stripe; this ends every id. */
+/** The partner's promotion code in Stripe; this ends every id. */
 export const promotionOf = (tag: string, partner: 0 | 1): string => `promo_${tag}${partner}`
 
 /**

@@ -19,7 +19,7 @@ export const pathOf = (route: Route) => scripts[route] ?? `/api/v1/track/${route
 export function baseUrlOf(baseUrl: string | undefined): string {
   const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } }
   const found = baseUrl || process?.env?.['SVC_BASE_URL'] || SVC_BASE_URL
-  if (!found) throw new TypeError('baseUrl is missing. Give the address of the service, or set SVC_BASE_URL.')
+  if (!found) throw new TypeError('baseUrl is missing. Pass the address of the service, or set SVC_BASE_URL.')
   let end = found.length
   while (found[end - 1] === '/') end--
   return found.slice(0, end)

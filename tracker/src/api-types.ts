@@ -61,7 +61,7 @@ export interface ApiOperations {
       status?: 'active' | 'inactive' | 'ended' | undefined
       /** Only the partner with this address; case does not matter. */
       email?: string | undefined
-      /** Only the partner with this id of yours. */
+      /** Only the partner with your id. */
       external_id?: string | undefined
       /** Only partners of this group. */
       group_id?: number | undefined
@@ -451,13 +451,13 @@ export interface ApiOperations {
       slug?: string | undefined
       /** Whether the page is public. Your own form works without it. */
       is_open?: boolean | undefined
-      /** Whether applicants become partners as soon as they confirm their address. People whom the program rejected or ended before still wait for a decision. */
+      /** Whether applicants become partners as soon as they confirm their address. People whom the program rejected or whose partnership it ended still wait for a decision. */
       approves_at_once?: boolean | undefined
       /** Plain text. An empty line starts a paragraph, and `- ` at the start of a line makes a list item. */
       intro?: string | null | undefined
       /** The `https://` address of an image. Visitors load it from there. */
       logo_url?: string | null | undefined
-      /** Questions beside name and address, ten at most. `short` answers have up to 300 characters, `long` ones up to 3,000. */
+      /** At most ten questions in addition to name and address. `short` answers have up to 300 characters, `long` ones up to 3,000. */
       questions?: { label: string; type?: 'short' | 'long' | undefined; required?: boolean | undefined }[] | undefined
       /** The terms that applicants accept. A changed text gets the next `terms_version`. Applications keep the version that was accepted. */
       terms?: string | null | undefined
@@ -764,7 +764,7 @@ export interface ApiOperations {
       status?: 'active' | 'inactive' | undefined
       /** Only links of this partner. */
       partner_id?: number | undefined
-      /** Only the link with this id of yours. */
+      /** Only the link with your id. */
       external_id?: string | undefined
       /** Only the link with this code; case does not matter. */
       code?: string | undefined
@@ -853,7 +853,7 @@ export interface ApiOperations {
       cursor?: string | undefined
       /** Only customers in this state. */
       status?: 'click' | 'lead' | 'conversion' | undefined
-      /** Only the customer with this id of yours. */
+      /** Only the customer with your id. */
       customer_key?: string | undefined
       /** Only leads and buyers of this partner; their other visitors count in the performance figures. */
       partner_id?: number | undefined
@@ -909,7 +909,7 @@ export interface ApiOperations {
       limit?: number | undefined
       /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
-      /** Only sales to the customer with this id of yours. */
+      /** Only sales to the customer with your id. */
       customer_key?: string | undefined
       /** Only sales to the customer with this click id. */
       click_id?: string | undefined
@@ -1436,7 +1436,7 @@ export interface ApiOperations {
       next_cursor: string | null
     }
   }
-  /** Record a payout as paid, refuse it, or record that it came back. */
+  /** Record a payout as paid, refused, returned or failed. */
   decidePayout: {
     query: undefined
     body: {
@@ -1485,7 +1485,7 @@ export interface ApiOperations {
       note: string
       /** The related sale, if there is one. */
       transaction_id?: string | undefined
-      /** Your own id, unique in the program for ever: a second use is refused. */
+      /** Your own id, permanently unique in the program: a second use is refused. */
       external_id?: string | undefined
     }
     answer: {
@@ -1512,7 +1512,7 @@ export interface ApiOperations {
       cursor?: string | undefined
       /** Only entries of this partner. */
       partner_id?: number | undefined
-      /** Only the entry with this id of yours. */
+      /** Only the entry with your id. */
       external_id?: string | undefined
     }
     body: undefined
@@ -1612,7 +1612,7 @@ export interface ApiOperations {
     body: {
       /** The target of the webhooks: `https://` on a public host. Deliveries to a name with a private address are refused; redirects are not followed. Null if you fetch the deliveries, as `svc listen` does; such an endpoint is deleted after a day. */
       url: string | null
-      /** Your own note, 200 characters at most. */
+      /** Your own note, at most 200 characters. */
       description?: string | null | undefined
       /** The event types to send: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `commission.flagged`, `commission.released`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
       types: (
@@ -1743,7 +1743,7 @@ export interface ApiOperations {
     body: {
       /** The target of the webhooks: `https://` on a public host. Deliveries to a name with a private address are refused; redirects are not followed. */
       url?: string | undefined
-      /** Your own note, 200 characters at most. Null removes it. */
+      /** Your own note, at most 200 characters. Null removes it. */
       description?: string | null | undefined
       /** The event types to send: `lead.created`, `sale.created`, `sale.refunded`, `commission.created`, `commission.approved`, `commission.reversed`, `commission.flagged`, `commission.released`, `partner.applied`, `partner.joined`, `adjustment.created`, `payout.requested`, `payout.reduced`, `payout.paid`. */
       types?:
@@ -1911,7 +1911,7 @@ export interface ApiOperations {
   /** Read performance by group. */
   performanceByGroup: {
     query: {
-      /** The grouping; if absent, only the total. A referrer means its host, a page its address without the query. For `browser` and everything after it in this list, the first 200 values of each day are kept apart. */
+      /** The grouping; if absent, only the total. A referrer means its host, a page its address without the query. For `browser` and everything after it in this list, the first 200 values of each day are kept separately. */
       group_by?:
         | 'partner'
         | 'link'
@@ -1932,7 +1932,7 @@ export interface ApiOperations {
         | undefined
       /** First day in the time zone, YYYY-MM-DD; 30 days up to `to` by default. */
       from?: string | undefined
-      /** Last day, inclusive; default today. At most 1100 days. */
+      /** Last day, inclusive; today by default. At most 1100 days. */
       to?: string | undefined
       /** IANA time zone name. Default `UTC`. */
       time_zone?: string | undefined

@@ -9,7 +9,7 @@ type Operation = keyof ApiOperations
 type Query<Id extends Operation> = ApiOperations[Id]['query']
 type Body<Id extends Operation> = ApiOperations[Id]['body']
 type Item<Id extends Operation> = ApiOperations[Id]['answer'] extends { data: (infer Row)[] } ? Row : never
-/** The one field of an answer beside `success`. */
+/** The one response field besides `success`. */
 type One<Id extends Operation> = Omit<ApiOperations[Id]['answer'], 'success'>[Exclude<
   keyof ApiOperations[Id]['answer'],
   'success'
@@ -78,8 +78,8 @@ export interface List<Row> extends AsyncIterable<Row> {
 }
 
 /**
- * Calls the program API from your server, with a key of the scopes `read` and `manage`. Calls about one thing never throw: their
- * `Result` says what happened. Read lists with `for await` loops. Repeats a call after no answer, 429 or 5xx.
+ * Calls the program API from your server, with a key of the scopes `read` and `manage`. Calls about one resource never throw:
+ * their `Result` says what happened. Read lists with `for await` loops. Repeats a call after no answer, 429 or 5xx.
  */
 export class SvcApi {
   readonly #options: SvcApiOptions
@@ -126,7 +126,7 @@ export class SvcApi {
   readonly applications = {
     list: (query?: Query<'listApplications'>) => this.#list<Application>('applications', query),
     get: (id: number) => this.#one<Application>('GET', `applications/${id}`),
-    /** Sends an application from a form of your own. The applicant gets a link by mail to confirm it. */
+    /** Sends an application from your own form. The applicant gets a link by mail to confirm it. */
     create: (application: Body<'createApplication'>, options?: CreateOptions) =>
       this.#create<Application>('applications', application, options),
     approve: (id: number, into: { group_id?: number } = {}) =>

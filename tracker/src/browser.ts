@@ -4,12 +4,12 @@
  * Attributes, all but the first optional:
  * - `data-svc-program-id`: the program's id. The service refuses links and clicks of another program.
  * - `data-svc-consent="required"`: the script reads, stores and sends nothing before `svc.consent()`.
- * - `data-svc-params="via,ref,fpr"`: further parameters that carry a partner code beside `aff`.
+ * - `data-svc-params="via,ref,fpr"`: further parameters that carry a partner code besides `aff`.
  * - `data-svc-name="partners"`: the name of a further program on the same site. Its helper is `window.partners`, its cookie
  *   `partners_click_id`; without it they are `window.svc` and `svc_click_id`. Each program has its own tag.
  *
  * The script sends its calls to the service that it was loaded from. If its address is not the service's `/js/`, a proxy on the page's
- * own domain serves it, and that address takes the calls too.
+ * own domain serves it, and that address receives the calls too.
  *
  * Every page view pays for every byte: the build fails if the script is larger than 1 KB after brotli.
  */
@@ -71,7 +71,7 @@ try {
     const names = (['aff', svcParams] + '').match(/[\w-]+/g)!.join('|')
     // The address up to the end of the query that has the code, the address without its query and hash, and the code.
     // Also matches inside the hash, for routers that keep their query there, and in links that a mail garbled: `?a=b?aff=c`, `&amp;aff=c`.
-    // Linear: the anchor makes one start, and the lookahead gives its characters back to no other part.
+    // Linear: the anchor allows one start, and the lookahead never backtracks into another part.
     const codePattern = RegExp(`^(?=([^?#;]*)).*?[&?#;](${names})=([^?#;&]+)[^#]*`)
     let consented: 1 | undefined,
       unsavedClickId: string | null = null,
@@ -94,7 +94,7 @@ try {
       return unsavedClickId
     }
 
-    // The proxy on the page's own domain puts `#` in place of the path, so that all goes to the script's own address.
+    // The proxy on the page's own domain puts `#` in place of the path, so that all calls go to the script's own address.
     const post = (path: string, body: object) =>
       fetch(script.src.split('/js/')[0] + '/api/v1/track/' + path, {
         // Sent as text, which needs no preflight request.

@@ -1,6 +1,6 @@
 /**
- * Adds the visitor's click id to links and elements that lead to Stripe's own pages, for shops that sell by Payment Links, buy buttons or
- * pricing tables: `<script async src="{base_url}/js/svc-payment-links.js"></script>` beside the tracker's tag. It is a separate file, so
+ * Adds the visitor's click id to links and elements that lead to Stripe's own pages, for shops with Payment Links, buy buttons or
+ * pricing tables: `<script async src="{base_url}/js/svc-payment-links.js"></script>` next to the tracker's tag. It is a separate file, so
  * that other shops don't pay for its bytes. If the tracker's tag has `data-svc-name`, this tag needs the same.
  *
  * Fills `client_reference_id` of links to buy.stripe.com, and `client-reference-id` of `stripe-buy-button` and `stripe-pricing-table`,

@@ -66,11 +66,11 @@ const scriptOf = ({ url }: Request) => (new URL(url).search === '?links' ? 'paym
 
 /**
  * Creates a handler that serves script, click and browser lead at one address of the page's own domain. GET is the script (with `?links`
- * the one for payment links); the fields of a POST tell click and lead apart. So any address works, and `svc init` generates one that no
- * block list knows. The handler passes on the visitor's address, place and user agent, but no cookie.
+ * the one for payment links); the fields of a POST distinguish a click from a lead. So any address works, and `svc init` generates one that no
+ * block list knows. The handler forwards the visitor's address, place and user agent, but no cookie.
  *
  * `Set-Cookie` sets the click id, because browsers keep such a cookie for its whole duration. A copy is in a second cookie that no script
- * can read. If a browser drops the first, as Safari does after seven days with a suspected tracker's, the script's answer restores it from
+ * can read. If a browser drops the first, as Safari does after seven days with a suspected tracker's, the script's response restores it from
  * the copy.
  */
 export function createTrackerProxy(options: ProxyOptions = {}) {

@@ -13,7 +13,7 @@ export interface SvcProviderProps {
   baseUrl?: string | undefined
   /** `required`: the tracker reads, stores and sends nothing before `consent()`. */
   consent?: 'required' | undefined
-  /** Further parameters that carry a partner code beside `aff`, such as `via,ref,fpr`. */
+  /** Further parameters that carry a partner code besides `aff`, such as `via,ref,fpr`. */
   params?: string | undefined
   /** Fills the click id into links to buy.stripe.com, Stripe's buy buttons and its pricing tables, as `client_reference_id`. */
   paymentLinks?: boolean | undefined

@@ -49,7 +49,7 @@ export interface RefundInput {
   /** Your id of this refund. Necessary if two refunds of one sale can have the same amount. */
   refundId?: string | undefined
   reason?: 'refund' | 'chargeback' | undefined
-  /** Free text for the partner, in place of `reason`. */
+  /** Free text for the partner, instead of `reason`. */
   refundReason?: string | undefined
 }
 
@@ -107,7 +107,7 @@ export class SvcClient {
     this.#options = options
   }
 
-  /** Records a signup. `error.code` `no_attribution` (400) is the normal answer if no partner brought the visitor. */
+  /** Records a signup. `error.code` `no_attribution` (400) is the normal response if no partner referred the visitor. */
   trackLead(lead: LeadInput): Promise<Result<LeadData>> {
     return this.#send('lead', () => ({
       customer_key: lead.customerExternalId,

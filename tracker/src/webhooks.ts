@@ -55,7 +55,9 @@ export async function verifyWebhook(
   for (const one of [secret].flat()) {
     const bytes = one.startsWith('whsec_') ? bytesOf(one.slice(6)) : undefined
     if (!bytes?.length)
-      throw new WebhookVerificationError("The secret is not an endpoint's. Copy the one that begins with whsec_.")
+      throw new WebhookVerificationError(
+        'The secret does not belong to an endpoint. Copy the one that begins with whsec_.',
+      )
     const key = await crypto.subtle.importKey('raw', bytes, hmac, false, ['verify'])
     for (const signature of signatures.split(' ')) {
       const sent = signature.startsWith('v1,') ? bytesOf(signature.slice(3)) : undefined

@@ -30,25 +30,25 @@ pages.get('/account', requireViewer, (c) => {
   return c.render(
     <AccountPage title="Your account" lead={`${user.name}, ${user.email}`}>
       <Card title="Name">
-        <Form action="/account/name" submit="Save the name">
+        <Form action="/account/name" submit="Save name">
           <Field name="name" label="Your name" autocomplete="name" value={user.name} required />
         </Form>
       </Card>
       <Card title="E-mail address">
-        <Form action="/account/email" submit="Change the address">
+        <Form action="/account/email" submit="Change address">
           <Field
             name="email"
             label="New address"
             type="email"
             autocomplete="email"
-            hint={`Takes effect when you open the link that we mail there. We also notify ${user.email}.`}
+            hint={`Takes effect when you open the link that we send there. We also notify ${user.email}.`}
             required
           />
           <OwnPassword name="email_password" />
         </Form>
       </Card>
       <Card title="Password">
-        <Form action="/account/password" submit="Change the password">
+        <Form action="/account/password" submit="Change password">
           <OwnPassword name="current" label="Current password" />
           <NewPassword name="new" label="New password" signsOut />
         </Form>
@@ -61,7 +61,7 @@ pages.get('/account', requireViewer, (c) => {
         title="Two-factor codes"
         aside={user.twoFactor ? <Badge tone="good">Enabled</Badge> : <Badge tone="warn">Disabled</Badge>}
       >
-        <p>Signing in takes a code from an app on your phone besides the password.</p>
+        <p>You sign in with your password and a code from an app on your phone.</p>
         <div class="row">
           <LinkButton href="/account/two-factor" text={user.twoFactor ? 'Change' : 'Set up'} />
         </div>
@@ -90,7 +90,7 @@ pages.get('/account', requireViewer, (c) => {
                     action={`/workspaces/${id}/leave`}
                     class="compact danger"
                     label={`Leave ${name}`}
-                    confirm={`Leave ${name}? Only an invitation lets you in again.`}
+                    confirm={`Leave ${name}? You need a new invitation to come back.`}
                     text="Leave"
                   />
                 </span>
@@ -99,16 +99,16 @@ pages.get('/account', requireViewer, (c) => {
           </ul>
         </Card>
       )}
-      <Card title="Mail">
-        <p>Choose your mails: at once, once a day or never.</p>
+      <Card title="E-mail">
+        <p>Choose which e-mails you get: at once, once a day or never.</p>
         <div class="row">
           <LinkButton href="/account/mail" text="Choose" />
         </div>
       </Card>
       <Card title="Sessions">
-        <p>The devices that you are signed in with.</p>
+        <p>The devices that you are signed in on.</p>
         <div class="row">
-          <LinkButton href="/account/sessions" text="See your sessions" />
+          <LinkButton href="/account/sessions" text="View your sessions" />
           <PostButton action="/sign-out" text="Sign out" />
         </div>
       </Card>
@@ -123,7 +123,7 @@ const nameForm = z.object({ name: nameField('Enter your name.') })
 
 pages.post('/account/name', requireViewer, form(nameForm, '/account'), async (c) => {
   await rename(c.get('db'), c.get('viewer').user.id, c.req.valid('form').name)
-  return redirectWith(c, '/account', 'Your name is saved.')
+  return redirectWith(c, '/account', 'Your name was saved.')
 })
 
 const emailForm = z.object({ email: emailField, email_password: optionalText })
@@ -139,7 +139,7 @@ pages.post('/account/email', requireViewer, form(emailForm, '/account'), async (
     if (!(error instanceof ApiError) || error.code !== 'rate_limited') throw error
     throw new FormRefusal({ email: error.message })
   }
-  const text = `Open the link that we mailed to ${email}. Until then your address is ${user.email}.`
+  const text = `Open the link that we sent to ${email}. Until then your address is ${user.email}.`
   return redirectWith(c, '/account', text)
 })
 
@@ -153,5 +153,5 @@ pages.post('/account/password', requireViewer, form(passwordForm, '/account'), a
   })
   if (await passOn(c, response))
     throw new FormRefusal({ current: wrongOr(response.status, 'This is not your password.') })
-  return redirectWith(c, '/account', 'Your password is changed.')
+  return redirectWith(c, '/account', 'Your password was changed.')
 })

@@ -22,8 +22,7 @@ pages.get('/workspaces/:workspaceId/delete', requireWorkspace('owner:manage'), (
       <Card title="What happens">
         <p>
           All of its programs are closed: their links and API keys stop working, their partnerships and invitations end,
-          Stripe is disconnected, and no member sees anything of it any more. First, no partner may have an unsettled
-          balance.
+          Stripe is disconnected, and no member can see it anymore. First, no partner may have an unsettled balance.
         </p>
         <Form action={workspacePage(c)} submit="Delete the workspace" danger>
           <Field
@@ -79,5 +78,5 @@ const eraseForm = z.object({ password: optionalText })
 pages.post(erasePage, requireViewer, form(eraseForm, erasePage, 'password'), async (c) => {
   await checkPassword(c, 'password', c.req.valid('form').password)
   await erasePayee(c.get('db'), c.env.EMAIL_HASH_KEY, c.get('viewer').user.id)
-  return redirectWith(c, '/sign-in', 'Your account is erased.')
+  return redirectWith(c, '/sign-in', 'Your account was erased.')
 })

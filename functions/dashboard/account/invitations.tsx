@@ -80,7 +80,7 @@ pages.get('/invitation', async (c) => {
 
 pages.post('/invitation', requireViewer, async (c) => {
   await acceptInvitation(c.get('db'), tokenInQuery(c), c.get('viewer').user.id)
-  return redirectWith(c, '/', 'Welcome: you are a member now.')
+  return redirectWith(c, '/', 'Welcome! You are now a member.')
 })
 
 pages.get('/partner-invitation', async (c) => {

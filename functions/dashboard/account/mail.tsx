@@ -41,14 +41,17 @@ pages.get(address, requireViewer, async (c) => {
   const viewer = c.get('viewer')
   const { choices, refused } = await readMailChoices(c.get('db'), viewer.user.id)
   return c.render(
-    <AccountPage title="Mail" lead={`Choose the mails to ${viewer.user.email}. The dashboard shows all notifications.`}>
+    <AccountPage
+      title="E-mail"
+      lead={`Choose the e-mails to ${viewer.user.email}. The dashboard shows all notifications.`}
+    >
       {refused && (
-        <section class="message bad row apart" aria-label="Your address refused mail">
+        <section class="message bad row apart" aria-label="Your address refused e-mail">
           <p>
-            {refused.reason === 'bounced' ? 'Mail to your address came back' : 'A mail was reported as spam'} on{' '}
-            <Day at={refused.refused_at} />, so we no longer mail notifications there.
+            {refused.reason === 'bounced' ? 'E-mail to your address was returned' : 'An e-mail was reported as spam'} on{' '}
+            <Day at={refused.refused_at} />, so we no longer send notifications there.
           </p>
-          <PostButton action={`${address}/retry`} text="Mail me again" />
+          <PostButton action={`${address}/retry`} text="Send me e-mail again" />
         </section>
       )}
       <Form action={address} submit="Save">
@@ -65,7 +68,7 @@ pages.get(address, requireViewer, async (c) => {
         ))}
       </Form>
       <p class="small muted">
-        Daily mails go out at 7:00 UTC. You always get mails about your sign-in and your payout address.
+        Daily e-mails go out at 7:00 UTC. You always get e-mails about your sign-in and your payout address.
       </p>
       <p>
         <a href="/account">Back to your account</a>
@@ -97,7 +100,7 @@ pages.post(address, requireViewer, form(choicesForm, address), async (c) => {
 
 pages.post(`${address}/retry`, requireViewer, async (c) => {
   await retryAddress(c.get('db'), c.get('viewer').user.id)
-  return redirectWith(c, address, 'You get notification mails again.')
+  return redirectWith(c, address, 'You will get notification e-mails again.')
 })
 
 // No session: readers of a mail may unsubscribe. Only the button unsubscribes, because mail scanners open links.
@@ -105,13 +108,13 @@ pages.get(unsubscribePath, async (c) => {
   const token = tokenInQuery(c)
   const { topics } = await readUnsubscription(c.env, token)
   return c.render(
-    <PlainPage title="Stop these mails">
-      <p>You will no longer get mail about this:</p>
+    <PlainPage title="Stop these e-mails">
+      <p>You will no longer get e-mails about this:</p>
       <Topics topics={topics} />
       <PostButton
         action={`${unsubscribePath}?token=${encodeURIComponent(token)}`}
         class="primary"
-        text="Stop these mails"
+        text="Stop these e-mails"
       />
       <p class="small muted">
         The dashboard shows these notifications as before. To choose each kind, <a href={address}>sign in</a>.
@@ -125,11 +128,11 @@ pages.post(unsubscribePath, async (c) => {
   const { userId, topics } = await readUnsubscription(c.env, tokenInQuery(c))
   await saveMailChoices(c.get('db'), userId, Object.fromEntries(topics.map((topic) => [topic, 'never'])))
   return c.render(
-    <PlainPage title="The mails are stopped">
-      <p>You no longer get mail about this:</p>
+    <PlainPage title="The e-mails are stopped">
+      <p>You no longer get e-mails about this:</p>
       <Topics topics={topics} />
       <p>
-        <a href={address}>Choose your mails</a>
+        <a href={address}>Choose your e-mails</a>
       </p>
     </PlainPage>,
   )

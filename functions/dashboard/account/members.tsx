@@ -49,7 +49,7 @@ pages.get('/workspaces/:workspaceId/members', requireWorkspace('member:manage'),
     <AccountPage
       title="Members"
       heading={`Members of ${workspace.name}`}
-      lead="Roles hold for every program of the workspace."
+      lead="Roles apply to every program of the workspace."
       actions={
         may([workspace.role], 'audit:list') && (
           <LinkButton href={`/workspaces/${workspace.id}/audit`} text="Audit log" />
@@ -74,7 +74,7 @@ pages.get('/workspaces/:workspaceId/members', requireWorkspace('member:manage'),
 function TwoFactorDemand({ address, isDemanded }: { address: string; isDemanded: boolean }) {
   return (
     <Card title="Two-factor codes" aside={isDemanded ? <Badge tone="good">Required</Badge> : <Badge>Optional</Badge>}>
-      <p>If they are required, members without them cannot open this workspace until they set them up.</p>
+      <p>If codes are required, members without them cannot open this workspace until they set them up.</p>
       <div class="row">
         <PostButton
           action={`${address}/two-factor`}
@@ -136,8 +136,8 @@ pages.post(
     const isDemanded = c.req.valid('form').demanded !== ''
     await demandTwoFactor(c.get('db'), { workspaceId, userId: c.get('viewer').user.id, isDemanded })
     const text = isDemanded
-      ? 'Two-factor codes are required for every member now.'
-      : 'Two-factor codes are optional now.'
+      ? 'Two-factor codes are now required for every member.'
+      : 'Two-factor codes are now optional.'
     return redirectWith(c, membersPage(c), text)
   },
 )
@@ -149,7 +149,7 @@ pages.post(
     const { id: workspaceId } = c.get('workspace')
     const invitationId = c.req.param('invitationId')
     await revokeInvitation(c.get('db'), { workspaceId, invitationId, byOwner: isOwner(c) })
-    return redirectWith(c, membersPage(c), 'The invitation is revoked.')
+    return redirectWith(c, membersPage(c), 'The invitation was revoked.')
   },
 )
 
@@ -161,7 +161,7 @@ pages.post(
     const { id: workspaceId } = c.get('workspace')
     const { role } = c.req.valid('form')
     await changeMember(c.get('db'), { workspaceId, userId: c.req.param('userId'), role, byOwner: isOwner(c) })
-    return redirectWith(c, membersPage(c), 'The role is changed.')
+    return redirectWith(c, membersPage(c), 'The role was changed.')
   },
 )
 
@@ -178,5 +178,5 @@ pages.post('/workspaces/:workspaceId/members/:userId/remove', requireWorkspace('
   const keys = await changeMember(c.get('db'), removed)
   const known = counted(keys, 'API key that still works', 'API keys that still work')
   const advice = `They created ${known}. Replace and revoke what they could know in the settings of your programs.`
-  return redirectWith(c, membersPage(c), `The member is removed.${keys > 0 ? ` ${advice}` : ''}`)
+  return redirectWith(c, membersPage(c), `The member was removed.${keys > 0 ? ` ${advice}` : ''}`)
 })

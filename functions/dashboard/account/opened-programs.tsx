@@ -25,13 +25,11 @@ interface OpenedProgramsProps {
 export function OpenedPrograms({ address, opened, programs, members }: OpenedProgramsProps) {
   if (programs.length === 0) return null
   return (
-    <Card title="Programs opened to single members">
-      <p class="muted">
-        A role on one program, in addition to the one above: for guests, or to give somebody more access there.
-      </p>
+    <Card title="Programs shared with single members">
+      <p class="muted">An additional role in one program, for guests or for members who need more access there.</p>
       {opened.length > 0 && (
         <Table
-          caption="Programs opened to single members"
+          caption="Programs shared with single members"
           rows={opened}
           columns={[
             { label: 'Member', cell: ({ user_name: user }) => user },
@@ -43,15 +41,15 @@ export function OpenedPrograms({ address, opened, programs, members }: OpenedPro
                   action={address}
                   fields={{ user: opening.user_id, program: String(opening.program_id), program_role: '' }}
                   class="compact"
-                  label={`Close ${opening.program_name} to ${opening.user_name}`}
-                  text="Close"
+                  label={`Stop sharing ${opening.program_name} with ${opening.user_name}`}
+                  text="Stop sharing"
                 />
               ),
             },
           ]}
         />
       )}
-      <Form action={address} submit="Open the program">
+      <Form action={address} submit="Share the program">
         <Field name="user" label="Member" options={members.map((member) => [member.user_id, member.name] as const)} />
         <Field
           name="program"
@@ -82,7 +80,7 @@ pages.post(
     const program = c.get('viewer').programs.find((own) => own.id === programId && own.workspaceId === workspaceId)
     if (!program) throw new ApiError('invalid_request', incomplete)
     await openProgram(c.get('db'), { programId, userId, role: role || null })
-    const text = role === '' ? `${program.name} is closed to them.` : `${program.name} is open to them.`
+    const text = role === '' ? `${program.name} is no longer shared with them.` : `${program.name} is shared with them.`
     return redirectWith(c, `/workspaces/${workspaceId}/members`, text)
   },
 )

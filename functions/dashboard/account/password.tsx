@@ -13,9 +13,9 @@ export const pages = createPages()
 
 pages.get('/forgot-password', (c) =>
   c.render(
-    <PlainPage title="Forgotten password">
-      <p class="muted">We mail you a link to choose a new one.</p>
-      <Form action="/forgot-password" submit="Send the link" layout="wide">
+    <PlainPage title="Forgot password">
+      <p class="muted">We send you a link to choose a new one.</p>
+      <Form action="/forgot-password" submit="Send link" layout="wide">
         <Field name="email" label="E-mail" type="email" autocomplete="username" required />
       </Form>
       <p class="small">
@@ -32,7 +32,7 @@ pages.post('/forgot-password', form(forgotForm, '/forgot-password'), async (c) =
   const response = await openAuth(c).api.requestPasswordReset({ ...answered(c), body: { email } })
   const problem = await passOn(c, response)
   if (problem) return await refuseForm(c, '/forgot-password', { problem })
-  const text = `Check your mail: if ${email} has an account here, a link to choose a new password is on its way. If it does not arrive within a few minutes, request it again.`
+  const text = `Check your e-mail: if ${email} has an account here, a link to choose a new password is on its way. If it does not arrive within a few minutes, request it again.`
   return redirectWith(c, '/forgot-password', text)
 })
 
@@ -41,7 +41,7 @@ const resetPage = (c: PageContext) => `/reset-password?token=${encodeURIComponen
 pages.get('/reset-password', (c) =>
   c.render(
     <PlainPage title="Choose a new password">
-      <Form action={resetPage(c)} submit="Save the password" layout="wide">
+      <Form action={resetPage(c)} submit="Save password" layout="wide">
         <NewPassword name="password" label="New password" signsOut />
       </Form>
     </PlainPage>,
@@ -59,5 +59,5 @@ pages.post('/reset-password', form(resetForm, resetPage), async (c) => {
     const used = 'This link was used or is older than an hour. Request a new one on the sign-in page.'
     return await refuseForm(c, resetPage(c), { problem: wrongOr(response.status, used) })
   }
-  return redirectWith(c, '/sign-in', 'Your new password is saved. Sign in with it.')
+  return redirectWith(c, '/sign-in', 'Your new password was saved. Sign in with it.')
 })

@@ -46,7 +46,7 @@ pages.get(address, requireViewer, async (c) => {
               label: 'Device',
               cell: ({ id, device }) => (
                 <>
-                  {device} {id === viewer.sessionId && <Badge tone="good">This one</Badge>}
+                  {device} {id === viewer.sessionId && <Badge tone="good">This device</Badge>}
                 </>
               ),
             },
@@ -79,5 +79,5 @@ pages.post(`${address}/end`, requireViewer, async (c) => {
 
 pages.post(`${address}/:sessionId/end`, requireViewer, async (c) => {
   await endSessions(c.get('db'), c.get('viewer').user.id, c.req.param('sessionId'))
-  return redirectWith(c, address, 'The device is signed out.')
+  return redirectWith(c, address, 'The device was signed out.')
 })

@@ -74,7 +74,7 @@ pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   if (isInvited) return redirectWith(c, signIn, 'Sign in, then accept the invitation.')
   if (isUnmailed) return redirectWith(c, signIn, signUpUnmailed.message, 'bad')
   const sent = canMail(c.env)
-    ? `Check your mail: open the link that we sent to ${email} to confirm the address.`
+    ? `Check your e-mail: open the link that we sent to ${email} to confirm the address.`
     : mailIsMissing
   const text = `${sent} You can sign in and look around before that. Inviting others needs a confirmed address.`
   return redirectWith(c, signIn, text)

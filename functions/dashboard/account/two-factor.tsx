@@ -31,7 +31,7 @@ pages.get(address, requireViewer, (c) => {
   return c.render(
     <AccountPage
       title="Two-factor codes"
-      lead="Signing in takes a code from an app on your phone besides the password, so a stolen password alone is not enough."
+      lead="You sign in with your password and a code from an app on your phone, so a stolen password alone is not enough."
     >
       {viewer.locked.map(({ name }) => (
         <p class="message warn">{name} requires two-factor codes. Set them up to open it.</p>
@@ -82,7 +82,7 @@ function RecoveryCodes({ codes }: { codes: string[] }) {
   return (
     <Card title="Recovery codes">
       <p data-address={address}>
-        Keep these in a place that you can reach without your phone. Each works once. They are not shown again.
+        Keep these in a place that you can reach without your phone. Each works once. They won't be shown again.
       </p>
       <Copy text={codes.join('\n')} label="recovery codes" />
     </Card>
@@ -117,7 +117,7 @@ function renderConfirm(c: ViewerContext, made?: { totpURI: string; backupCodes: 
       {made && <RecoveryCodes codes={made.backupCodes} />}
       <Card title="Enter the code that the app shows">
         <Form action={confirmPage} submit="Enable the codes">
-          <CodeField hint="Six digits. They are new every 30 seconds." />
+          <CodeField hint="Six digits that change every 30 seconds." />
         </Form>
         {!made && (
           <p class="small">
@@ -172,7 +172,7 @@ pages.get('/two-factor', async (c) => {
   return c.render(
     <PlainPage title="Two-factor code">
       <Form action={withNext('/two-factor', nextOf(c))} submit="Sign in" layout="wide">
-        <CodeField hint="Of your app, or one of your recovery codes." />
+        <CodeField hint="From your app, or one of your recovery codes." />
       </Form>
       <p class="small">
         <a href={withNext('/sign-in', nextOf(c))}>Back to sign-in</a>

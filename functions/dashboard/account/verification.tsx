@@ -29,7 +29,7 @@ pages.get('/verify-email', async (c) => {
         </>
       ) : (
         <>
-          <p>Sign in with the password that you chose to confirm the address.</p>
+          <p>To confirm the address, sign in with your password.</p>
           <LinkButton class="primary" href={withNext('/sign-in', here)} text="Sign in" />
         </>
       )}

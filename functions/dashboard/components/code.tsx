@@ -12,7 +12,7 @@ export function codeColumns({ id: programId, currency }: { id: number; currency:
       label: 'Sales',
       right: true,
       cell: ({ id, code, sales }) => (
-        <a href={`/programs/${programId}?period=all&metric=sales&code=${id}`} aria-label={`Figures of ${code}`}>
+        <a href={`/programs/${programId}?period=all&metric=sales&code=${id}`} aria-label={`Figures for ${code}`}>
           {formatNumber(sales)}
         </a>
       ),
@@ -25,7 +25,7 @@ function CodeName({ code }: { code: CodeWithFigures }) {
   return (
     <div class="row">
       <code>{code.code}</code>
-      {code.promotion_code_id !== null && <span class="muted small">at Stripe</span>}
+      {code.promotion_code_id !== null && <span class="muted small">in Stripe</span>}
       {code.revoked_at !== null && <Badge tone="bad">Revoked</Badge>}
     </div>
   )

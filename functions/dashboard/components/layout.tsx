@@ -91,7 +91,7 @@ interface PageProps {
   heading?: string | null
   /** The text below the heading. */
   lead?: Child
-  /** Links and buttons beside the heading. */
+  /** Links and buttons next to the heading. */
   actions?: Child
   /** How often browsers without scripts reload the page, if it updates itself. */
   refreshSeconds?: number | undefined
@@ -102,7 +102,7 @@ interface FramedPageProps extends PageProps {
   current: string
 }
 
-/** A card without navigation: sign-in, invitations, errors. `below` stands under the card. */
+/** A card without navigation: sign-in, invitations, errors. `below` is shown under the card. */
 export function PlainPage({
   title,
   heading = title,
@@ -227,7 +227,7 @@ export function ProgramPage({ of, ...page }: PropsWithChildren<ProgramPageProps>
 function TestNotice() {
   return (
     <p class="message warn">
-      <strong>Test data.</strong> It counts in no figure and is never paid.
+      <strong>Test data.</strong> It is not included in any figures and is never paid.
     </p>
   )
 }

@@ -54,7 +54,7 @@ function Clicks({ link: { clicks, bot_clicks: botClicks } }: { link: LinkFigures
   return (
     <div>
       {formatNumber(clicks)}
-      {botClicks > 0 && <div class="muted small">and {formatNumber(botClicks)} of bots</div>}
+      {botClicks > 0 && <div class="muted small">and {formatNumber(botClicks)} from bots</div>}
     </div>
   )
 }

@@ -65,9 +65,9 @@ pages.get('/join/:slug', async (c) => {
 pages.get('/join/:slug/sent', async (c) => {
   const { program_name: name } = await pageOf(c)
   return c.render(
-    <PlainPage title="Check your mail">
+    <PlainPage title="Check your e-mail">
       <p>
-        We sent you a mail about your application to <bdi>{name}</bdi>. It counts once you open the link in it.
+        We sent you an e-mail about your application to <bdi>{name}</bdi>. It counts once you open the link in it.
       </p>
       <p class="muted small">If it does not arrive within a few minutes, check your spam folder, then apply again.</p>
     </PlainPage>,
@@ -133,7 +133,7 @@ pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
 })
 
 const enough = 'the most applications for today. Sign in to apply with your account, or try again tomorrow.'
-const changed = 'The questions or the terms changed meanwhile. Read them again, then apply.'
+const changed = 'The questions or the terms have changed. Read them again, then apply.'
 
 async function notifyApplicant(
   c: PageContext,
@@ -151,8 +151,8 @@ function ownOutcome({ outcome, againAt }: Applied, programName: string): string 
   if (outcome === 'approved') return `You are now a partner of ${programName}. Your link is on the Links page.`
   if (outcome === 'partner') return `You are already a partner of ${programName}.`
   if (outcome === 'rejected')
-    return `${programName} did not take your earlier application. You can apply again from ${againAt?.toISOString().slice(0, 10)} on.`
-  return `Your application to ${programName} is waiting for review. We mail you once it is approved.`
+    return `${programName} did not accept your earlier application. You can apply again from ${againAt?.toISOString().slice(0, 10)}.`
+  return `Your application to ${programName} is waiting for review. You get an e-mail when it is approved.`
 }
 
 pages.get('/application', async (c) => {
@@ -201,7 +201,7 @@ function OneApplication({ application, token }: { application: ConfirmableApplic
         <PostButton
           action={`/application/withdraw${here}`}
           class="danger"
-          confirm="Withdraw the application? We delete all of it."
+          confirm="Withdraw the application? We delete all its data."
           text={status === 'unverified' ? 'This was not me: delete it' : 'Withdraw and delete it'}
         />
       )}
@@ -211,10 +211,10 @@ function OneApplication({ application, token }: { application: ConfirmableApplic
 
 function State({ status, program }: { status: string; program: string }) {
   const texts: Record<string, string> = {
-    unverified: 'It is not sent yet. Is this yours?',
-    waiting: `It is waiting for review by ${program}. We mail you once it is approved.`,
-    approved: 'It is approved: we mailed you how to get your links.',
-    rejected: `${program} did not take it. You can apply again thirty days after that.`,
+    unverified: 'It has not been sent yet. Is this yours?',
+    waiting: `It is waiting for review by ${program}. You get an e-mail when it is approved.`,
+    approved: 'It is approved: we sent you an e-mail about your links.',
+    rejected: `${program} did not accept it. You can apply again thirty days after the decision.`,
   }
   return <p>{texts[status]}</p>
 }
@@ -230,10 +230,10 @@ pages.post('/application', async (c) => {
   const decision = { application, isFirst: isFirst && confirmed.outcome === 'approved', invitation }
   c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, [decision]))
   if (invitation !== undefined) return c.redirect(`/partner-invitation?token=${invitation}`, 303)
-  return redirectWith(c, `/application?token=${encodeURIComponent(token)}`, 'Thank you: your application is sent.')
+  return redirectWith(c, `/application?token=${encodeURIComponent(token)}`, 'Thank you! Your application was sent.')
 })
 
 pages.post('/application/withdraw', async (c) => {
   await withdrawApplication(c.get('db'), tokenInQuery(c))
-  return redirectWith(c, '/application', 'Your application is deleted.')
+  return redirectWith(c, '/application', 'Your application was deleted.')
 })

@@ -18,7 +18,7 @@ partnerList(pages, '/partner/adjustments', (c) => ({
   cursor: byId,
   read: (part) => listAdjustments(c.get('db'), { userId: c.get('viewer').user.id }, part),
   show: () => ({
-    lead: 'Manual changes of your balance by advertisers, with their reasons.',
+    lead: 'Changes that advertisers made to your balance by hand, with their reasons.',
     caption: 'Your manual commissions and deductions, newest first',
     columns: [
       adjustmentColumns.made,

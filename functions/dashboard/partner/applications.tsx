@@ -71,7 +71,7 @@ pages.get(`${address}/:programId/:applicationId`, requireViewer, async (c) => {
         </>
       }
     >
-      <Card title="What you sent">
+      <Card title="Your answers">
         <Answers answers={answers} />
         {answers.length === 0 && <p class="muted">Your name and your address.</p>}
       </Card>

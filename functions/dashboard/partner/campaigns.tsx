@@ -121,8 +121,8 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
         )}
         {!isNamed && (
           <p class="muted">
-            To compare your pages and mails, add <code>&sub1=</code>, <code>&sub2=</code> or <code>&sub3=</code> with a
-            name of your own to a link, as in <code>&sub1=newsletter</code>. The parameters <code>utm_source</code>,{' '}
+            To compare your pages and e-mails, add <code>&sub1=</code>, <code>&sub2=</code> or <code>&sub3=</code> with
+            a name of your own to a link, as in <code>&sub1=newsletter</code>. The parameters <code>utm_source</code>,{' '}
             <code>utm_medium</code>, <code>utm_campaign</code>, <code>utm_term</code> and <code>utm_content</code> are
             counted too.
           </p>
@@ -130,7 +130,7 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
       </Card>
       <CountingHelp
         names={['Clicks', 'Leads', 'Sales', 'Commission']}
-        note="A customer counts for the link that brought them, and for its names. Sales through your codes are listed under commissions. Leads, sales and commission appear within a minute."
+        note="A customer counts for the link that referred them, and for its campaign names. Sales through your codes are listed under commissions. Leads, sales and commission appear within a minute."
       />
     </>
   )

@@ -22,7 +22,7 @@ pages.get('/partner', requirePartner, async (c) => {
     <PartnerPage
       title="Earnings"
       current=""
-      lead="Commissions are pending while their hold lasts. After it you can request a payout."
+      lead="Commissions are pending during their hold period. After that you can request a payout."
     >
       {page.rows.map(({ program, balances }) => (
         <section class="stack">

@@ -73,10 +73,10 @@ function named(c: ViewerContext) {
 
 pages.post(`${address}/:programId/:partnerInvitationId/accept`, requireViewer, async (c) => {
   await sendSoon(c.env, await acceptPartnerInvitation(c.get('db'), named(c), c.get('viewer').user.id))
-  return redirectWith(c, '/partner/links', 'You are a partner now. Here are your links.')
+  return redirectWith(c, '/partner/links', 'You are now a partner. Here are your links.')
 })
 
 pages.post(`${address}/:programId/:partnerInvitationId/decline`, requireViewer, async (c) => {
   await declinePartnerInvitation(c.get('db'), named(c), c.get('viewer').user.id)
-  return redirectWith(c, address, 'The invitation is declined.')
+  return redirectWith(c, address, 'The invitation was declined.')
 })

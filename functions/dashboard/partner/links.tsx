@@ -24,7 +24,11 @@ pages.get('/partner/links', requirePartner, async (c) => {
   const programs = page.rows
   const open = programs.filter(({ is_active: active }) => active)
   return c.render(
-    <PartnerPage title="Links" current="/links" lead="Every visitor who comes through one of these counts as yours.">
+    <PartnerPage
+      title="Links"
+      current="/links"
+      lead="Every visitor who comes through one of these links is attributed to you."
+    >
       {programs.map((program) => (
         <LinksOf program={program} />
       ))}
@@ -54,7 +58,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
             {counted(link.clicks, 'click', 'clicks')}, {counted(link.leads, 'lead', 'leads')},{' '}
             {counted(link.sales, 'sale', 'sales')}, {formatMoney(link.commission_cents, program.currency)} earned
             {link.bot_clicks > 0 &&
-              `; and ${counted(link.bot_clicks, 'click of a bot, which does', 'clicks of bots, which do')} not count`}
+              `; and ${counted(link.bot_clicks, 'bot click, which does', 'bot clicks, which do')} not count`}
           </p>
         </div>
       ))}
@@ -109,7 +113,7 @@ function NewLink({ programs }: { programs: ProgramOfPartner[] }) {
           type="url"
           inputmode="url"
           placeholder={`https://${shownHost(programs[0]?.domain ?? '')}/…`}
-          hint="A page of the program's site. Empty: its start page."
+          hint="A page of the program's site. Leave empty for its start page."
         />
         <Field name="code" label="Code" hint="Letters, digits and . _ @ - only." required />
       </Form>
@@ -122,7 +126,10 @@ const linkForm = z.object({
   page: z.string().check(z.trim(), z.maxLength(2048)),
   code: z
     .string()
-    .check(z.trim(), z.regex(/^[A-Za-z0-9._@-]{1,64}$/, 'Use letters, digits and . _ @ - only, 64 at most.')),
+    .check(
+      z.trim(),
+      z.regex(/^[A-Za-z0-9._@-]{1,64}$/, 'Use only letters, digits and . _ @ -, at most 64 characters.'),
+    ),
 })
 
 pages.post('/partner/links', requirePartner, form(linkForm, '/partner/links', 'code'), async (c) => {
@@ -139,12 +146,12 @@ const profileForm = z.object({ name: nameField('Enter your name.') })
 
 pages.post('/partner/name', requirePartner, form(profileForm, '/partner/links'), async (c) => {
   await setPartnerName(c.get('db'), c.get('viewer').user.id, c.req.valid('form').name)
-  return redirectWith(c, '/partner/links', 'Your name is saved.')
+  return redirectWith(c, '/partner/links', 'Your name was saved.')
 })
 
 pages.post('/partner/programs/:programId/leave', requirePartner, async (c) => {
   const program = await programNamed(c, c.req.param('programId'))
-  if (!program) throw new ApiError('not_found', 'You are not a partner of such a program.')
+  if (!program) throw new ApiError('not_found', 'You are not a partner of this program.')
   await endPartnership(c.get('db'), { programId: program.id, userId: c.get('viewer').user.id })
   return redirectWith(c, '/partner/links', `You left ${program.name}. You keep your earnings.`)
 })

@@ -115,7 +115,7 @@ function AskForPayout({ money }: { money: ProgramMoney[] }) {
       </p>
       {available.length === 0 ? (
         <p class="muted">
-          Nothing is available now. Commissions become available when their hold ends: see{' '}
+          Nothing is available now. Commissions become available when their hold period ends: see{' '}
           <a href="/partner">earnings</a>.
         </p>
       ) : (
@@ -129,7 +129,7 @@ function AskForPayout({ money }: { money: ProgramMoney[] }) {
               `${isolated(program.name)}: ${formatMoney(cents, currency)} available`,
             ])}
           />
-          <Field name="amount" label="Amount" inputmode="decimal" hint="Empty: the whole available amount." />
+          <Field name="amount" label="Amount" inputmode="decimal" hint="Leave empty for the whole available amount." />
         </Form>
       )}
     </Card>
@@ -145,7 +145,7 @@ function PayoutAddress({ payoutEmail }: { payoutEmail: string }) {
           label="Payout address"
           type="email"
           value={payoutEmail}
-          hint="The previous address is notified of a change. If you were paid or requested a payout before, no payout run pays you for 24 hours after a change."
+          hint="We notify the previous address of a change. If you were paid or requested a payout before, no payout run pays you for 24 hours after a change."
           required
         />
         <OwnPassword name="payout_password" />
@@ -163,7 +163,7 @@ pages.get(`${address}.csv`, requirePartner, (c) =>
   }),
 )
 
-const stale = 'Load the page again, then request the payout.'
+const stale = 'Reload the page, then request the payout.'
 const askForm = z.object({ balance: z.string(stale), amount: z.string(stale), request_id: z.uuid(stale) })
 
 pages.post(address, requirePartner, form(askForm, address, 'amount'), async (c) => {
@@ -194,7 +194,7 @@ pages.post(`${address}/:programId/:payoutId/cancel`, requirePartner, async (c) =
   const own = await programNamed(c, c.req.param('programId'))
   if (!own) throw new ApiError('not_found', missing)
   await cancelPayout(c.get('db'), own.id, own.partner_id, idInPath(c, 'payoutId', missing))
-  return redirectWith(c, address, 'The payout is canceled. The amount is in your balance.')
+  return redirectWith(c, address, 'The payout was canceled. The amount is in your balance.')
 })
 
 const payoutForm = z.object({
@@ -220,5 +220,5 @@ pages.post('/partner/payout', requirePartner, form(payoutForm, address), async (
   for (const to of new Set([...before, email])) {
     c.executionCtx.waitUntil(sendMail(c.get('db'), c.env, { to, subject: 'Your payout address was changed', text }))
   }
-  return redirectWith(c, address, 'Your payout address is saved.')
+  return redirectWith(c, address, 'Your payout address was saved.')
 })

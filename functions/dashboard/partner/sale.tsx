@@ -12,7 +12,7 @@ export const pages = createPages()
 
 pages.get('/partner/sales/:programId/:transactionId', requirePartner, async (c) => {
   const explanation = await explainSale(c.get('db'), {
-    programId: idInPath(c, 'programId', 'You are not a partner of such a program.'),
+    programId: idInPath(c, 'programId', 'You are not a partner of this program.'),
     transaction_id: c.req.param('transactionId'),
     test: false,
     withCustomer: false,

@@ -84,8 +84,8 @@ export function AdjustForm({ program, partnerId }: { program: ViewerProgram; par
       <Field name="adjust_note" label="Note, shown to the partner" maxlength={1000} required />
       <Field name="transaction_id" label="Transaction id" hint="The related sale, if there is one." maxlength={255} />
       <p class="muted small">
-        It changes the balance at once and can't be edited. To correct it, add another one. A deduction can leave the
-        balance below zero.
+        It changes the balance immediately and can't be edited. To correct it, add another one. A deduction can leave
+        the balance below zero.
       </p>
     </Form>
   )
@@ -103,7 +103,7 @@ const adjustForm = z.object({
   transaction_id: z.pipe(optionalText, z.string().check(shortText(255))),
 })
 
-const withMinus = 'Enter the amount without a minus, and choose a deduction to take it from the balance.'
+const withMinus = 'Enter the amount without a minus sign, and choose a deduction to subtract it from the balance.'
 
 pages.post(
   '/partners/:partnerId/adjust',

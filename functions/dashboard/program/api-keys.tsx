@@ -37,7 +37,7 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey }: ApiKeysProps) {
             { label: 'Permissions', cell: ({ scopes }) => <span class="words">{scopes.join(', ')}</span> },
             { label: 'Created', cell: ({ created_at: at, creator }) => <Made at={at} by={creator} /> },
             { label: 'Expires', cell: ({ expires_at: at }) => (at ? <Day at={at} /> : 'never') },
-            { label: 'Last used (UTC)', cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : 'not yet') },
+            { label: 'Last used (UTC)', cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : 'never') },
             { cell: (key) => <Retire address={address} apiKey={key} /> },
           ]}
         />
@@ -49,7 +49,7 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey }: ApiKeysProps) {
       </Form>
       <p class="muted">
         The tracker under <a href="/docs/own-domain">your own domain</a> needs a separate key,{' '}
-        <code>SVC_PROXY_KEY</code>: with it, each visitor is counted separately. The key can do nothing else, and{' '}
+        <code>SVC_PROXY_KEY</code>, so each visitor is counted separately. The key can do nothing else, and{' '}
         <code>svc init</code> saves it.
       </p>
       <Copy text={proxyKey} label="Proxy key" />

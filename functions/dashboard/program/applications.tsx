@@ -69,7 +69,7 @@ programList(pages, '/applications', 'partner:list', (c) => {
             <SelectionButtons
               verb="Approve"
               count={waiting.length}
-              confirm={`Approve all ${waiting.length} on this page that wait?`}
+              confirm={`Approve all ${waiting.length} waiting applications on this page?`}
             />
           </SelectionForm>
         ),
@@ -140,7 +140,7 @@ pages.get('/applications/:applicationId', requireProgram('partner:list'), async 
       lead={
         <>
           Applied <Time at={application.applied_at} />
-          {application.source === 'api' && ', by your own form'}.{' '}
+          {application.source === 'api' && ', through your own form'}.{' '}
           <StateBadge states={states} status={application.status} />
         </>
       }
@@ -220,7 +220,7 @@ function Review({ address, groups }: { address: string; groups: (readonly [strin
           <Field name="note" label="Note" hint="Only your workspace sees it." maxlength={1000} />
           <label class="row">
             <input type="checkbox" name="notify" value="yes" />
-            <span>Notify the applicant by mail</span>
+            <span>Notify the applicant by e-mail</span>
           </label>
           <p class="muted small">They can apply again after 30 days.</p>
         </Form>
@@ -244,8 +244,8 @@ pages.post('/applications/approve', requireProgram('partner:manage'), form(someF
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   const count = approved.filter(({ isFirst }) => isFirst).length
   const left = ids.length - count
-  const others = left === 0 ? '' : ` ${left} had been approved, rejected or withdrawn already.`
-  const text = `${count} approved: they are mailed how to get their links.${others}`
+  const others = left === 0 ? '' : ` ${left} had already been approved, rejected or withdrawn.`
+  const text = `${count} approved: they get an e-mail about their links.${others}`
   return redirectWith(c, backTo(c, addressIn(programId)), text)
 })
 
@@ -261,8 +261,8 @@ pages.post('/applications/:applicationId/approve', requireProgram('partner:manag
   c.executionCtx.waitUntil(sendSoon(c.env, approved.outbox))
   const { name } = approved.application
   const text = approved.isFirst
-    ? `${name} is a partner now, and is mailed how to get their link.`
-    : `${name} was approved already.`
+    ? `${name} is now a partner, and gets an e-mail about their link.`
+    : `${name} was already approved.`
   return redirectWith(c, backTo(c, addressIn(programId)), text)
 })
 
@@ -275,12 +275,12 @@ pages.post('/applications/:applicationId/reject', requireProgram('partner:manage
   const { application, isFirst } = await rejectApplication(c.get('db'), programId, applicationId, note || null)
   const notifies = notify === 'yes' && isFirst
   if (notifies) c.executionCtx.waitUntil(mailRejection(openDatabase(c.env), c.env, application))
-  const text = `The application of ${application.name} is rejected${notifies ? ', and the applicant gets a mail' : ''}.`
+  const text = `The application of ${application.name} was rejected${notifies ? ', and the applicant gets an e-mail' : ''}.`
   return redirectWith(c, backTo(c, addressIn(programId)), text)
 })
 
 pages.post('/applications/:applicationId/delete', requireProgram('partner:manage'), async (c) => {
   const { id: programId } = c.get('program')
   await deleteApplication(c.get('db'), programId, idInPath(c, 'applicationId', missing))
-  return redirectWith(c, addressIn(programId), 'The application is deleted.')
+  return redirectWith(c, addressIn(programId), 'The application was deleted.')
 })

@@ -33,7 +33,7 @@ programList(pages, '/codes', 'partner:list', (c) => {
     cursor: byId,
     read: (part) => listCodeFigures(c.get('db'), program.id, { ...part, search, partnerId }),
     show: () => ({
-      lead: "A sale with one of these codes belongs to the code's partner, with or without a click. Add codes on a partner's page.",
+      lead: "A sale with one of these codes is attributed to the code's partner, with or without a click. Add codes on a partner's page.",
       what: 'Code',
       caption: 'Codes, newest first',
       columns: [
@@ -66,7 +66,7 @@ function Revoke({ code, address }: { code: CodeWithFigures; address: string }) {
       action={`${address}/${code.id}/revoke`}
       class="compact danger"
       label={`Revoke code ${code.code}`}
-      confirm={`Revoke ${code.code}? Sales that name it from now on are not its partner's${code.promotion_code_id === null ? '' : ', and Stripe no longer takes it'}.`}
+      confirm={`Revoke ${code.code}? Later sales with it no longer count for its partner${code.promotion_code_id === null ? '' : ', and Stripe no longer accepts it'}.`}
       text="Revoke"
     />
   )
@@ -87,7 +87,7 @@ export function PartnerCodes({ program, partner }: PartnerCodesProps) {
     <Card title="Codes">
       {partner.codes.length === 0 ? (
         <p class="muted">
-          No codes yet. A sale with a partner's code belongs to that partner, with or without a click.
+          No codes yet. A sale with a partner's code is attributed to that partner, with or without a click.
         </p>
       ) : (
         <>
@@ -181,7 +181,7 @@ pages.post(
       code: typed.new_code || undefined,
       stripe: promotionOf(typed),
     })
-    return redirectWith(c, partnerPageOf(c), `The code ${code} is theirs now.`)
+    return redirectWith(c, partnerPageOf(c), `The code ${code} now belongs to this partner.`)
   },
 )
 
@@ -189,5 +189,5 @@ pages.post('/codes/:codeId/revoke', requireProgram('partner:manage'), async (c) 
   const { id: programId } = c.get('program')
   const codeId = idInPath(c, 'codeId', 'There is no such code in this program.')
   const { code } = await revokePartnerCode(c.get('db'), c.env, programId, codeId)
-  return redirectWith(c, addressIn(programId), `The code ${code} is revoked.`)
+  return redirectWith(c, addressIn(programId), `The code ${code} was revoked.`)
 })

@@ -139,7 +139,7 @@ function DecideSome({ address, commissions }: { address: string; commissions: Li
       <SelectionButtons
         verb="Approve"
         count={commissions.length}
-        confirm={`Approve all ${commissions.length} on this page that wait?`}
+        confirm={`Approve all ${commissions.length} waiting commissions on this page?`}
       />
       <details class="switcher" open={isRefused}>
         <summary>Reject selected</summary>
@@ -166,7 +166,7 @@ function StateToReview({ commission }: { commission: ListedCommission }) {
       )}
       {commission.review_reason && (
         <span class="small">
-          <Badge tone="warn">Review</Badge> Only a browser identified this customer, which can be forged.
+          <Badge tone="warn">Review</Badge> Only a browser identified this customer, and browser reports can be forged.
         </span>
       )}
     </div>
@@ -227,11 +227,11 @@ pages.post('/commissions/decide', requireProgram('commission:decide'), form(deci
         ]
       : [
           await approveCommissions(c.get('db'), programId, ids, outbox, c.env.EMAIL_HASH_KEY),
-          "approved: they are in the partners' balances.",
+          "approved. They are in the partners' balances.",
         ]
   await sendSoon(c.env, outbox)
   const left = ids.length - changed
-  const others = `${left} had been approved, rejected or reversed already${which === 'rejected' ? '' : ', or held for review'}.`
+  const others = `${left} had already been approved, rejected or reversed${which === 'rejected' ? '' : ', or held for review'}.`
   return redirectWith(c, backTo(c, addressIn(programId)), `${changed} ${text}${left === 0 ? '' : ` ${others}`}`)
 })
 
@@ -240,7 +240,7 @@ pages.post('/commissions/:commissionId/approve', requireProgram('commission:deci
   const commissionId = idInPath(c, 'commissionId', missing)
   const { outbox } = await approveCommission(c.get('db'), programId, commissionId, c.env.EMAIL_HASH_KEY)
   await sendSoon(c.env, outbox)
-  return redirectWith(c, backTo(c, addressIn(programId)), "Approved: it is in the partner's balance.")
+  return redirectWith(c, backTo(c, addressIn(programId)), "Approved. The commission is in the partner's balance.")
 })
 
 const commissionsPage = (c: ProgramContext) => addressIn(c.get('program').id)

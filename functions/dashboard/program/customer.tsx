@@ -55,7 +55,7 @@ pages.get('/customers/:customerId', requireProgram('tracking:list'), async (c) =
           ]}
         />
         {moments.length === 0 && <p class="muted">Nothing is stored about this customer anymore.</p>}
-        {isCut && <p class="muted small">The newest {timelineRows} clicks, leads and sales. Older ones exist.</p>}
+        {isCut && <p class="muted small">Only the newest {timelineRows} clicks, leads and sales are shown.</p>}
       </Card>
     </ProgramPage>,
   )

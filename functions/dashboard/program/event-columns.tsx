@@ -93,7 +93,7 @@ function Amount({ event, currency: own }: { event: ListedEvent; currency: string
         <div class="muted small">{refunded === amount ? 'fully' : formatMoney(refunded, currency)} refunded</div>
       )}
       {currency !== own && (
-        <div class="muted small words-wrap">not in the program's currency, so not in its figures</div>
+        <div class="muted small words-wrap">not in the program's currency, so not included in its figures</div>
       )}
     </div>
   )
@@ -115,6 +115,6 @@ function From({ event }: { event: ListedEvent }) {
 function Customer({ event, program, isTest }: CellProps) {
   const { customer_key: key, customer_id: id, click_id: clickId } = event
   if (isTest) return key === null ? none : <span>{key}</span>
-  if (id === null) return clickId === null ? none : <span class="muted">gone</span>
+  if (id === null) return clickId === null ? none : <span class="muted">deleted</span>
   return <a href={customerAddress(program.id, id)}>{key ?? `…${clickId?.slice(-6) ?? id}`}</a>
 }

@@ -11,7 +11,7 @@ import { asDays, type Choice, dayChoices, daysIn, type ListOf, programList, sear
 import { createProgramPages, type ProgramContext } from '../components/page.ts'
 import { eventColumns } from './event-columns.tsx'
 
-/** Lists events: live events and test events, each at an address of its own. */
+/** Lists events: live events and test events, each at its own address. */
 export const pages = createProgramPages()
 
 const modes = {
@@ -60,7 +60,7 @@ const noneYet: Record<Mode, (programId: number) => { title: string; text: Child 
     title: 'No test events',
     text: (
       <>
-        <a href="/docs/test-data">How to send some</a>
+        <a href="/docs/test-data">How to send test events</a>
       </>
     ),
   }),
@@ -130,7 +130,7 @@ function eventsIn(c: ProgramContext, mode: Mode): ListOf<ListedEvent, EventPosit
       ),
       caption: 'Events, newest first',
       columns: eventColumns(program, mode === 'test'),
-      position: since && `Clicks are kept from ${formatDate(since)} on.`,
+      position: since && `Clicks are kept since ${formatDate(since)}.`,
       empty: noneYet[mode](program.id),
     }),
     file: () => {

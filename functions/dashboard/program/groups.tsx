@@ -52,7 +52,7 @@ pages.get('/groups', requireProgram('partner:list'), async (c) => {
     <ProgramPage
       title="Groups"
       current="/groups"
-      lead="Partners of a group earn by its rules instead of the program’s."
+      lead="Partners in a group earn under its rules instead of the program’s."
     >
       {manages && (
         <Card>
@@ -80,9 +80,9 @@ pages.get('/groups', requireProgram('partner:list'), async (c) => {
           },
           { label: 'Rules', cell: ({ rules }) => <RuleList rules={rules} currency={program.currency} /> },
         ]}
-        empty={{ title: 'No groups yet', text: "Every partner earns by the program's terms." }}
+        empty={{ title: 'No groups yet', text: "Every partner earns under the program's terms." }}
       />
-      <Card title="Everybody" aside={<a href={`${address}/everybody`}>Rules by product</a>}>
+      <Card title="Everyone" aside={<a href={`${address}/everybody`}>Rules by product</a>}>
         {settings && (
           <p>
             {termsOfPartner({ ...settings, currency: program.currency }, []).join('; ')}, by the{' '}
@@ -118,7 +118,7 @@ const nameForm = z.object({ name: nameField('Enter the name of the group.') })
 
 pages.post('/groups', requireProgram(manage), form(nameForm, groupsPage, 'name'), async (c) => {
   const { id } = await makeGroup(c.get('db'), c.get('program').id, { ...c.req.valid('form'), rules: [] })
-  return redirectWith(c, `${groupsPage(c)}/${id}`, 'The group is created. Add its rules, then its partners.')
+  return redirectWith(c, `${groupsPage(c)}/${id}`, 'The group was created. Add its rules, then its partners.')
 })
 
 const everybodysPath = '/groups/everybody'
@@ -138,7 +138,7 @@ pages.get(everybodysPath, requireProgram('partner:list'), async (c) => {
       current="/groups"
       lead="For every partner, unless a custom rule or a group rule applies."
     >
-      <RuleCards of={of} action={manageEverybodys} none="None: all products earn what the settings say." />
+      <RuleCards of={of} action={manageEverybodys} none="None: all products earn under the settings." />
     </ProgramPage>,
   )
 })
@@ -177,13 +177,13 @@ pages.get(groupPath, requireProgram('partner:list'), async (c) => {
           <PostButton
             action={`${address}/remove`}
             class="danger"
-            confirm={`Remove group ${group.name}? Its rules end, and its partners earn by the program's terms from now on.`}
+            confirm={`Remove group ${group.name}? Its rules end, and its partners earn under the program's terms from now on.`}
             text="Remove group"
           />
         )
       }
     >
-      <RuleCards of={of} action={manage} none="None yet. Its partners earn by the program's terms." />
+      <RuleCards of={of} action={manage} none="None yet. Its partners earn under the program's terms." />
       <TableCard
         title="Partners"
         aside={<a href={membersOf(program.id, group.id)}>All partners of the group</a>}
@@ -228,8 +228,8 @@ pages.post(`${groupPath}/rename`, requireProgram(manage), form(nameForm, groupPa
 pages.post(`${groupPath}/remove`, requireProgram(manage), async (c) => {
   const members = await removeGroup(c.get('db'), c.get('program').id, groupIn(c))
   const whose = members === 1 ? 'Its partner earns' : `Its ${formatNumber(members)} partners earn`
-  const effect = members === 0 ? '' : ` ${whose} by the program's terms from now on.`
-  return redirectWith(c, groupsPage(c), `The group is removed.${effect}`)
+  const effect = members === 0 ? '' : ` ${whose} under the program's terms from now on.`
+  return redirectWith(c, groupsPage(c), `The group was removed.${effect}`)
 })
 
 pages.route('/', createRulePages({ path: groupPath, action: manage, current: '/groups', read: readGroupRules }))
@@ -266,7 +266,7 @@ pages.get(partnerRulesPath, requireProgram('partner:list'), async (c) => {
         action={manage}
         none={
           <>
-            None: they earn as their <a href={groupsPage(c)}>group</a> does, or by the terms of the program.
+            None: the rules of the partner's <a href={groupsPage(c)}>group</a> apply, or the program's terms.
           </>
         }
       />

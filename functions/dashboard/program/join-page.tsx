@@ -72,7 +72,7 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
             ['yes', 'Become partners once they confirm their address'],
           ]}
           value={page.approves_at_once ? 'yes' : 'no'}
-          hint="People whom you rejected or ended before always need approval."
+          hint="People whom you rejected or whose partnership you ended always need approval."
         />
         <Field
           name="slug"
@@ -97,7 +97,7 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
           rows={8}
           maxlength={5000}
           value={page.intro ?? ''}
-          hint="Plain text. An empty line begins a paragraph; lines that begin with “- ” are a list."
+          hint="Plain text. An empty line starts a paragraph; lines that start with “- ” become a list."
         />
         <fieldset class="stack">
           <legend>Questions</legend>

@@ -32,7 +32,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
     [
       of(needs.runs_open) > 0,
       'payout:list',
-      `${counted(of(needs.runs_open), 'payout run waits', 'payout runs wait')} to be paid`,
+      `${counted(of(needs.runs_open), 'payout run', 'payout runs')} not yet paid`,
       '/payout-runs',
     ],
     [
@@ -73,7 +73,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       `${counted(of(needs.events_ignored), 'payment', 'payments')} of your partners’ customers could not be recorded`,
       '/notices',
     ],
-    [needs.has_no_sale, 'program:read', 'No sales yet: check your set-up', '/check'],
+    [needs.has_no_sale, 'program:read', 'No sales yet: check your setup', '/check'],
   ]
   return lines
     .filter(([isThere, action]) => isThere && may(roles, action))

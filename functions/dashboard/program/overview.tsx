@@ -56,7 +56,7 @@ pages.get('/', requireProgram('performance:read'), async (c) => {
       <Tiles {...page} />
       <ChartCard {...page} />
       <BreakdownCards {...page} />
-      <CountingHelp note="Days and hours are in UTC. The range is compared with the previous period of the same length. An unfinished period is compared with the same part of the previous one, to the quarter hour." />
+      <CountingHelp note="Days and hours are in UTC. The range is compared with the previous period of the same length. An unfinished period is compared with the same part of the previous one, to the nearest quarter hour." />
     </ProgramPage>,
   )
 })
@@ -165,7 +165,7 @@ function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
       )}
       {clicksSince && (
         <p class="muted small">
-          Clicks before {formatDate(clicksSince)} are no longer kept, so{' '}
+          Clicks before {formatDate(clicksSince)} have been deleted, so{' '}
           {isCrossed ? 'filtered figures' : 'the lists below'} exclude them.
         </p>
       )}

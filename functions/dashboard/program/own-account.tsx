@@ -53,7 +53,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
     return (
       <div data-part aria-live="polite">
         <Card title="It is connected">
-          <p>Stripe sent your code. Its payments, refunds and disputes arrive automatically.</p>
+          <p>Stripe sent your code. The account's payments, refunds and disputes arrive automatically.</p>
         </Card>
       </div>
     )
@@ -62,7 +62,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
     return (
       <div data-part>
         <Card title="Prove that the account is yours">
-          <p>Get code and enter it in that account at Stripe. Stripe then sends it to this service.</p>
+          <p>Get a code and enter it in that Stripe account. Stripe then sends it to this service.</p>
           <PostButton action={address} class="primary" text="Get code" />
         </Card>
       </div>
@@ -76,9 +76,9 @@ function Steps({ state, baseUrl, address }: StepsProps) {
             <div class="stack tight">
               <h3>Send the account's events here</h3>
               <p>
-                In that account's webhooks, an endpoint for events of <strong>your account</strong>, not of connected
-                ones. Its signing secret is what the service has as <code>STRIPE_WEBHOOK_SECRET</code>. Beside those of
-                payments it sends <code>product.created</code> and <code>product.updated</code>.
+                In that account's webhooks, add an endpoint for events of <strong>your account</strong>, not of
+                connected accounts. The service stores its signing secret as <code>STRIPE_WEBHOOK_SECRET</code>It also
+                sends the events <code>product.created</code> and <code>product.updated</code>.
               </p>
               <Copy text={`${baseUrl}/api/v1/webhooks/stripe`} label="endpoint" />
             </div>
@@ -88,8 +88,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
               <h3>Write the code into a product</h3>
               <p>
                 Open any product of that account {isLive ? 'in live mode' : '(in test mode is enough)'}, or create one,
-                and add to its metadata <code>{ownershipField}</code> with this value. You can take it out again
-                afterwards.
+                and add to its metadata <code>{ownershipField}</code> with this value. You can remove it afterward.
               </p>
               <Copy text={code} label="code" />
             </div>

@@ -152,7 +152,7 @@ export function PartnerActions({ partner, address }: { partner: PartnerOfProgram
           action={`${address}/${id}/deactivate`}
           class="compact"
           label={`Deactivate ${name}`}
-          confirm={`Deactivate ${name}? Clicks on their links are refused from then on.`}
+          confirm={`Deactivate ${name}? Clicks on their links will be refused.`}
           text="Deactivate"
         />
       ) : (
@@ -165,7 +165,7 @@ export function PartnerActions({ partner, address }: { partner: PartnerOfProgram
           action={`${address}/${id}/end`}
           class="compact danger"
           label={`End the partnership with ${name}`}
-          confirm={`End the partnership with ${name}? Their links, codes and invitations stop working. What they earned stays theirs.`}
+          confirm={`End the partnership with ${name}? Their links, codes and invitations stop working. They keep their earnings.`}
           text="End"
         />
       )}

@@ -72,7 +72,7 @@ pages.get('/partners/:partnerId', requireProgram('partner:list'), async (c) => {
       >
         <CountingHelp
           names={['Clicks', 'Leads', 'Sales', 'Commission']}
-          note={`Of all time; leads, sales and commission of links are counted within a minute. Commission is in ${program.currency.toUpperCase()}.`}
+          note={`All-time figures; leads, sales and commission of links are counted within a minute. Commission is in ${program.currency.toUpperCase()}.`}
         />
       </TableCard>
       <PartnerCodes program={program} partner={partner} />
@@ -133,7 +133,7 @@ function Commissions({ program, partner }: PartnerProps) {
       <TableCard
         title="Manual commissions and deductions"
         aside={<AllOf program={program} partner={partner} list="adjustments" />}
-        caption="Amounts added to their balance or deducted by hand"
+        caption="Amounts added to or deducted from their balance by hand"
         rows={partner.adjustments}
         columns={[
           adjustmentColumns.made,
@@ -227,7 +227,7 @@ interface EarnsProps {
   manages: boolean
 }
 
-/** The rules by which the partner earns, and their group. */
+/** The partner's commission rules and group. */
 function Earns({ partner, address, manages }: EarnsProps) {
   const { groups, group_id: groupId, group_name: groupName, earns, rules } = partner
   return (
@@ -260,7 +260,7 @@ function Edit({ partner, address }: { partner: PartnerDetails; address: string }
   return (
     <Card title="Details">
       {partner.has_account ? (
-        <p class="muted">They have an account, so only they can change their name, e-mail and payout address.</p>
+        <p class="muted">This partner has an account, so only they can change their name, e-mail and payout address.</p>
       ) : (
         <Form action={address} submit="Save">
           <Field name="name" label="Name" value={partner.name} required />
@@ -337,7 +337,7 @@ pages.post(
   async (c) => {
     const groupId = positiveInteger(c.req.valid('form').group_id) ?? null
     await updatePartner(c.get('db'), c.get('program').id, partnerIn(c), { group_id: groupId })
-    return redirectWith(c, partnerPageOf(c), "Saved. New sales earn by the group's rules.")
+    return redirectWith(c, partnerPageOf(c), "Saved. New sales earn under the group's rules.")
   },
 )
 
@@ -347,7 +347,7 @@ const noteForm = z.object({
     optionalText,
     z.string().check(
       z.overwrite((text) => text.replaceAll('\r\n', '\n').trim()),
-      z.maxLength(maxNote, `A note has ${maxNote} characters at most.`),
+      z.maxLength(maxNote, `A note can have at most ${maxNote} characters.`),
     ),
   ),
 })
@@ -355,5 +355,5 @@ const noteForm = z.object({
 pages.post('/partners/:partnerId/note', requireProgram('partner:manage'), form(noteForm, partnerPageOf), async (c) => {
   const note = c.req.valid('form').note || null
   await updatePartner(c.get('db'), c.get('program').id, partnerIn(c), { note })
-  return redirectWith(c, partnerPageOf(c), 'The note is saved.')
+  return redirectWith(c, partnerPageOf(c), 'The note was saved.')
 })

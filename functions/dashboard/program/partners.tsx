@@ -83,7 +83,7 @@ programList(pages, '/partners', 'partner:list', (c) => {
         above: (
           <>
             {manages && <AddPartner address={address} open={rows.length === 0 && !isFiltered} />}
-            <CountingHelp names={['Clicks', 'Sales']} note="Of all time." />
+            <CountingHelp names={['Clicks', 'Sales']} note="All-time figures." />
             {moves && <MoveSome address={address} partners={rows} groups={groups} />}
           </>
         ),
@@ -95,7 +95,7 @@ programList(pages, '/partners', 'partner:list', (c) => {
         ],
         empty: {
           title: 'No partners yet',
-          text: 'Add the first one above. They get a link to your site, and every sale from it counts as theirs.',
+          text: 'Add the first one above. They get a link to your site, and every sale through it is attributed to them.',
         },
       }
     },
@@ -124,7 +124,7 @@ function MoveSome({ address, partners, groups }: MoveSomeProps) {
       <SelectionButtons
         verb="Move"
         count={partners.length}
-        confirm={`Move all ${partners.length} on this page? They earn by its rules from now on.`}
+        confirm={`Move all ${partners.length} partners on this page? They earn under the group's rules from now on.`}
       />
     </SelectionForm>
   )
@@ -143,8 +143,7 @@ pages.post('/partners/move', requireProgram('partner:manage'), form(moveForm), a
   if (ids.length === 0) return await refuseForm(c, partnersPage(c), { problem: 'Select at least one partner first.' })
   const moved = await movePartners(c.get('db'), programId, ids, positiveInteger(to) ?? null)
   const who = moved === 1 ? '1 partner is' : `${moved} partners are`
-  const where =
-    to === '' ? 'in no group: they earn by the terms of the program' : 'in the group: they earn by its rules'
+  const where = to === '' ? "in no group and earn under the program's terms" : 'in the group and earn under its rules'
   return redirectWith(c, backTo(c, partnersPage(c)), `${who} ${where} from now on.`)
 })
 
@@ -157,9 +156,9 @@ function AddPartner({ address, open }: { address: string; open: boolean }) {
           name="email"
           label="E-mail"
           type="email"
-          hint="They get an invitation to see their earnings. Without an address, you only create a link."
+          hint="They get an invitation to see their earnings. Without an address, they only get a link."
         />
-        <Field name="code" label="Code" hint="Part of their link, as aff=code. Leave empty to generate one." />
+        <Field name="code" label="Code" hint="The code in their link, after aff=. Leave empty to generate one." />
       </FormDetails>
     </Card>
   )
@@ -222,7 +221,7 @@ pages.post('/partners/:partnerId/end', requireProgram('partner:manage'), async (
   return redirectWith(
     c,
     backToPage(c, partner),
-    `The partnership with ${partner.name} ended. What they earned stays theirs.`,
+    `The partnership with ${partner.name} ended. They keep their earnings.`,
   )
 })
 

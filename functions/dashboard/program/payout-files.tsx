@@ -49,7 +49,7 @@ export function payoutFileOf(query: Record<string, string>): PayoutFile & { curr
   const { layout: name, currency = '', part } = query
   const layout = payoutLayouts.find((known) => known === name)
   if (!layout || !isCurrency(currency)) {
-    throw new ApiError('invalid_request', `Say layout=${payoutLayouts.join(' or ')}, and a currency such as usd.`)
+    throw new ApiError('invalid_request', `Set layout=${payoutLayouts.join(' or ')}, and a currency such as usd.`)
   }
   return { layout, currency, part: positiveInteger(part) ?? 1 }
 }

@@ -52,7 +52,7 @@ export const payoutsOf = (programId: number) => `/programs/${programId}/payout-r
 export const exclusionTexts: Record<Excluded, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',
-  payout_address_changed: 'New payout address, waits 24 hours',
+  payout_address_changed: 'New payout address: 24-hour wait',
 }
 
 /** Sums by currency: `$30.00 and €5.00`. */
@@ -81,7 +81,7 @@ export function RunState({ run: { paid_on: paidOn, reference } }: { run: Pick<Pa
 }
 
 const missing = 'This program has no such payout run.'
-/** How long a run can be taken back after it was marked as paid. */
+/** How long a paid run can be reopened. */
 const reopenMs = 24 * 60 * 60 * 1000
 const runIn = (c: ProgramContext) => idInPath(c, 'runId', missing)
 const runPage = (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${runIn(c)}`
@@ -146,8 +146,7 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
       {mayReopen && (
         <Card title="Marked as paid by mistake?">
           <p class="muted">
-            For 24 hours, and until the next run, you can take this back. The payments return to the balances as
-            entries.
+            You can undo this for 24 hours, until the next run. The payments return to the balances as entries.
           </p>
           <PostButton action={`${address}/reopen`} label="Reopen this run" text="Reopen run" />
         </Card>
@@ -198,7 +197,7 @@ function ExcludedPartners({ page, address }: { page: Page<ExcludedPartner>; addr
         { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
         { label: 'Reason', cell: ({ reason }) => exclusionTexts[reason] },
         {
-          label: 'Payable then',
+          label: 'Payable at that time',
           right: true,
           cell: ({ payable_cents: cents, currency }) => formatMoney(cents, currency),
         },
@@ -225,7 +224,7 @@ function PayRun({ address, open }: PayRunProps) {
     <Card title={open.length === 0 ? 'Close this run' : `Mark ${totals(open)} as paid`}>
       <p class="muted">
         {open.length === 0
-          ? 'Reversals or the partners canceled all of its payments.'
+          ? 'All of its payments were reversed or canceled by the partners.'
           : 'Pay with the file first. Marking the run as paid posts every payment and notifies the partners.'}
       </p>
       <Form action={`${address}/confirm`} submit="Mark run as paid" layout="inline" primary>
@@ -263,7 +262,7 @@ pages.post('/payout-runs/:runId/reopen', requireProgram('payout:pay'), async (c)
 
 const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 
-/** Asks for confirmation before the run is marked as paid, on a page of its own, so it works without scripts. */
+/** Asks for confirmation on a separate page before the run is marked as paid, so it works without scripts. */
 pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(payForm, runPage), async (c) => {
   const runId = runIn(c)
   const { amount_cents: amountCents, reference, paid_on: paidOn } = c.req.valid('form')
@@ -296,5 +295,5 @@ pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(pay
 pages.post('/payout-runs/:runId/pay', requireProgram('payout:pay'), form(payForm, runPage), async (c) => {
   const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
   await sendSoon(c.env, await payPayoutRun(c.get('db'), c.get('program').id, runIn(c), transfer, amountCents))
-  return redirectWith(c, runPage(c), 'The run is paid. Its partners are notified.')
+  return redirectWith(c, runPage(c), 'The run was paid. Its partners are notified.')
 })

@@ -57,7 +57,7 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
     <ProgramPage
       title="Payout runs"
       current="/payout-runs"
-      lead="A payout run has one payment for each partner who is due. Pay it with its file, then mark it as paid."
+      lead="A payout run has one payment for each partner with due commissions. Pay it with its file, then mark it as paid."
       actions={
         may(program.roles, 'payout:pay') &&
         !search &&
@@ -136,7 +136,7 @@ function Due({ program, due, sums, search }: DueProps) {
     return (
       <Card title="Due now">
         {search ? (
-          <p class="muted">Nobody with that name is due.</p>
+          <p class="muted">No partner with that name is due.</p>
         ) : (
           <Empty title="Nobody is due">
             <p>Commissions are due when their hold period has ended. Amounts in open payouts are not due again.</p>
@@ -188,8 +188,8 @@ function Due({ program, due, sums, search }: DueProps) {
       />
       {all > due.length && (
         <p class="muted small">
-          The first {due.length} of {formatNumber(all)} by name. A run pays all who are included; look for a partner by
-          name to see one of the others.
+          The first {due.length} of {formatNumber(all)} by name. A run pays all included partners; search for a partner
+          by name to see the others.
         </p>
       )}
     </Card>
@@ -237,7 +237,7 @@ function Runs({ programId, page, query }: RunsProps) {
       empty={
         query['q']
           ? noneFits(payoutsOf(programId), 'payout runs')
-          : { title: 'No payout runs yet', text: 'The first run pays everybody who is due.' }
+          : { title: 'No payout runs yet', text: 'The first run pays every due partner.' }
       }
     />
   )
@@ -286,7 +286,7 @@ pages.post('/payout-runs/minimum', requireProgram('program:update'), form(minimu
   if (!(cents >= 0 && cents <= maxAmountCents))
     throw new FormRefusal({ minimum: `Enter an amount of ${currency.toUpperCase()}, for example 50.` })
   await setMinimumPayout(c.get('db'), c.get('program').id, currency, cents)
-  return redirectWith(c, runsPage(c), 'The minimum payout is saved.')
+  return redirectWith(c, runsPage(c), 'The minimum payout was saved.')
 })
 
 const stale = 'Reload the page, then create the run.'
@@ -298,7 +298,7 @@ pages.post('/payout-runs', requireProgram('payout:pay'), form(makeForm), async (
   await sendSoon(c.env, outbox)
   return runId === null
     ? redirectWith(c, runsPage(c), 'Nobody is due now, so no run was created.')
-    : redirectWith(c, `${runsPage(c)}/${runId}`, `Payout run ${runId} is created.`)
+    : redirectWith(c, `${runsPage(c)}/${runId}`, `Payout run ${runId} was created.`)
 })
 
 const byHandForm = z.object({
@@ -313,5 +313,5 @@ pages.post('/payout-runs/by-hand', requireProgram('payout:pay'), form(byHandForm
   const { partner_id: partnerId, currency, amount_cents: amountCents, request_id, ...transfer } = c.req.valid('form')
   const payment = { programId: c.get('program').id, partnerId, currency, amountCents, requestId: request_id }
   await sendSoon(c.env, await payByHand(c.get('db'), payment, transfer))
-  return redirectWith(c, runsPage(c), `The payment of ${formatMoney(amountCents, currency)} is recorded.`)
+  return redirectWith(c, runsPage(c), `The payment of ${formatMoney(amountCents, currency)} was recorded.`)
 })

@@ -160,7 +160,7 @@ pages.post('/payouts/:payoutId/pay', requireProgram('payout:pay'), form(payForm,
 
 /** The message for the second person who records a transfer for the same payout. */
 const paidBefore = ({ reference }: { reference: string | null }) =>
-  `This was already paid, by the transfer ${reference}. Yours is not recorded: look whether the money went twice.`
+  `This was already paid, by the transfer ${reference}. Yours is not recorded: check whether the money was sent twice.`
 
 pages.post('/payouts/:payoutId/return', requireProgram('payout:pay'), form(reasonForm, pageOf), async (c) => {
   const { id: programId } = c.get('program')

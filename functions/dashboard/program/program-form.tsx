@@ -43,7 +43,7 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
             label="Attribution window (days)"
             value={String(settings.cookie_window_days)}
             inputmode="numeric"
-            hint="How long a visitor counts as the partner's after a click."
+            hint="How long after a click a visitor is attributed to the partner."
           />
           <Field
             name="attribution_model"
@@ -69,7 +69,7 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
             label="Hold period (days)"
             value={String(settings.hold_days)}
             inputmode="numeric"
-            hint="A commission is credited after this, unless the sale was refunded."
+            hint="A commission is credited after this period, unless the sale was refunded."
           />
           <Field
             name="commission_duration_months"
@@ -129,9 +129,9 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
 const ruleNames: Record<ReviewRule, string> = {
   self_referral: "The buyer uses the partner's e-mail address",
   one_address: 'Five or more signups of a partner from one address within a day',
-  no_page_view: 'A click that names no page, where your pages have the tag',
-  bot: 'A click of a bot',
-  paid_ads: 'A click by a paid ad, of clicks that your server sends: the tag sends no ad parameters',
+  no_page_view: 'A click without a page address, if your pages have the tag',
+  bot: 'A click by a bot',
+  paid_ads: 'A click on a paid ad, for clicks that your server sends: the tag sends no ad parameters',
 }
 
 /** Converts typed settings for their schema. */

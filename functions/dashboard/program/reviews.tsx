@@ -39,7 +39,7 @@ pages.get('/reviews', requireProgram('commission:list'), async (c) => {
     <ProgramPage
       title="Reviews"
       current="/commissions"
-      lead="Suspicious commissions. Each is held with its findings until you release or reject it."
+      lead="Suspicious commissions. Each is held with the reasons until you release or reject it."
       actions={
         <Segments
           label="State"
@@ -113,7 +113,7 @@ function evidenceText(rule: string, evidence: Record<string, string | number>): 
     case 'one_address':
       return `${of('signups')} signups from ${of('first_at')} to ${of('last_at')}.`
     case 'no_page_view':
-      return `Clicked ${of('clicked_at')}. Of ${of('visitors')} visitors of the last 30 days ${of('with_page')} came from a page.`
+      return `Clicked ${of('clicked_at')}. Of ${of('visitors')} visitors in the last 30 days, ${of('with_page')} came from a page.`
     case 'bot':
       return `Clicked ${of('clicked_at')} by ${of('user_agent')}.`
     case 'paid_ads':
@@ -175,6 +175,6 @@ pages.post('/reviews/decide', requireProgram('commission:decide'), form(decideFo
   const { changed } = await decideReviews(c.get('db'), programId, ids, decision, note, outbox)
   await sendSoon(c.env, outbox)
   const left = ids.length - changed
-  const others = left > 0 ? ` ${left} had been reviewed or reversed already.` : ''
+  const others = left > 0 ? ` ${left} had already been reviewed or reversed.` : ''
   return redirectWith(c, backTo(c, reviewsAddress(programId)), `${changed} ${decision}.${others}`)
 })

@@ -161,7 +161,7 @@ function RuleForm({ of: { holder, address }, currency, rule, isPreviewed = false
               label="Amount per signup"
               value={rule?.lead_commission_cents === null ? '' : amount(rule?.lead_commission_cents)}
               inputmode="decimal"
-              hint={`${inCurrency} Empty: as it is without this rule.`}
+              hint={`${inCurrency} Leave empty for the amount without this rule.`}
             />
           )}
         </div>
@@ -218,7 +218,7 @@ function ruleIn(
 
 function emptyProblem(text: (name: string) => string, holder: RuleHolder): Record<string, string> | undefined {
   if (holder === 'everybody' && text('product_id') === '' && text('sale_type') === '')
-    return { product_id: 'Enter a product or a type. The settings have the terms for all others.' }
+    return { product_id: 'Enter a product or a type. The settings contain the terms for all others.' }
   const terms = ['commission_bp', 'commission_fixed_cents', 'lead_commission_cents']
   return terms.some((name) => text(name) !== '') ? undefined : { commission_bp: 'Enter what is paid; 0 for nothing.' }
 }
@@ -297,7 +297,7 @@ export function createRulePages({ path, action, current, read }: RulesPage) {
     if ('errors' in entered) return await refuseForm(c, of.address, { errors: entered.errors })
     const change = { ends: positiveInteger(replaces), begins: entered.rule }
     await changeRule(c.get('db'), program.id, of.holder, change)
-    return redirectWith(c, of.address, 'Saved. New sales earn by this rule.')
+    return redirectWith(c, of.address, 'Saved. New sales earn under this rule.')
   })
 
   pages.post(`${path}/end`, requireProgram(action), form(z.object({ ends: z.string() })), async (c) => {
@@ -348,15 +348,15 @@ function Preview({ program: { id: programId, currency }, preview, rule, isEnd, a
     >
       {rule && !isEnd && <p>{ruleText({ ...emptyRule, ...rule }, currency)}</p>}
       <dl class="cards">
-        <Metric label="By today's rules" value={money(own?.now_cents)} />
+        <Metric label="Under today's rules" value={money(own?.now_cents)} />
         <Metric label={isEnd ? 'Without this rule' : 'With this rule'} value={money(own?.then_cents)} />
         <Metric label="Actual commissions" value={money(own?.brought_cents)} />
       </dl>
       {others.map((other) => (
         <p class="muted small">
-          In {other.currency.toUpperCase()}: {money(other.now_cents, other.currency)} by today's rules,{' '}
-          {money(other.then_cents, other.currency)} with the change, {money(other.brought_cents, other.currency)} as it
-          was.
+          In {other.currency.toUpperCase()}: {money(other.now_cents, other.currency)} under today's rules,{' '}
+          {money(other.then_cents, other.currency)} with the change, {money(other.brought_cents, other.currency)}{' '}
+          actual.
         </p>
       ))}
       <p class="muted small">
@@ -410,7 +410,7 @@ function RuleCard({ of, asked, currency }: RuleCardProps) {
       <details class="more" open={asked !== undefined || isRefused || of.rules.length === 0}>
         <summary>{asked ? 'Change the rule' : 'Add a rule'}</summary>
         <p class="muted">
-          New sales earn by it, and earlier sales keep their commissions. It replaces a rule for the same product or
+          New sales earn under it, and earlier sales keep their commissions. It replaces a rule for the same product or
           type.
         </p>
         <RuleForm of={of} currency={currency} rule={asked} />

@@ -75,9 +75,7 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
       refreshSeconds={!isDone && createdKey === undefined ? 5 : undefined}
       heading={createdKey ? `${program.name} is ready` : `Set up ${program.name}`}
       lead={
-        since
-          ? 'Events since you started again.'
-          : 'Each step is checked off when its event arrives, as a test or live.'
+        since ? 'Events since you started over.' : 'Each step is checked off when its event arrives, as a test or live.'
       }
       actions={<LinkButton href={`${checkOf(program.id)}?since=${Date.now()}`} text="Test again" />}
     >
@@ -87,7 +85,7 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
         ) : (
           may(program.roles, 'api-key:manage') && (
             <>
-              <p class="muted">One command sets your project up, with an API key in it. Other keys stay valid.</p>
+              <p class="muted">One command sets up your project with an API key. Other keys stay valid.</p>
               <Form action={`${checkOf(program.id)}/key`} submit="Show the command with a new key" layout="inline">
                 <Field name="key_scope" label="Permissions" options={setUpUses} />
               </Form>
@@ -95,7 +93,7 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
           )
         )}
         <p>
-          Then follow <code>.svc/AGENTS.md</code>, or hand it to your coding agent. By hand:{' '}
+          Then follow <code>.svc/AGENTS.md</code>, or give it to your coding agent. Or set it up by hand:{' '}
           <a href="/docs/html">HTML and any server</a>, <a href="/docs/nextjs">Next.js</a>,{' '}
           <a href="/docs/react">React</a>, or the <a href="/api/v1/reference">API reference</a>.
         </p>
@@ -115,7 +113,7 @@ const kinds = ['click', 'lead', 'sale'] as const
 type Kind = (typeof kinds)[number]
 
 function cameAt({ activity, checks }: Integration, kind: Kind, since: Date | undefined): Date | undefined {
-  // If the server has to report signups, a browser's report alone is not a lead yet.
+  // If the server has to report signups, a browser's report is not a lead yet.
   if (!checks.some(({ name, ok }) => name === `${kind}_seen` && ok)) return undefined
   const { live, test } = activity[`last_${kind}`]
   const at = later(live, test)
@@ -159,8 +157,8 @@ function Check({ program, integration, since }: CheckProps) {
   return (
     <Card title="Steps">
       <p class="muted">
-        Open the test link in a private window, sign up there, and pay. All of it is{' '}
-        <a href="/docs/test-data">test data</a>: it counts in no figure, and nobody earns by it.
+        Open the test link in a private window, sign up there, and pay. Everything is{' '}
+        <a href="/docs/test-data">test data</a>: it is not included in any figures, and nobody earns from it.
       </p>
       <Copy text={testLink(program)} label="test link" />
       <div data-part data-poll={isComplete(integration, since) ? undefined : poll} aria-live="polite" class="stack">
@@ -203,8 +201,8 @@ function Steps({ program, integration, since }: CheckProps) {
       </ol>
       {next === undefined && (
         <p role="status">
-          <strong>Everything works: money can flow.</strong> <a href={`/programs/${program.id}`}>The overview</a> shows
-          figures from the first click on a partner's link.
+          <strong>Everything works.</strong> <a href={`/programs/${program.id}`}>The overview</a> shows figures from the
+          first click on a partner's link.
         </p>
       )}
     </>
@@ -240,7 +238,7 @@ function State({ step, isDone, program, integration }: StateProps) {
           <p class="muted small">
             {isDone
               ? 'Not needed here: browsers report leads, and Stripe reports sales.'
-              : "No call with a key of this program has arrived yet. A call with a wrong key can't be shown here, because it names no program. Your server gets 401 unauthorized."}
+              : "No call with a key of this program has arrived yet. A call with a wrong key can't be shown here, because it names no program. Your server gets the error 401 unauthorized."}
           </p>
         ) : (
           <p class="muted small">
@@ -264,7 +262,7 @@ function State({ step, isDone, program, integration }: StateProps) {
   if (isDone) return null
   return (
     <p class="muted small">
-      Each partner gets a link, and sees their earnings once you invite them.{' '}
+      Each partner gets a link, and sees their earnings once they accept your invitation.{' '}
       {may(program.roles, 'partner:manage') && (
         <a href={`/programs/${program.id}/partners`}>Add a partner and invite them</a>
       )}
@@ -302,8 +300,8 @@ function Came({ program, integration, kind, at }: CheckProps & { kind: Kind; at:
       </p>
       {page && !isPageOf(page, program.domain) && (
         <p>
-          <Badge tone="warn">Not on {shownHost(program.domain)}</Badge> The page has another host than the program. If
-          that is intended, <a href={`/programs/${program.id}/settings`}>change the domain</a>.
+          <Badge tone="warn">Not on {shownHost(program.domain)}</Badge> The page is on another host than the program's.
+          If that is intended, <a href={`/programs/${program.id}/settings`}>change the domain</a>.
         </p>
       )}
       {currency && (
@@ -339,25 +337,25 @@ function Refusals({ refusals }: { refusals: Integration['refusals'] }) {
 /** Help with problems that the service can't see, because nothing reaches it. */
 function IfNothingComes({ program }: { program: ViewerProgram }) {
   return (
-    <Card title="If nothing comes">
+    <Card title="If nothing arrives">
       <ul class="bullets">
         <li>
           The tag is missing on this page: look for <code>data-svc-program-id="{program.id}"</code> in its source. The{' '}
-          <a href={`/programs/${program.id}/settings`}>settings</a> have it.
+          <a href={`/programs/${program.id}/settings`}>settings</a> show it.
         </li>
         <li>
           The page waits for <a href="/docs/consent">consent</a>: until the visitor agrees, nothing is sent, and nothing
-          can be seen here.
+          appears here.
         </li>
         <li>
           A blocker keeps the script from loading: serve it from <a href="/docs/own-domain">your own domain</a>.
         </li>
         <li>
           The lead is missing: your server has no key, or not this program's. <code>node_modules/.bin/svc status</code>{' '}
-          asks with the key in <code>.svc/.env</code>.
+          checks the key in <code>.svc/.env</code>.
         </li>
         <li>
-          Each code that the service answers, and what to do: <a href="/docs/errors">errors</a>.
+          All error codes of the service, and what to do: <a href="/docs/errors">errors</a>.
         </li>
       </ul>
     </Card>

@@ -108,7 +108,7 @@ function EraseCustomer({ address }: { address: string }) {
 pages.post('/settings', requireProgram('program:update'), form(programForm, settingsPage), async (c) => {
   const { id: programId } = c.get('program')
   await updateProgram(c.get('db'), programId, c.req.valid('form'))
-  return redirectWith(c, addressIn(programId), 'Saved. New commissions follow the new terms.')
+  return redirectWith(c, addressIn(programId), 'Saved. New commissions use the new terms.')
 })
 
 const nobody = 'Enter the customer key or the click id of the customer.'
@@ -124,7 +124,7 @@ pages.post('/settings/forget', requireProgram('customer:forget'), form(eraseForm
     if (!(error instanceof ApiError) || error.code !== 'not_found') throw error
     throw new FormRefusal({ forgotten: error.message })
   }
-  return redirectWith(c, addressIn(programId), 'The customer is erased. Amounts and days stay as they were.')
+  return redirectWith(c, addressIn(programId), 'The customer was erased. Amounts and days did not change.')
 })
 
 const keyForm = z.object({
@@ -146,5 +146,5 @@ pages.post('/settings/keys', requireProgram('api-key:manage'), form(keyForm, set
 pages.post('/settings/keys/:keyId/retire', requireProgram('api-key:manage'), async (c) => {
   const { id: programId } = c.get('program')
   await retireApiKey(c.get('db'), programId, idInPath(c, 'keyId', 'This program has no such API key.'))
-  return redirectWith(c, addressIn(programId), 'The key is revoked.')
+  return redirectWith(c, addressIn(programId), 'The key was revoked.')
 })

@@ -123,8 +123,8 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
     return (
       <p>
         To try it, pay on your site in Stripe's test mode, for example with the card 4242 4242 4242 4242: {check}. There
-        is no secret to copy and nothing to forward, since Stripe reaches this service by itself; each event is in the{' '}
-        <a href={`/programs/${programId}/test/deliveries`}>Stripe events of the test data</a>.
+        is no secret to copy and nothing to forward, because Stripe sends events to this service directly; each event is
+        in the <a href={`/programs/${programId}/test/deliveries`}>Stripe events of the test data</a>.
       </p>
     )
   }
@@ -134,9 +134,9 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
       <summary>Try it on this machine</summary>
       <div class="stack">
         <p>
-          Without an account at Stripe: these lines, in the folder of the service, sign events as Stripe does and send
-          them here. They are a payment, its refund, a subscription, and a month that passes and renews it. Without{' '}
-          <code>--test-mode</code> they count, and without a name all are listed. {check}
+          Without a Stripe account: these lines, in the folder of the service, sign events as Stripe does and send them
+          here. They are a payment, its refund, a subscription, and a month that passes and renews it. Without{' '}
+          <code>--test-mode</code> they count as live, and without a name the command lists all events. {check}
         </p>
         <Copy
           text={[
@@ -150,8 +150,8 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
           label="lines that send events"
         />
         <p>
-          With your own account in test mode: start the service with its key and with the secret by which Stripe's
-          command signs, and have that forward what happens.
+          With your own account in test mode: start the service with its key and with the secret of Stripe's command
+          line, and let that forward the events.
         </p>
         <Copy
           text={`STRIPE_SECRET_KEY=sk_test_... STRIPE_WEBHOOK_SECRET=$(stripe listen --print-secret) npm start`}
@@ -160,14 +160,11 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
         <Copy text={`stripe listen --forward-to ${baseUrl}/api/v1/webhooks/stripe`} label="line that forwards events" />
         {!isOwn && (
           <>
-            <p>Its events name no account. This line says that they are this program's:</p>
+            <p>Its events name no account. This line assigns them to this program:</p>
             <Copy text={`npm run -s own-account -- ${programId}`} label="line that connects your own account" />
           </>
         )}
-        <p>
-          Without both variables the webhook's secret is one of this machine. It is for tests of your own that sign
-          events:
-        </p>
+        <p>Without both variables, this machine has its own webhook secret. Your own tests can sign events with it:</p>
         <Copy
           text={`node -p "JSON.parse(fs.readFileSync('.local/secrets.json')).STRIPE_WEBHOOK_SECRET"`}
           label="line that prints the secret"
@@ -187,8 +184,8 @@ export function Excluded({ programId, payments, isOn }: { programId: number; pay
         <strong>
           {formatNumber(payments)} {one ? 'payment is' : 'payments are'} excluded
         </strong>
-        : Stripe sent no metadata with {one ? 'it' : 'them'}, but an earlier payment of the same customer or
-        subscription was a partner's.
+        : Stripe sent no metadata with {one ? 'it' : 'them'}, but a partner referred an earlier payment of the same
+        customer or subscription.
       </p>
       <PostButton
         action={`${settingsOf(programId)}/processor/known-customers`}
@@ -273,8 +270,8 @@ function Waiting({ account_id: id, events, oldest_at: at, isConnected }: Waiting
       </strong>
       , received while it was disconnected.{' '}
       {isConnected
-        ? 'They are applied within half an hour.'
-        : `They are applied when this account is connected again. Each is kept ${keptDays} days, the oldest until ${formatDate(until)}.`}
+        ? 'They will be applied within half an hour.'
+        : `They will be applied when this account is connected again. Each is kept ${keptDays} days, the oldest until ${formatDate(until)}.`}
     </p>
   )
 }
@@ -291,7 +288,7 @@ function NotConnected({ env, address }: { env: DashboardEnv; address: string }) 
   return (
     <>
       <p class="muted">
-        Connect Stripe and sales, renewals, refunds and disputes are recorded without a call from your server.
+        Connect Stripe to record sales, renewals, refunds and disputes without a call from your server.
       </p>
       <Form action={`${address}/connect`} submit="Connect Stripe" layout="inline" primary>
         {way === 'name' && (
@@ -384,7 +381,7 @@ callbackPages.get('/processor/callback', requireViewer, async (c) => {
 
 pages.post('/settings/processor/disconnect', requireProgram('processor:manage'), async (c) => {
   await disconnectProcessor(c.get('db'), c.env, c.get('program').id)
-  return redirectWith(c, settingsPage(c), 'Stripe is disconnected.')
+  return redirectWith(c, settingsPage(c), 'Stripe was disconnected.')
 })
 
 pages.post('/settings/processor/known-customers', requireProgram('processor:manage'), async (c) => {
@@ -392,7 +389,7 @@ pages.post('/settings/processor/known-customers', requireProgram('processor:mana
   if (accountId === null) throw new ApiError('conflict', 'Connect Stripe first.')
   const { outbox } = await applyParkedEvents(c.get('db'), openStripe(c.env), { limit: appliedAtOnce, accountId })
   await sendSoon(c.env, outbox)
-  const text = 'Payments of known customers count from now on. The excluded ones are attributed within half an hour.'
+  const text = 'Payments of known customers now count. The excluded ones will be attributed within half an hour.'
   return redirectWith(c, settingsPage(c), text)
 })
 
@@ -428,5 +425,5 @@ pages.post('/settings/processor/backfill/continue', requireProgram('processor:ma
 
 pages.post('/settings/processor/backfill/stop', requireProgram('processor:manage'), async (c) => {
   await stopBackfill(c.get('db'), c.get('program').id)
-  return redirectWith(c, settingsPage(c), 'The import is stopped. Recorded payments stay.')
+  return redirectWith(c, settingsPage(c), 'The import was stopped. Recorded payments stay.')
 })

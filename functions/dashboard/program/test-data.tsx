@@ -29,7 +29,7 @@ pages.get('/test', requireProgram('performance:read'), async (c) => {
           <PostButton
             action={`${testDataOf(program.id)}/clear`}
             class="danger"
-            confirm="Clear the test data? Test clicks, leads and sales and Stripe's events of test mode are deleted. Live data stays as it is."
+            confirm="Clear the test data? Test clicks, leads and sales and Stripe's test-mode events are deleted. Live data doesn't change."
             text="Clear test data"
           />
         )
@@ -46,7 +46,7 @@ function NothingYet() {
       <Empty title="No test data">
         <p>
           Test events from your server and from Stripe's test mode appear here.{' '}
-          <a href="/docs/test-data">How to send some</a>
+          <a href="/docs/test-data">How to send test events</a>
         </p>
       </Empty>
     </Card>
@@ -70,7 +70,7 @@ function Figures({ figures, currency }: { figures: TestFigures; currency: string
         </Metric>
         <Metric label="Commission" value={formatMoney(saleCents + leadCents, currency)}>
           <dd class="trend">
-            {leadCents > 0 ? `of which ${formatMoney(leadCents, currency)} for leads` : 'what it would have been'}
+            {leadCents > 0 ? `of which ${formatMoney(leadCents, currency)} for leads` : 'hypothetical'}
           </dd>
         </Metric>
       </dl>
@@ -79,7 +79,7 @@ function Figures({ figures, currency }: { figures: TestFigures; currency: string
         {webhookAt && (
           <>
             {' '}
-            The last event of Stripe in test mode came at <Time at={webhookAt} /> UTC.
+            The last Stripe event in test mode arrived at <Time at={webhookAt} /> UTC.
           </>
         )}
       </p>
@@ -109,7 +109,7 @@ pages.post('/test/clear', requireProgram('program:update'), async (c) => {
   const { deleted, more } = await clearTestData(c.get('db'), program.id)
   const rows = `${formatNumber(deleted)} ${deleted === 1 ? 'row' : 'rows'}`
   const text = more
-    ? `${rows} of test data are deleted, and more are left. Clear it again.`
-    : `The test data is cleared: ${rows} ${deleted === 1 ? 'is' : 'are'} deleted.`
+    ? `${rows} of test data were deleted, and more are left. Clear it again.`
+    : `The test data was cleared: ${rows} ${deleted === 1 ? 'was' : 'were'} deleted.`
   return redirectWith(c, testDataOf(program.id), text)
 })

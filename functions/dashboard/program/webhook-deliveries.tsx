@@ -56,7 +56,7 @@ programList(pages, '/webhooks/deliveries', 'webhook:list', (c) => {
     read: (part) => listProgramDeliveries(c.get('db'), programId, { ...part, status, type, endpointId }),
     more: () => listEndpointsWithLatest(c.get('db'), programId),
     show: (_, endpoints: WebhookEndpoint[] = []) => ({
-      lead: 'Webhooks sent to your server in the last 30 days, and how it answered.',
+      lead: 'Webhooks sent to your server in the last 30 days, and its responses.',
       views: <WebhookViews programId={programId} current="deliveries" />,
       choices: choicesOf(endpoints),
       caption: 'Webhook deliveries, newest first',
@@ -77,7 +77,7 @@ programList(pages, '/webhooks/deliveries', 'webhook:list', (c) => {
         title: 'No deliveries yet',
         text: (
           <>
-            Webhooks are sent for what happens after an <a href={webhooksOf(programId)}>endpoint</a> is added.
+            Webhooks are sent for events after you add an <a href={webhooksOf(programId)}>endpoint</a> .
           </>
         ),
       },
@@ -163,7 +163,7 @@ pages.get('/webhooks/:endpointId/deliveries/:messageId', requireProgram('webhook
         <DeliveryState delivery={delivery} />
       </Card>
       {delivery.type.startsWith('payout.') && !may(program.roles, 'payout:list') ? (
-        <p class="muted">Your role does not see payouts, so the request and the answers are hidden.</p>
+        <p class="muted">Your role can't see payouts, so the request and the responses are hidden.</p>
       ) : (
         <>
           <Request endpoint={endpoint} delivery={delivery} />
@@ -246,6 +246,6 @@ pages.post('/webhooks/:endpointId/deliveries/:messageId/replay', requireProgram(
   const { programId, endpoint_id, message_id: messageId } = path
   const replayed = await replayDeliveries(c.get('db'), programId, endpoint_id, { messageId, failedOnly: false })
   await sendSoon(c.env, [{ program_id: programId, due_at: 0 }])
-  const text = replayed === 0 ? 'It is pending already, so nothing is sent again.' : 'It is sent again.'
+  const text = replayed === 0 ? 'It is already pending, so nothing is sent again.' : 'It will be sent again.'
   return redirectWith(c, deliveryAddress(programId, path), text)
 })

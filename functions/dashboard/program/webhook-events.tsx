@@ -66,7 +66,7 @@ function eventsIn(c: ProgramContext, livemode: boolean): ListOf<ListedWebhookEve
             {livemode && (
               <>
                 {' '}
-                Those of test mode are among the <a href={testLogOf(programId)}>test data</a>.
+                Test-mode events are in the <a href={testLogOf(programId)}>test data</a>.
               </>
             )}
           </>

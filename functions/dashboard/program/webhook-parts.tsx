@@ -66,7 +66,7 @@ export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
           {formatNumber(attempt_count)} {attempt_count === 1 ? 'attempt' : 'attempts'}
           {next && (
             <>
-              , the next one at <Time at={next} />
+              , next one at <Time at={next} />
             </>
           )}
         </span>

@@ -61,7 +61,7 @@ pages.get('/webhooks', requireProgram('webhook:list'), async (c) => {
         {endpoints.length === 0 ? (
           <Empty title="No endpoints yet">
             <p>
-              An endpoint is an address of your server. It is sent a signed request for each lead, sale, refund,
+              An endpoint is an address of your server. It receives a signed request for each lead, sale, refund,
               commission and payout.
             </p>
           </Empty>
@@ -290,7 +290,7 @@ function OnOff({ address, isOff }: { address: string; isOff: boolean }) {
   return (
     <PostButton
       action={`${address}/off`}
-      confirm="Disable this endpoint? Nothing is sent to it while it is disabled, and what happens meanwhile is not sent later."
+      confirm="Disable this endpoint? Nothing is sent to it while it is disabled, and events during that time are not sent later."
       text="Disable"
     />
   )
@@ -300,8 +300,8 @@ function Secret({ secret }: { secret: string }) {
   return (
     <Card title="Secret">
       <p>
-        Your server verifies each request with this secret. Copy it now: it is not shown again. How to verify is in the{' '}
-        <a href="/docs">documentation</a>.
+        Your server verifies each request with this secret. Copy it now: it won't be shown again. The verification is
+        explained in the <a href="/docs">documentation</a>.
       </p>
       <Copy text={secret} label="Webhook secret" />
     </Card>
@@ -320,8 +320,8 @@ function SendAgain({ address }: { address: string }) {
   return (
     <Card title="Send again">
       <p class="muted">
-        For when your server was down or lost data. Each message keeps its id; up to 10,000 at once. Messages are kept
-        for 30 days. Times are in UTC.
+        Use this if your server was down or lost data. Each message keeps its id; up to 10,000 at once. Messages are
+        kept for 30 days. Times are in UTC.
       </p>
       <Form action={`${address}/replay`} submit="Send again" layout="inline">
         <Field
@@ -338,7 +338,7 @@ function SendAgain({ address }: { address: string }) {
           value={asInput(new Date(Date.now() + 60_000))}
           required
         />
-        <Field name="which" label="Which" options={ranges} />
+        <Field name="which" label="Which deliveries" options={ranges} />
       </Form>
     </Card>
   )
@@ -365,7 +365,7 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
             confirm={
               isRotating
                 ? 'Rotate the secret? The older of the two current secrets stops working at once.'
-                : `Rotate the secret? The current one signs for ${rotationHours} more hours.`
+                : `Rotate the secret? The current secret keeps signing for ${rotationHours} more hours.`
             }
             text="Rotate secret"
           />
@@ -400,7 +400,7 @@ for (const [verb, enabled, done] of [
     true,
     'The endpoint is enabled. Pending deliveries are sent now; events of the time when it was disabled are not.',
   ],
-  ['off', false, 'The endpoint is disabled.'],
+  ['off', false, 'The endpoint was disabled.'],
 ] as const) {
   pages.post(`/webhooks/:endpointId/${verb}`, requireProgram('webhook:manage'), async (c) => {
     await changeEndpoint(c.get('db'), c.env, c.get('program').id, endpointIn(c), { enabled })
@@ -415,7 +415,7 @@ pages.post('/webhooks/:endpointId/rotate', requireProgram('webhook:manage'), asy
 
 pages.post('/webhooks/:endpointId/delete', requireProgram('webhook:manage'), async (c) => {
   await deleteEndpoint(c.get('db'), c.get('program').id, endpointIn(c))
-  return redirectWith(c, webhooksPage(c), 'The endpoint is deleted.')
+  return redirectWith(c, webhooksPage(c), 'The endpoint was deleted.')
 })
 
 pages.post('/webhooks/:endpointId/test', requireProgram('webhook:manage'), async (c) => {
@@ -460,8 +460,10 @@ pages.post(
 )
 
 function repliesOf(replayed: number): string {
-  if (replayed === 0) return 'There are no such deliveries in this period, so nothing is sent again.'
+  if (replayed === 0) return 'There are no such deliveries in this period, so nothing will be sent again.'
   if (replayed === maxReplayed)
-    return `The oldest ${formatNumber(replayed)} are sent again. Choose a later start for those after them.`
-  return replayed === 1 ? 'One delivery is sent again.' : `${formatNumber(replayed)} deliveries are sent again.`
+    return `The oldest ${formatNumber(replayed)} will be sent again. Choose a later start for those after them.`
+  return replayed === 1
+    ? 'One delivery will be sent again.'
+    : `${formatNumber(replayed)} deliveries will be sent again.`
 }

@@ -1,4 +1,4 @@
--- a manual commission or deduction is in the balance once, as it was made
+-- a manual commission or deduction is in the balance once, with its original amount
 select a.program_id, 'adjustment ' || a.id as subject, format('%s in %s entries', coalesce(e.sum, 0), coalesce(e.count, 0)) as found,
   a.amount_cents || ' in 1' as expected
 from adjustments a

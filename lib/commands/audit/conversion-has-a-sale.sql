@@ -1,4 +1,4 @@
--- a customer is a conversion from their earliest live sale on that brought something
+-- a customer is a conversion from their earliest live sale with an amount
 select u.program_id, 'customer ' || u.id as subject, format('%s, first purchase %s', u.customer_status, u.first_purchase_date) as found,
   'first purchase ' || s.first_date as expected
 from customers u

@@ -1,4 +1,4 @@
--- a credited commission has put into the balance what is left of it, another one nothing
+-- a credited commission's remaining amount is in the balance, and other commissions are not
 select c.program_id, 'commission ' || c.id as subject, format('%s in %s entries, %s of them credits', e.sum, e.count, e.credits) as found,
   case when c.credited_at is null then 'none' else format('%s with one credit', c.amount_cents - c.reversed_cents) end as expected
 from commissions c

@@ -1,4 +1,4 @@
--- a customer has the partner of their link, or of the code that brought them, and that partner is of their program
+-- a customer has the partner of their link, or of the code that referred them, and that partner is of their program
 select u.program_id, 'customer ' || u.id as subject, format('link %s, code %s, partner %s', u.link_id, u.code_id, u.partner_id) as found,
   format('partner %s', coalesce(l.partner_id, k.partner_id)::text) as expected
 from customers u

@@ -1,4 +1,4 @@
--- a payout was payable when it was made: the balance held it beside what older ones were paid from it later or still hold
+-- a payout was payable at its creation: the balance covered it in addition to older payouts that were paid later or are still open
 with payout as (
   select w.program_id, w.partner_id, w.currency, w.id, w.requested_cents, w.amount_cents, w.decided_at, w.created_at_entry_number,
     (

@@ -1,5 +1,5 @@
 -- every refund of a sale with a commission was reported to the partner, with the reversed amount
--- Refunds that were put back before the sale had a commission were reported to nobody. The refund's transaction may have begun a moment
+-- Refunds that were restored before the sale had a commission were not reported. The refund's transaction may have begun a moment
 -- after the one that created the commission.
 select r.program_id, 'refund ' || r.id as subject, format('%s %s', o.kind, o.payload->>'amount_cents') as found,
   'reported ' || r.deduction_cents as expected

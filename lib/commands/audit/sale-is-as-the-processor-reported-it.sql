@@ -1,4 +1,4 @@
--- a sale has the amount, the untaxed part, the currency and the time of an event of its source, and one that the API alone reported has its own time
+-- a sale has the amount, the untaxed part, the currency and the time of an event of its source, and a sale that only the API reported has its own time
 with account as (
   select p.id as program_id, a.account_id from programs p cross join lateral unnest(accounts_of(p)) a (account_id)
   where a.account_id is not null and ($1::bigint is null or p.id = $1)

@@ -88,7 +88,7 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
       const queue = values[variable]
       if (!queue || queue.endsWith(`-${environment}`)) continue
       problems.add(
-        `${variable} names the queue ${queue.slice(queue.lastIndexOf('/') + 1)}, and that of ${environment} ends with -${environment}. So no environment takes another's messages.`,
+        `${variable} names the queue ${queue.slice(queue.lastIndexOf('/') + 1)}, but the queues of ${environment} end with -${environment}. This prevents an environment from reading another's messages.`,
       )
     }
   }

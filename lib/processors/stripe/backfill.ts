@@ -111,7 +111,7 @@ const eventIdOf = (objectId: string) => `backfill_${objectId}`
 const isNamed = (fact: Fact) =>
   (fact.kind === 'purchase' || fact.kind === 'customer') && (fact.program_id !== null || fact.click_id !== null)
 
-/** Returns the names by which the database may know an object. */
+/** Returns the ids under which the database may know an object. */
 function namesOf(fact: Fact) {
   if (fact.kind === 'reversals')
     return { payment_ids: [fact.payment_intent_id, fact.charge_id, fact.invoice_id].filter((one) => one !== null) }
@@ -194,7 +194,7 @@ export interface BackfillStep {
 }
 
 /**
- * Reads one page of a program's account and applies it like webhooks, with the same keys, so it can run again and beside them. The progress
+ * Reads one page of a program's account and applies it like webhooks, with the same keys, so it can run repeatedly and at the same time. The progress
  * is stored only after the whole page is applied. `secret` is EMAIL_HASH_KEY. Stripe's library itself retries if Stripe asks for it.
  */
 export async function stepBackfill(
@@ -263,7 +263,7 @@ export async function stepBackfill(
 
 type Change = Partial<Pick<Backfill, 'status' | 'problem' | 'kind' | 'last_id' | 'objects_read' | 'events_recorded'>>
 
-/** Updates a reading unless another step has advanced it or somebody stopped it. */
+/** Updates an import unless another step has advanced it or it was stopped. */
 async function advance(db: Database, backfill: Backfill, change: Change): Promise<void> {
   await db.query(
     kysely

@@ -3,7 +3,7 @@ import { ApiError } from '../../errors.ts'
 import { type Conversion, conversionsOf } from './conversions.ts'
 import { discountsOf } from './read-discounts.ts'
 
-/** The variables by which a function reaches Stripe's API. */
+/** The variables for calls to Stripe's API. */
 export interface StripeEnv {
   /** The platform's secret key. Calls for a connected account name it. */
   STRIPE_SECRET_KEY: string

@@ -17,7 +17,7 @@ const stateMinutes = 15
 
 /**
  * Returns the address of Stripe's consent page, which leads back to `returnAddress` with `code` and `state`. The state is a random secret.
- * It works once, for 15 minutes, in the session that asked. So nobody can be tricked into connecting another's account. The access is read-
+ * It works once, for 15 minutes, in the session that requested it. So nobody can be tricked into connecting someone else's account. The access is read-
  * only unless the service needs to `write` promotion codes.
  */
 export async function connectAddress(
@@ -101,7 +101,7 @@ export async function connectProcessor(
 
 /**
  * Disconnects the payment processor. Its events are parked until the account is connected again. The last program of an account revokes the
- * service's access at Stripe. If Stripe refuses that, the advertiser can revoke it in their own dashboard.
+ * service's access in Stripe. If Stripe refuses that, the advertiser can revoke it in their own dashboard.
  */
 export async function disconnectProcessor(db: Database, env: ConnectEnv, programId: number): Promise<void> {
   const account = sql<string | null>`old.processor_account_id`

@@ -48,7 +48,7 @@ export async function readCheckout(
   hashEmail: HashEmail,
 ): Promise<Fact> {
   const checkout = session.parse(object)
-  if (checkout.mode === 'setup') return ignored('A session that saves a payment method sells nothing.')
+  if (checkout.mode === 'setup') return ignored('A session that only saves a payment method sells nothing.')
   const { program_id, click_id, customer_key } = checkout.metadata ?? noMetadata
   const referenceId = checkout.client_reference_id
   const email = checkout.customer_details?.email ?? checkout.customer_email

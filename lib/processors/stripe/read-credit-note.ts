@@ -19,7 +19,7 @@ const creditNote = z.looseObject({
 export function readCreditNote(object: unknown): Fact {
   const note = creditNote.parse(object)
   const outside = note.out_of_band_amount ?? 0
-  if (outside === 0) return ignored('It gives nothing back outside of Stripe. Stripe reports its refund as a refund.')
+  if (outside === 0) return ignored('It returns nothing outside of Stripe. Stripe reports its refund as a refund.')
   return {
     kind: 'reversals',
     payment_intent_id: null,

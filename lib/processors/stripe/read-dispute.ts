@@ -10,7 +10,7 @@ const dispute = z.looseObject({
   status: z.string(),
   charge: reference,
   payment_intent: reference,
-  /** The money that it moved: negative if it was taken, positive if it was given back. */
+  /** The amount that it moved: negative if it was withdrawn, positive if it was returned. */
   balance_transactions: z.nullish(z.array(z.looseObject({ amount: z.int(), currency }))),
 })
 
@@ -24,7 +24,7 @@ export function readDispute(type: string, object: unknown): Fact {
   const disputed = dispute.parse(object)
   if (disputed.status.startsWith('warning_')) return ignored('An inquiry moves no money.')
   if (type === 'charge.dispute.closed' && disputed.status !== 'lost') {
-    return ignored('The dispute was not lost. funds_reinstated reports the money that it gives back.')
+    return ignored('The dispute was not lost. funds_reinstated reports the money that it returns.')
   }
   if (type === 'charge.dispute.closed' && !disputed.balance_transactions?.length) {
     return ignored(

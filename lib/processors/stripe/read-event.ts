@@ -104,7 +104,7 @@ const readers: Readonly<Record<string, Reader>> = {
   ),
 }
 
-/** The events that a webhook endpoint at Stripe must send. */
+/** The events that a webhook endpoint in Stripe must send. */
 export const handledEventTypes: readonly string[] = Object.keys(readers)
 
 /**

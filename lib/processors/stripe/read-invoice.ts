@@ -77,7 +77,7 @@ const invoice = z.looseObject({
 /**
  * Reads `invoice.payment_succeeded` and `invoice.paid`, which report the same payment. Its attribution is in the metadata of the invoice,
  * if somebody wrote it there, or of the subscription. The subscription's is under `parent` from 2025-03-31, at the top level before, and in
- * its line in still older payloads. The invoice's figures win over its session's, even if it brought nothing.
+ * its line in still older payloads. The invoice's figures win over its session's, even if nothing was paid.
  */
 export async function readInvoice(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = invoice.parse(object)

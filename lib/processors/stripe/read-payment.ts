@@ -50,7 +50,7 @@ interface Payment {
   id: string
   chargeId: string | null
   created: string
-  /** The amount asked for, its tax, and the received amount, in Stripe's unit. */
+  /** The requested amount, its tax, and the received amount, in Stripe's unit. */
   amount: number
   tax: number
   received: number

@@ -21,8 +21,8 @@ end $$;
 
 create or replace function acting_key() returns bigint language sql stable as $$ select nullif(current_setting('svc.api_key', true), '')::bigint $$;
 
--- Begins a transaction of an API key: names the key and takes the idempotency token of the request, so that a repeated
--- request creates nothing twice. Refuses a taken token, with the first answer as the detail. Waits for a request that
+-- Begins a transaction of an API key: names the key and claims the idempotency token of the request, so that a repeated
+-- request creates nothing. Refuses a claimed token, with the first response as the detail. Waits for a request that
 -- is taking it at this moment.
 create or replace function act_by_key(of_key_id bigint, of_program_id bigint, of_token text, of_request_hash bytea) returns void
 language plpgsql as $$
@@ -79,7 +79,7 @@ create or replace trigger audit_log_append_only before update or delete on audit
 create or replace trigger audit_log_no_truncate before truncate on audit_log
   for each statement execute function refuse_audit_change();
 
--- Adds an entry. Does nothing while a backup is restored, because the backup brings its own entries.
+-- Adds an entry. Does nothing while a backup is restored, because the backup contains its own entries.
 create or replace function write_audit(
   of_workspace_id text, of_program_id bigint, of_action text, of_subject text, of_subject_user_id text, of_details jsonb
 ) returns void language plpgsql as $$

@@ -101,7 +101,7 @@ return case n.kind
 end;
 
 -- Claims up to `max_mails` due mails, including those of failed attempts. All notifications that wait for one person go
--- into one mail, except that immediate topics have a mail of their own. Skips notifications that the person may no
+-- into one mail, except that immediate topics get a separate mail. Skips notifications that the person may no
 -- longer read or that are already decided. Each attempt is due later than the one before, and the tenth is the last.
 -- Calls run one at a time, so that two never split one mail.
 create or replace function claim_mails(max_mails integer, reading_roles text[]) returns table (

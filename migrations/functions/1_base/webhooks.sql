@@ -26,7 +26,7 @@ create or replace function webhook_time(at timestamptz) returns text language sq
 return to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 
 -- Writes a message for the endpoints that want its type. The caller has checked that such an endpoint exists. A
--- restored backup brings its own messages.
+-- restored backup contains its own messages.
 create or replace function write_webhook(of_program_id bigint, of_type text, of_data jsonb) returns void language plpgsql as $$
 declare
   written bigint;

@@ -15,7 +15,7 @@ return jsonb_build_array(entry.program_id, entry.partner_id, entry.currency, ent
 create or replace function hash_of_entry(previous_hash bytea, facts jsonb) returns bytea language sql immutable
 return sha256(coalesce(previous_hash, '') || convert_to(facts::text, 'UTF8'));
 
--- Dates an entry after the previous one, and chains it to that one by its hash. A restored backup brings its own hashes.
+-- Dates an entry after the previous one, and chains it to that one by its hash. A restored backup contains its own hashes.
 create or replace function chain_entry() returns trigger language plpgsql as $$
 declare
   previous balance_entries;
@@ -47,7 +47,7 @@ create constraint trigger balance_entries_have_balance after insert on balance_e
   deferrable initially deferred for each row execute function require_balance_of_entry();
 
 -- Locks the balance that a commission is credited to, after the commission itself. Under that lock nobody credits a commission. Each lock
--- is a statement of its own, and reads under it come in a later statement: a statement that waits continues with its old snapshot, and sums
+-- is a separate statement, and reads under it come in a later statement: a statement that waits continues with its old snapshot, and sums
 -- read there are wrong.
 create or replace function lock_balance(commission commissions) returns void language plpgsql as $$
 begin
@@ -104,7 +104,7 @@ begin
 end $$;
 
 -- Reduces a partner's requested payouts to `left_cents`, the newest first, and notifies the partner. Payouts change only under the lock of
--- their balance, so they need none of their own.
+-- their balance, so they need no locks.
 create or replace function fit_payouts(
   of_program_id bigint, of_partner_id bigint, of_currency text, left_cents bigint, by_cause text, details jsonb
 ) returns void language plpgsql as $$

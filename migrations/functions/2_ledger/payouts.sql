@@ -10,7 +10,7 @@ end $$;
 create or replace trigger payouts_note_balance before insert on payouts
   for each row execute function note_balance_of_payout();
 
--- Keeps the partner, the currency and the request of a payout for ever, and its amount, address, reference and day once it is sent or paid.
+-- Keeps the partner, the currency and the request of a payout forever, and its amount, address, reference and day once it is sent or paid.
 -- Erasing its partner's account clears the address.
 create or replace function keep_payout() returns trigger language plpgsql as $$
 begin
@@ -118,7 +118,7 @@ begin
 end $$;
 
 -- Fixes the amounts and addresses of payouts in a payment file: requested ones are sent from now on. Returns false and changes nothing if
--- one of them has another amount or address by now, or is no longer to be paid.
+-- one of them has another amount or address by now, or is no longer payable.
 create or replace function send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[]) returns boolean
 language plpgsql as $$
 begin
@@ -203,7 +203,7 @@ begin
   perform lock_payout_balances(of_program_id, payout_ids);
 end $$;
 
--- Locks what these paid payouts paid, commissions by id, and then their balances.
+-- Locks the commissions of these paid payouts by id, and then their balances.
 create or replace function lock_paid_payouts(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
 begin
   perform from commissions c

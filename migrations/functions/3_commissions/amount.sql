@@ -14,7 +14,7 @@ create or replace function commission_of(
 return case when base_cents = 0 or sale_date > months_after(first_purchase_date, months) then 0
   else greatest(least((base_cents * commission_bp + 5000) / 10000 + coalesce(fixed_cents, 0), left_cents, 9999999999999), 0) end;
 
--- Computes the commissions of the parts of a sale with terms of their own. The shares of the base are rounded down so that they add up to it, and the
+-- Computes the commissions of the parts of a sale with separate terms. The shares of the base are rounded down so that they add up to it, and the
 -- last part gets the rest. `brought_cents` are the customer's earlier commissions, which count against each cap.
 create or replace function commissions_of_lines(
   base_cents bigint, parts line_terms[], sale_date timestamptz, first_purchase_date timestamptz, brought_cents bigint

@@ -71,7 +71,7 @@ begin
     return;
   end if;
   if not found then
-    raise foreign_key_violation using message = 'The program has nobody whose rules these would be.', constraint = 'commission_rules_holder_known';
+    raise foreign_key_violation using message = 'The program has no such partner or group.', constraint = 'commission_rules_holder_known';
   end if;
 end $$;
 
@@ -86,7 +86,7 @@ begin
   perform from programs p where p.id = of_program_id for no key update;
   rules := rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added);
   if jsonb_array_length(rules) > 50 then
-    raise check_violation using message = 'These are more than 50 rules.', constraint = 'commission_rules_most';
+    raise check_violation using message = 'There are more than 50 rules.', constraint = 'commission_rules_most';
   end if;
   return save_rules(of_program_id, of_group_id, of_partner_id, rules);
 end $$;
@@ -229,6 +229,6 @@ begin
       return new;
     end if;
   end if;
-  raise restrict_violation using message = 'A commission rule ends, and does not change.';
+  raise restrict_violation using message = 'A commission rule can end, but not change.';
 end $$;
 create or replace trigger commission_rules_stay before update or delete on commission_rules for each row execute function refuse_rule_change();

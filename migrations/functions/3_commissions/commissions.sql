@@ -1,5 +1,5 @@
 -- Sets the status of a commission and refuses an inconsistent row. It is a trigger because Postgres compiles a table's CHECKs and generated
--- columns anew in every statement that writes the table.
+-- columns again in every statement that writes the table.
 create or replace function keep_commission_sound() returns trigger language plpgsql as $$
 begin
   -- A fresh commission of a sale or a lead. One expression is cheaper than several.
@@ -21,10 +21,10 @@ begin
     or new.amount_cents = 0 and new.reversal <> 'full'
     or new.reversal = 'none' and new.rejected_at is null and new.reversed_cents > 0
     or (new.reversal = 'full' or new.rejected_at is not null) and new.reversed_cents < new.amount_cents then
-    raise check_violation using message = 'A commission is reversed by as much as its reversal says.';
+    raise check_violation using message = 'The reversed amount of a commission must match its reversal.';
   end if;
   if new.held_at is not null and num_nonnulls(new.credited_at, new.rejected_at) > 0 then
-    raise check_violation using message = 'A held commission is neither credited nor rejected before somebody decides.';
+    raise check_violation using message = 'A held commission is neither credited nor rejected before a decision.';
   end if;
   if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.payout_id) = 1 then
     raise check_violation using message = 'A paid commission was credited, and names the payout that paid it.';

@@ -80,7 +80,7 @@ $$;
 -- The number of signups of one partner from one address, within a day to each side, that is suspicious.
 create or replace function signups_of_one_address() returns integer language sql immutable return 5;
 
--- Returns the facts for review rules, one JSON object for each commission, with the click that brought the customer. Each commission is
+-- Returns the facts for review rules, one JSON object for each commission, with the click that referred the customer. Each commission is
 -- named once, and its program has enabled rules. Tables join in the written order (`offset 0` keeps a lookup by key), so planning is cheap.
 create or replace function reviewed_commissions(program_ids bigint[], commission_ids bigint[]) returns jsonb[]
 language sql stable as $$

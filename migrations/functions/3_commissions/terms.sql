@@ -1,4 +1,4 @@
--- The terms of a commission: the rule by which a sale or a lead earns, and the room under a cap.
+-- The terms of a commission: the rule for a sale or a lead, and the room under a cap.
 
 -- The rules of a partner, of their group and of everybody in a version of the program's rules.
 create or replace function rules_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
@@ -13,9 +13,9 @@ returns setof commission_rules language sql stable rows 3 as $$
   where r.since_version <= version and (r.until_version is null or r.until_version > version)
 $$;
 
--- Returns the rule for a line of a sale, or no row. The partner's own rules come before those of their group, and these before everybody's. A rule
+-- Returns the rule for a line of a sale, or no row. The partner's own rules come before the group's, and these before the general ones. A rule
 -- for a product comes before one for a type of sale, and that before one for all. If several of `product_ids` have a rule, the first one
--- counts. A rule with a fixed amount alone counts in the program's own currency only: in another one, the next rule counts.
+-- counts. A rule with only a fixed amount counts only in the program's own currency: in another one, the next rule counts.
 create or replace function terms_of(
   of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text,
   in_own_currency boolean

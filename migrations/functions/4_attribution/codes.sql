@@ -50,8 +50,8 @@ begin
   return given;
 end $$;
 
--- Creates the customer of a purchase that only a code attributes, with a new click id. If another call created a customer with this key
--- meanwhile, returns that one.
+-- Creates the customer of a purchase that only a code attributes, with a new click id. If another call has created a customer with this
+-- key in the meantime, returns that one.
 create or replace function add_customer_of_code(
   given sales, click_id_prefix text, new_email_hash bytea, new_mailbox_hash bytea, bought_at timestamptz
 ) returns bigint language plpgsql as $$
@@ -73,7 +73,7 @@ end $$;
 create or replace function names_code(sale sales) returns boolean language sql immutable
 return coalesce((sale).resolution @> '{"steps": [["coupon", "found"]]}', false);
 
--- Decides which partner gets a sale that names a code, or whose customer first bought with `first_code_id`. If a link of another partner brought the
+-- Decides which partner gets a sale that names a code, or whose customer first bought with `first_code_id`. If a link of another partner referred the
 -- customer, the program's setting decides. `code_id` is null if the sale's partner owns no such code. The caller has locked the customer.
 create or replace function decide_by_code(
   given sales, customer customers, first_code_id bigint, inout resolution jsonb, out code_id bigint, out partner_id bigint

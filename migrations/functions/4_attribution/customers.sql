@@ -1,4 +1,4 @@
--- The rules of a customer's row. They are in a trigger because Postgres compiles the CHECKs of a table anew in every statement that writes
+-- The rules of a customer's row. They are in a trigger because Postgres compiles the CHECKs of a table again in every statement that writes
 -- it. The trigger runs after the write. Behind a BEFORE UPDATE trigger, `returning old` gives a row that another call has changed
 -- meanwhile, and a lead that waited for another is recorded twice.
 create or replace function refuse_unsound_customer() returns trigger language plpgsql as $$
@@ -45,7 +45,7 @@ end $$;
 create or replace trigger customers_sound after insert or update on customers for each row execute function refuse_unsound_customer();
 
 -- Creates a second customer for an unknown key if the click's customer carries another key: two people on one computer. The second customer
--- has the click's link and partner, and a click id of its own. Does nothing if the latest click is not after `valid_after`.
+-- has the click's link and partner, and its own click id. Does nothing if the latest click is not after `valid_after`.
 create or replace function add_second_customer(
   of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamptz
 ) returns void language plpgsql as $$
@@ -58,7 +58,7 @@ begin
   on conflict (program_id, customer_key) where customer_key is not null do nothing;
 end $$;
 
--- Takes an unverified key, which only a browser sent, away from its customer if the call brings a valid click of another customer. A server
+-- Takes an unverified key, which only a browser sent, away from its customer if the call has a valid click of another customer. A server
 -- outranks a browser.
 create or replace function take_unverified_key(of_program_id bigint, of_key text, for_click_id text, valid_after timestamptz)
 returns void language plpgsql as $$
@@ -103,7 +103,7 @@ begin
     if key_of_click is null then
       return found_id;
     end if;
-    -- If another call gave the key to a customer meanwhile, the next round finds that customer.
+    -- If another call has given the key to a customer in the meantime, the next round finds that customer.
     perform add_second_customer(of_program_id, of_key, of_click_id, click_id_prefix, valid_after);
   end loop;
 end $$;

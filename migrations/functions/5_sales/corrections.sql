@@ -76,7 +76,7 @@ begin
   return sale;
 end $$;
 
--- Corrects the currency of a stored sale of the API by a repeated call of the same customer, which may also bring another amount. Returns the sale, or
+-- Corrects the currency of a stored sale of the API by a repeated call of the same customer, which may also contain another amount. Returns the sale, or
 -- null if its commission is credited or the processor reported it. The caller holds the locks of the customer and the sale.
 create or replace function correct_currency(sale sales, given sales) returns sales language plpgsql as $$
 begin

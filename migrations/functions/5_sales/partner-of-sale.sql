@@ -1,4 +1,4 @@
--- The partner of a sale and the terms by which the partner earns.
+-- The partner of a sale and the partner's terms.
 
 -- Returns a sale with its partner, by the customer or by a code, and with the current terms. Locks the partner.
 create or replace function with_partner(given sales, customer customers) returns sales language plpgsql as $$
@@ -12,7 +12,7 @@ begin
     return without_terms(given);
   end if;
   select p.* into program from programs p where p.id = given.program_id;
-  -- A sale without steps was found by the customer key alone, as most sales of the API are.
+  -- The customer of a sale without steps was found only by the customer key, as for most sales of the API.
   given.resolution := jsonb_build_object('at', now(), 'link_id', customer.link_id, 'clicked_at', customer.last_click_at,
     'came_at', customer.created_at, 'window_days', program.cookie_window_days, 'model', program.attribution_model,
     'hold_days', program.hold_days) || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}');

@@ -1,9 +1,9 @@
 -- Refunds of a sale. Those of the API and those of the processor take the same steps under the same locks: sale, commission, balance. Each
--- refund that is taken or put back is one step: it moves the sale's refunded total, and the commission in proportion. Each step has its own
+-- refund that is applied or restored is one step: it moves the sale's refunded total, and the commission in proportion. Each step has its own
 -- entry and notification.
 
 -- Returns by how much a step of `by_cents` reverses the sale's commission. Null if there is no commission, or if it is rejected and
--- therefore stays as it is.
+-- therefore doesn't change.
 create or replace function deduction_of(sale sales, commission commissions, by_cents bigint) returns bigint language sql immutable
 return case when (commission).rejected_at is null then
   reversed_share((commission).amount_cents, (sale).refunded_cents + by_cents, (sale).amount_cents)
@@ -166,9 +166,9 @@ begin
 end $$;
 
 -- Applies the processor's refunds and disputes of a sale so far, `reported`, to the sale. It skips those that it applied before, so it can
--- be called after anything that may have brought something new.
+-- be called after any possible change.
 --
--- If refunds and disputes exceed the payment, the excess is capped, and takes the room when something is put back. So the outcome does not
+-- If refunds and disputes exceed the payment, the excess is capped, and fills the room when something is restored. So the outcome does not
 -- depend on the order of the reports.
 create or replace function settle_refunds(of_program_id bigint, of_sale_id bigint, reported processor_reversals[]) returns void
 language plpgsql as $$
@@ -309,7 +309,7 @@ begin
   return sale;
 end $$;
 
--- Gives capped refunds the room that is free now. The later part of a refund is a row of its own, since rows never change their applied
+-- Gives capped refunds the room that is free now. The later part of a refund is a separate row, because rows never change their applied
 -- amount.
 create or replace function refill_capped_refunds(sale sales, commission commissions) returns sales language plpgsql as $$
 declare
@@ -339,8 +339,8 @@ begin
   return sale;
 end $$;
 
--- Takes newly reported refunds, in the order of their reports. If one was put back before it was reported, it is stored without an amount,
--- so that nobody takes it later.
+-- Applies newly reported refunds, in the order of their reports. If one was restored before it was reported, it is stored without an amount,
+-- so that it is never applied later.
 create or replace function take_reported_refunds(sale sales, commission commissions, reported processor_reversals[]) returns sales
 language plpgsql as $$
 declare

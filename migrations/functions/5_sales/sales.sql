@@ -1,4 +1,4 @@
--- The rules of a sale's row. They are a trigger because Postgres compiles a table's CHECKs anew in every statement that writes the table.
+-- The rules of a sale's row. They are a trigger because Postgres compiles a table's CHECKs again in every statement that writes the table.
 create or replace function refuse_unsound_sale() returns trigger language plpgsql as $$
 begin
   -- One expression is cheaper than several.
@@ -8,7 +8,7 @@ begin
     return null;
   end if;
   if greatest(new.commission_base_cents, new.refunded_cents) > new.amount_cents then
-    raise check_violation using message = 'The base of the commission and what is refunded are parts of the amount of a sale.';
+    raise check_violation using message = "The commission base and the refunded amount are parts of a sale's amount.";
   end if;
   if (new.payment_status <> 'no_payment_required') <> (new.amount_cents > 0) then
     raise check_violation using message = 'A sale has an amount, unless no payment was required.';
@@ -36,7 +36,7 @@ begin
   -- fixed.
   select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
   given := with_partner(given, customer);
-  -- Repeats if the sale with this transaction id was a test sale that somebody cleared at this moment.
+  -- Repeats if the sale with this transaction id was a test sale that was just cleared.
   loop
     sale := insert_sale(given);
     inserted := sale.id is not null;
@@ -103,7 +103,7 @@ create or replace function complete_sale(sale sales, given sales) returns sales 
 declare
   was_attributed boolean := sale.customer_id is not null;
 begin
-  -- A charge can bring a part of what its intent brought, and both have the session's rank if it awaited them.
+  -- A charge can pay a part of its intent, and both have the session's rank if it awaited them.
   if given.amount_source > sale.amount_source
     or given.amount_source = sale.amount_source and sale.amount_source <> 'api' and given.amount_cents > sale.amount_cents then
     sale := correct_sale(sale, given);

@@ -64,7 +64,7 @@ create or replace function buyer_names(fact jsonb) returns text[] language sql i
 return lasting_names(fact) || array_remove(array['key ' || (fact->>'customer_key'), 'email ' || (fact->>'email_hash'),
   'click ' || (fact->>'click_id')], null);
 
--- Returns all names by which a purchase can be a customer's.
+-- Returns all ids that can identify the customer of a purchase.
 create or replace function names_of_customer(buyer customers) returns text[] language sql immutable
 return array_remove(array['key ' || (buyer).customer_key, 'click ' || (buyer).click_id,
   case when (buyer).signup_date is not null then 'email ' || encode((buyer).email_hash, 'hex') end], null);
@@ -117,8 +117,8 @@ end $$;
 -- Except by its own click id, a purchase is not attributed to a customer who had not clicked yet when its buyer started to buy. This holds
 -- whether the purchase arrives before that customer gets this name or long after.
 --
--- A click counts if it was valid when the buyer started to buy. A click whose customer became a lead or a buyer names that customer for
--- ever: this attributes renewals after the window.
+-- A click counts if it was valid when the buyer started to buy. A click whose customer became a lead or a buyer names that customer
+-- forever: this attributes renewals after the window.
 create or replace function resolve_buyer(
   program programs, fact jsonb, valid_after timestamptz, inout resolution jsonb, out buyer_id bigint
 ) language plpgsql stable as $$
@@ -186,7 +186,7 @@ begin
   on conflict (program_id, session_id) do update set customer_id = excluded.customer_id where kept.customer_id is null;
 end $$;
 
--- Stores the buyer's names: the processor's customer, and the customer key if the buyer has none and nobody else has it. If only a browser
+-- Stores the buyer's names: the processor's customer, and the customer key if the buyer has none and no other customer has it. If only a browser
 -- named the buyer, these names are unverified too, unless the click id is the buyer's own. A checkout also settles a provisional lead,
 -- which counts the lead and pays for it.
 create or replace function keep_buyer(buyer customers, fact jsonb) returns void language plpgsql as $$

@@ -1,7 +1,7 @@
 -- Connections between programs and accounts at the payment processor.
 
--- Connects a program to an account. Returns false and does nothing if another workspace has the account, so that nobody can read another's
--- payments by naming their account, or if another program has the deployment's own account. Callers are `connectProcessor` in
+-- Connects a program to an account. Returns false and does nothing if another workspace has the account, so that nobody can read someone
+-- else's payments by naming their account, or if another program has the deployment's own account. Callers are `connectProcessor` in
 -- lib/processors/stripe/connect.ts and apply_ownership.
 create or replace function connect_processor(of_program_id bigint, of_account_id text, is_live boolean) returns boolean
 language plpgsql as $$
@@ -21,8 +21,8 @@ begin
   return found;
 end $$;
 
--- Connects a program to the deployment's own account after somebody wrote the program's code into that account's metadata. An owner must have
--- asked for the code, and it works once. The program's log says why a code was refused.
+-- Connects a program to the deployment's own account after the program's code was written into that account's metadata. An owner must have
+-- requested the code, and it works once. The program's log says why a code was refused.
 create or replace function apply_ownership(event processor_events) returns processor_events language plpgsql as $$
 declare
   asked own_account_codes;

@@ -1,5 +1,5 @@
--- Stores the current metadata of a customer at the processor. It attributes those payments of the customer that carry no metadata of their
--- own, future and past ones.
+-- Stores the current metadata of a customer at the processor. It attributes the customer's future and past payments that have no
+-- metadata.
 create or replace function apply_customer(event processor_events) returns processor_events language plpgsql as $$
 declare
   fact jsonb := event.fact;

@@ -35,9 +35,9 @@ begin
   wrote_webhooks := wrote_webhook();
 end $$;
 
--- Notifies the advertiser once for each payment that the service ignored though a partner brought its customer. Either no schema reads the
--- event of a known payment, customer or subscription, or nothing says whose a payment of a known customer or subscription is. Returns the
--- event with the program that it is about.
+-- Notifies the advertiser once for each payment that the service ignored although a partner referred its customer. Either no schema reads
+-- the event of a known payment, customer or subscription, or nothing attributes a payment of a known customer or subscription. Returns the
+-- event with its program.
 create or replace function notify_ignored_payment(event processor_events) returns processor_events language plpgsql as $$
 declare
   payment jsonb := coalesce(event.fact->'unread', case when event.fact->>'reported_alone' = 'true' then event.fact end);

@@ -9,7 +9,7 @@ return case substr(id, 1, 3) when 'in_' then 3 when 'pi_' then 2 when 'cs_' then
 create or replace function first_with_prefix(ids text[], prefix text) returns text language sql immutable
 as $$ select id from unnest(ids) id where starts_with(id, prefix) order by id limit 1 $$;
 
--- Returns the ids by which an event names its payment.
+-- Returns the ids of an event's payment.
 create or replace function payment_ids_of(fact jsonb) returns text[] language sql immutable
 return array(select jsonb_array_elements_text(fact->'payment_ids'));
 

@@ -200,7 +200,7 @@ begin
   end;
 end $$;
 
--- Applies a checkout, a payment or an invoice alone: the buyer, and the sale if it was paid. Returns the buyer. An event of test mode makes
+-- Applies only a checkout, a payment or an invoice: the buyer, and the sale if it was paid. Returns the buyer. An event of test mode makes
 -- a test sale, which binds no customer.
 create or replace function apply_purchase_alone(inout event processor_events, answer jsonb, click_id_prefix text, out buyer customers)
 language plpgsql as $$
@@ -246,7 +246,7 @@ begin
   end if;
 end $$;
 
--- Corrects the sale of a payment by an invoice that names no program or brought nothing, and so creates no sale itself. If the invoice
+-- Corrects the sale of a payment by an invoice that names no program or an amount of zero, and so creates no sale itself. If the invoice
 -- comes before the session that creates the sale, it waits in the log.
 create or replace function correct_known_purchase(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare

@@ -63,7 +63,7 @@ begin
   return with_outcome(event, 'recorded', answer->>'excluded');
 end $$;
 
--- Gives the return of a chargeback that has an id of its own (`pairs`) the id of the oldest chargeback of the payment with the same amount
+-- Gives the return of a chargeback that has its own id (`pairs`) the id of the oldest chargeback of the payment with the same amount
 -- that nothing has returned. If the return comes first, it waits for its chargeback under its own id. So any order ends the same.
 create or replace function with_paired_returns(of_account_id text, fact jsonb) returns jsonb language plpgsql as $$
 declare
@@ -187,7 +187,7 @@ begin
   end if;
 end $$;
 
--- Notifies the advertiser once of a refund or dispute in another currency than its sale, so that somebody reverses the commission by hand.
+-- Notifies the advertiser once of a refund or dispute in another currency than its sale, so that a person reverses the commission by hand.
 create or replace function notify_unconverted(sale sales, fact jsonb) returns void language plpgsql as $$
 declare
   of_cause text := 'reversal:' || (fact#>>'{reversals,0,reversal_id}');

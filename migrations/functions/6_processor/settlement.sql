@@ -135,7 +135,7 @@ begin
 end $$;
 
 -- Applies the facts of a payment that an account reported to its sale: the ids, the other sales, a correcting invoice, refunds and disputes. Their parked
--- events become recorded. Reversals in another currency wait until the processor is asked for the conversion.
+-- events become recorded. Reversals in another currency wait for the processor's conversion.
 create or replace function settle_reversals_of(of_account_id text, sale sales) returns void language plpgsql as $$
 declare
   ids text[] := ids_of_payment(of_account_id, array[sale.transaction_id]);

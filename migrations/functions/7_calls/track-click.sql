@@ -82,7 +82,7 @@ begin
   end if;
 
   if existing_click_id is not null then
-    -- A lead fixes the partner. Before it the newest link takes the customer, unless the program keeps the first link.
+    -- A lead fixes the partner. Before that, the customer follows the newest link, unless the program keeps the first link.
     update customers c set
       last_click_at = greatest(c.last_click_at, at),
       link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'

@@ -133,7 +133,7 @@ begin
   return given.transaction_id;
 end $$;
 
--- Returns a sale with the customer, the code and the steps that its click and its code lead to, if the customer key alone does not decide.
+-- Returns a sale with the customer, the code and the steps that its click and its code lead to, if the customer key does not decide.
 create or replace function with_buyer(given sales, account_ids text[], of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 begin
   if given.customer_id is null and of_click_id is null then
@@ -184,8 +184,8 @@ return not given.is_test and not exists (
     and (s.customer_id is not null or s.customer_key <> given.customer_key)
 );
 
--- Returns the resolution of a sale call that its key alone did not decide: whether a browser had named the key before, and the outcome of
--- the click id.
+-- Returns the resolution of a sale call that its key did not decide: whether a browser had reported the key before, and the outcome of the
+-- click id.
 create or replace function steps_of_click(of_program_id bigint, is_key_known boolean, of_click_id text, found_id bigint) returns jsonb
 language sql stable as $$
   select case when outcome in ('found', 'second_customer') or not is_key_known or found.id is null then tried

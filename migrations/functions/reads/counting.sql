@@ -38,7 +38,7 @@ $$;
 create or replace function campaign_groupings() returns text[] language sql immutable
 return array['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'];
 
--- The link that brought a customer to this partner, or null if a code gave the customer to another partner than the link's.
+-- The link that led a customer to this partner, or null if a code gave the customer to another partner than the link's.
 create or replace function link_that_brought(c customers, of_partner_id bigint) returns bigint language sql immutable
 return case when (c).partner_id = of_partner_id then (c).link_id end;
 
@@ -157,7 +157,7 @@ begin
   perform add_totals_of_quarters(kept);
 end $$;
 
--- The values of the click that brought a customer, whose latest click was at `clicked_at`. Returns the first click if
+-- The values of a customer's click, if the latest click was at `clicked_at`. Returns the first click if
 -- the latest one used another link than the customer's. The click id contains the time of the first click.
 create or replace function origin_of_customer(c customers, clicked_at timestamptz) returns jsonb language sql stable
 set plan_cache_mode = force_generic_plan as $$
@@ -215,7 +215,7 @@ begin
 end $$;
 
 -- Moves at most `max_rows` uncounted clicks into the counters of links, of links by month, of programs by hour, and
--- into the totals. Returns their number. Clicks of bots only count for links and groupings, in columns of their own.
+-- into the totals. Returns their number. Clicks of bots only count for links and groupings, in separate columns.
 -- Runs can overlap: each locks rows that no other run holds, and writes counters in the order of their keys.
 create or replace function count_clicks(max_rows integer) returns bigint language plpgsql as $$
 declare

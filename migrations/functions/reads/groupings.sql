@@ -112,7 +112,7 @@ create or replace function uncounted_amounts(of_program_id bigint, from_time tim
 $$;
 
 -- The totals of groupings in consecutive intervals: of all values, or of the wanted ones. `names` contains 'all' if the
--- caller needs the whole. `value` is empty for values without totals of their own. Skips amounts of zero. The overview
+-- caller needs the whole. `value` is empty for values without separate totals. Skips amounts of zero. The overview
 -- also reads the newest events and sales of all currencies. The API reads neither.
 create or replace function amounts_of_values(
   of_program_id bigint, names grouping_name[], wanted text[], metrics grouped_metric[], money text, is_overview boolean, starts timestamptz[],
@@ -133,7 +133,7 @@ begin
   cell as (
     select p.n, k.name, t.value, t.metric, p.sign * t.amount as amount
     from unnest(names) k (name) cross join part p
-    -- Each grouping and part is an index scan of its own.
+    -- Each grouping and part is a separate index scan.
     cross join lateral (
       select t.value, m.metric, figure_of(t, m.metric, money, is_overview) as amount
       from grouped_totals t cross join unnest(metrics) m (metric)
@@ -199,7 +199,7 @@ $$;
 
 -- A program's figures by the values of a grouping, for some days in a time zone, both included. Returns the first
 -- `max_groups` values, and the whole as place 0. `value` is null for events without a value. It is empty for values
--- without totals of their own. With `every`, each value has a row for each interval with figures, and place 0 has a row
+-- without separate totals. With `every`, each value has a row for each interval with figures, and place 0 has a row
 -- for every interval. Money is in `of_currency`, or else in the program's own currency.
 create or replace function read_groups(
   of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_metrics grouped_metric[], is_ascending boolean, max_groups integer,

@@ -69,8 +69,8 @@ begin
   end if;
 end $$;
 
--- Returns the type of an erased sale. A type of which a rule speaks is the program's own word, and its commission follows from it. Any other one may be
--- the integrator's word about the customer. A type without any rule replaces it, so that its commission stays right.
+-- Returns the type of an erased sale. A type that a rule names belongs to the program, and the commission depends on it. Any other type may describe the
+-- customer. A type without any rule replaces it, so that the commission stays correct.
 create or replace function erased_sale_type(sale sales) returns text language sql stable as $$
   select case when sale.sale_type = any (r.types) then sale.sale_type when w.word = any (r.types) then 'erased' else w.word end
   from (select array(select c.sale_type::text from commission_rules c where c.program_id = (sale).program_id) as types) r

@@ -24,17 +24,17 @@ export function decideApplications(applications: Command, subcommand: Subcommand
     const answer = await request<Answer>(connect(flags), `/api/v1/applications/${id}`, { method: 'PATCH', body })
     const { name, status, partner_id: partner } = answer.application
     const became = partner === null ? '' : `, partner ${partner}`
-    print(flags, answer, `${green('✓')} Application ${id} of ${plain(name)} is ${status}${became}`)
+    print(flags, answer, `${green('✓')} Application ${id} of ${plain(name)} was ${status}${became}`)
   }
-  named(subcommand(applications, 'approve', 'Approve an application. The person becomes a partner and gets a mail.'))
+  named(subcommand(applications, 'approve', 'Approve an application. The person becomes a partner and gets an e-mail.'))
     .option('--group-id <id>', 'Group for the new partner.', wholeNumber)
     .addHelpText('after', '\nExamples:\n  $ svc applications approve 7 --group-id 2')
     .action((id: number, flags: Flags & { groupId?: number }) =>
       decide(id, flags, { status: 'approved', group_id: flags.groupId }),
     )
-  named(subcommand(applications, 'reject', 'Reject an application. Sends no mail without --notify.'))
+  named(subcommand(applications, 'reject', 'Reject an application. Sends no e-mail without --notify.'))
     .option('--note <text>', 'Reason, only for your workspace.')
-    .option('--notify', 'Mail the person.')
+    .option('--notify', 'Notify the person by e-mail.')
     .addHelpText('after', '\nExamples:\n  $ svc applications reject 7 --note "A site of coupons" --notify')
     .action((id: number, flags: Flags & { notify?: boolean }) =>
       decide(id, flags, { status: 'rejected', ...given(flags, ['note']), notify: flags.notify }),
@@ -47,7 +47,7 @@ export function decideApplications(applications: Command, subcommand: Subcommand
         `/api/v1/applications/${id}`,
         { method: 'DELETE' },
       )
-      print(flags, answer, `${green('✓')} Application ${id} is deleted.`)
+      print(flags, answer, `${green('✓')} Application ${id} was deleted.`)
     })
 }
 
@@ -63,10 +63,10 @@ export function decidePayouts(payouts: Command, subcommand: Subcommand, print: P
     const { amount_cents: cents, currency, status } = answer.payout
     print(flags, answer, `${green('✓')} Payout ${id} of ${money(cents, currency)} is ${status}.`)
   }
-  subcommand(payouts, 'pay', 'Mark a payout as paid, after you transferred the money.')
+  subcommand(payouts, 'pay', 'Mark a payout as paid after you have transferred the money.')
     .argument('<id>', 'Id of the payout.', wholeNumber)
-    .requiredOption('--amount-cents <amount>', 'The transferred amount: that of the payout.', wholeNumber)
-    .requiredOption('--reference <text>', 'Reference of the transfer. The partner reads it.')
+    .requiredOption('--amount-cents <amount>', "The transferred amount, which must be the payout's.", wholeNumber)
+    .requiredOption('--reference <text>', 'Reference of the transfer, shown to the partner.')
     .requiredOption('--paid-on <day>', 'Day of the transfer, such as 2026-01-31.')
     .addHelpText(
       'after',
@@ -77,7 +77,7 @@ export function decidePayouts(payouts: Command, subcommand: Subcommand, print: P
     )
   subcommand(payouts, 'refuse', 'Refuse a requested payout. Its money stays in the balance.')
     .argument('<id>', 'Id of the payout.', wholeNumber)
-    .requiredOption('--reason <text>', 'Reason. The partner reads it.')
+    .requiredOption('--reason <text>', 'Reason, shown to the partner.')
     .addHelpText('after', '\nExamples:\n  $ svc payouts refuse 7 --reason "The address belongs to somebody else"')
     .action((id: number, flags: Flags) => decide(id, flags, { status: 'refused', reason: flags['reason'] }))
 }
@@ -89,7 +89,7 @@ export function decideReviews(reviews: Command, subcommand: Subcommand, print: P
     ['reject', 'rejected', 'Reject held commissions permanently.'],
   ] as const) {
     subcommand(reviews, verb, what)
-      .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
+      .argument('<id...>', 'Ids of commissions, at most 100.', eachWholeNumber)
       .requiredOption('--note <text>', 'Reason. The service keeps it; the partner reads the reason of a rejection.')
       .addHelpText('after', `\nExamples:\n  $ svc reviews ${verb} 12 13 --note "Looked at the orders"`)
       .action(async (ids: number[], flags: Flags) => {
@@ -116,12 +116,12 @@ export function decideCommissions(commissions: Command, subcommand: Subcommand, 
     print(flags, answer, `${green('✓')} ${answer.changed} ${word}${rest}`)
   }
   subcommand(commissions, 'approve', 'Credit commissions before their hold ends.')
-    .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
+    .argument('<id...>', 'Ids of commissions, at most 100.', eachWholeNumber)
     .addHelpText('after', '\nExamples:\n  $ svc commissions approve 12 13 14')
     .action((ids: number[], flags: Flags) => decide(flags, ids, { status: 'approved' }, 'approved'))
   subcommand(commissions, 'reject', 'Reject commissions permanently.')
-    .argument('<id...>', 'Ids of commissions, 100 at most.', eachWholeNumber)
-    .requiredOption('--reason <text>', 'Reason. The partners read it.')
+    .argument('<id...>', 'Ids of commissions, at most 100.', eachWholeNumber)
+    .requiredOption('--reason <text>', 'Reason, shown to the partners.')
     .addHelpText('after', '\nExamples:\n  $ svc commissions reject 12 13 --reason "Orders were never shipped"')
     .action((ids: number[], flags: Flags) =>
       decide(flags, ids, { status: 'rejected', reason: flags['reason'] }, 'rejected'),

@@ -75,11 +75,11 @@ async function forward(address: string, delivery: Delivery, secret: string, ende
     const answer = await post(address, delivery, secret)
     const isTimeout = answer instanceof Error && answer.name === 'TimeoutError'
     if (!(answer instanceof Error) || isTimeout) {
-      if (attempt_count > 1) console.error(`${green('✓')} ${address} answers again.`)
-      return isTimeout ? `no answer in ${answerMilliseconds / 1000} s` : answer
+      if (attempt_count > 1) console.error(`${green('✓')} ${address} responds again.`)
+      return isTimeout ? `no response in ${answerMilliseconds / 1000} s` : answer
     }
     if (attempt_count === 1) {
-      console.error(`${red('✗')} ${address} does not answer (${reasonOf(answer)}). Events wait until it does.`)
+      console.error(`${red('✗')} ${address} does not respond (${reasonOf(answer)}). Events wait until it does.`)
     }
     await pause(pollMilliseconds, ended)
   }
@@ -135,7 +135,7 @@ async function openEndpoint(connection: Connection, flags: ListenFlags): Promise
     throw new CommandError(
       'not_a_listener',
       `The webhooks of endpoint ${found.id} are sent to ${plain(found.url)}.`,
-      'Give the endpoint of a listener that was killed (svc webhooks list), or none for a new one.',
+      'Pass the endpoint of a listener that was killed (svc webhooks list), or none for a new one.',
     )
   }
   if (flags.secret !== undefined) return { ...found, secret: flags.secret }
@@ -167,7 +167,7 @@ async function listen(flags: ListenFlags): Promise<void> {
     while (!ended.signal.aborted) {
       try {
         const deliveries = await readNew(connection, endpoint.id, seen)
-        if (isAway) console.error(`${green('✓')} The service answers again. No event was lost.`)
+        if (isAway) console.error(`${green('✓')} The service responds again. No event was lost.`)
         isAway = false
         for (const delivery of deliveries) {
           const { id, type, payload } = delivery
@@ -185,12 +185,12 @@ async function listen(flags: ListenFlags): Promise<void> {
         if (error.code === 'not_found') {
           throw new CommandError(
             'listener_ended',
-            'The endpoint of this listener was deleted, by somebody or because a day has passed.',
+            'The endpoint of this listener was deleted, by a person or after a day.',
             'Run the command again.',
           )
         }
         if (!passing.has(error.code)) throw error
-        if (!isAway) console.error(`${red('✗')} ${error.message} The service keeps events until it answers.`)
+        if (!isAway) console.error(`${red('✗')} ${error.message} The service keeps events until it responds.`)
         isAway = true
       }
       await pause(pollMilliseconds, ended.signal)

@@ -63,7 +63,7 @@ export const lists = [
     filters: {
       status: 'active, inactive or ended',
       email: 'address',
-      'external-id': 'id of yours',
+      'external-id': 'your id',
       'group-id': 'id of the group',
       search: 'text in name, address or code',
     },
@@ -283,10 +283,9 @@ export type ListFlags = Flags & { limit: number; cursor?: string }
 export function addListOptions(command: Command, { filters = {}, sorts }: Pick<List<never>, 'filters' | 'sorts'>) {
   command
     .option('--limit <number>', 'Maximum number of rows.', wholeNumber, 25)
-    .option('--cursor <cursor>', 'Continue after the `next_cursor` of an earlier answer.')
-  for (const [option, what] of Object.entries(filters))
-    command.option(`--${option} <${option}>`, `Only with this: ${what}.`)
-  if (sorts) command.option('--sort <sort>', `In this order: ${sorts}.`)
+    .option('--cursor <cursor>', 'Continue after the `next_cursor` of an earlier response.')
+  for (const [option, what] of Object.entries(filters)) command.option(`--${option} <${option}>`, `Filter: ${what}.`)
+  if (sorts) command.option('--sort <sort>', `Sort order: ${sorts}.`)
   return command
 }
 

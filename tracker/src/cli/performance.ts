@@ -11,7 +11,7 @@ const options = {
   from: 'First day, YYYY-MM-DD.',
   to: 'Last day, included; default today.',
   'time-zone': 'Time zone of the days, such as Europe/Berlin; default UTC.',
-  interval: 'hour (31 days at most), day, week or month.',
+  interval: 'hour (at most 31 days), day, week or month.',
   metrics: 'Separated by commas: clicks,leads,conversions,sales,revenue_cents,…',
   sort: 'Metric that orders the groups; default the first one.',
   order: 'desc or asc.',

@@ -21,7 +21,7 @@ const fieldsOfPartner = (partner: Partner): Fields => [
   ['name', partner.name],
   ['e-mail', partner.email],
   ['status', partner.status],
-  ['signs in', partner.has_account ? 'yes' : 'no'],
+  ['has an account', partner.has_account ? 'yes' : 'no'],
   ['group', partner.group_id],
   ['your id', partner.external_id],
   ['codes', codesOf(partner)],
@@ -39,7 +39,7 @@ const fieldsOfLink = (link: Row<'listLinks'>): Fields => [
   ['status', link.status],
   ['your id', link.external_id],
   ['clicks', link.clicks],
-  ['of bots', link.bot_clicks],
+  ['bot clicks', link.bot_clicks],
   ['last click', link.last_clicked_at],
   ['since', day(link.created_at)],
   ...Object.entries(link.metadata),
@@ -73,7 +73,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     'Explain why a sale has its partner and its commission, or why a payment has none.',
   )
     .argument('<transaction_id>', 'Id of the sale, or a Stripe id of the payment or its event.')
-    .option('--test', 'A test sale.')
+    .option('--test', 'The sale is a test sale.')
     .addHelpText('after', '\nExamples:\n  $ svc sales explain order-1001\n  $ svc sales explain evt_1Q2w3e --json')
     .action(async (id: string, flags: Flags) => {
       const path = `/api/v1/sales/${encodeURIComponent(id)}/explanation${flags['test'] === true ? '?test=true' : ''}`
@@ -81,12 +81,12 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       print(flags, answer, explained(answer))
     })
 
-  subcommand(partners, 'create', 'Add a partner with a link. Nobody is mailed.')
+  subcommand(partners, 'create', 'Add a partner with a link. Sends no e-mail.')
     .requiredOption('--name <name>', 'Name of the partner.')
     .option('--email <address>', 'Their address.')
-    .option('--code <code>', 'Part of their link, as aff. Without it one is generated.')
-    .option('--external-id <id>', 'An id of yours.')
-    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
+    .option('--code <code>', 'The code in their link, after aff=. Generated if omitted.')
+    .option('--external-id <id>', 'Your own id.')
+    .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText(
       'after',
       '\nExamples:\n  $ svc partners create --name "Nora Field" --code nora --email nora@example.com',
@@ -102,7 +102,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     const changes = { ...given(flags, options), ...more }
     const body = Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, value === '' ? null : value]))
     const answer = await request<object>(connect(flags), `/api/v1/${noun}/${id}`, { method: 'PATCH', body })
-    print(flags, answer, `${green('✓')} ${noun === 'partners' ? 'Partner' : 'Link'} ${id} is changed.`)
+    print(flags, answer, `${green('✓')} ${noun === 'partners' ? 'Partner' : 'Link'} ${id} was changed.`)
   }
   const unset = 'Empty text removes a value.'
 
@@ -111,7 +111,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     .option('--name <name>', 'Name, if the partner has no account.')
     .option('--email <address>', 'Address, if the partner has no account.')
     .option('--status <status>', 'active or inactive, for the partner and all their links.')
-    .option('--external-id <id>', 'An id of yours.')
+    .option('--external-id <id>', 'Your own id.')
     .option('--group-id <id>', 'Group of the partner.', wholeNumber)
     .addHelpText(
       'after',
@@ -127,18 +127,22 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     .argument('<id>', 'Id of the link.', wholeNumber)
     .option('--status <status>', 'active or inactive.')
     .option('--page-url <address>', "The page it opens, on the program's domain.")
-    .option('--external-id <id>', 'An id of yours.')
+    .option('--external-id <id>', 'Your own id.')
     .addHelpText('after', '\nExamples:\n  $ svc links update 4 --page-url https://shop.example.com/spring')
     .action(async (id: number, flags: Flags) => update(id, flags, 'links', ['status', 'page-url', 'external-id']))
 
   subcommand(groups, 'create', 'Add a group of partners with a commission rule.')
     .requiredOption('--name <name>', 'Name of the group.')
-    .option('--percent <number>', 'Of each sale, with two decimals at most.', hundredths, 0)
-    .option('--fixed-cents <amount>', "For each sale, in the smallest unit of the program's currency.", wholeNumber)
+    .option('--percent <number>', 'Percentage of each sale, with at most two decimals.', hundredths, 0)
+    .option(
+      '--fixed-cents <amount>',
+      "Amount for each sale, in the smallest unit of the program's currency.",
+      wholeNumber,
+    )
     .option('--cap-cents <amount>', 'Cap for all sales of one customer.', wholeNumber)
-    .option('--months <number>', "How long after a customer's first purchase.", wholeNumber)
-    .option('--lead-cents <amount>', 'For each lead.', wholeNumber)
-    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
+    .option('--months <number>', "Months after a customer's first purchase.", wholeNumber)
+    .option('--lead-cents <amount>', 'Amount for each lead.', wholeNumber)
+    .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText('after', '\nExamples:\n  $ svc groups create --name Gold --percent 30 --months 12')
     .action(
       async (
@@ -180,7 +184,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       const answer = await request<ApiOperations['deleteGroup']['answer']>(connect(flags), `/api/v1/groups/${id}`, {
         method: 'DELETE',
       })
-      print(flags, answer, `${green('✓')} Group ${id} is removed.`)
+      print(flags, answer, `${green('✓')} Group ${id} was removed.`)
     })
 
   subcommand(codes, 'create', 'Create a code for a partner. They get each sale that names it.')
@@ -190,7 +194,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     .option('--stripe-coupon <id>', 'Create a promotion code of this coupon of Stripe.')
     .option('--percent-off <number>', 'Create a Stripe coupon and promotion code with this discount.', hundredths)
     .option('--duration <duration>', 'Duration of that coupon: once, forever, or a number of months.', 'once')
-    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
+    .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText(
       'after',
       '\nExamples:\n  $ svc codes create --partner-id 2 --code JANE20\n  $ svc codes create --partner-id 2 --code JANE20 --percent-off 20',
@@ -221,22 +225,22 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       },
     )
 
-  subcommand(codes, 'revoke', 'Revoke a code. Its partner keeps the sales that it attributed.')
+  subcommand(codes, 'revoke', 'Revoke a code. Its partner keeps its sales.')
     .argument('<id>', 'Id of the code.', wholeNumber)
     .addHelpText('after', '\nExamples:\n  $ svc codes revoke 7')
     .action(async (id: number, flags: Flags) => {
       const answer = await request<ApiOperations['revokeCode']['answer']>(connect(flags), `/api/v1/codes/${id}`, {
         method: 'DELETE',
       })
-      print(flags, answer, `${green('✓')} Code ${plain(answer.code.code)} is revoked.`)
+      print(flags, answer, `${green('✓')} Code ${plain(answer.code.code)} was revoked.`)
     })
 
   subcommand(links, 'create', 'Add a link to a partner.')
     .requiredOption('--partner-id <id>', 'Id of the partner.', wholeNumber)
-    .option('--code <code>', 'Part of the link, as aff. Without it one is generated.')
+    .option('--code <code>', 'The code in the link, after aff=. Generated if omitted.')
     .option('--page-url <address>', "The page it opens, on the program's domain.")
-    .option('--external-id <id>', 'An id of yours.')
-    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
+    .option('--external-id <id>', 'Your own id.')
+    .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText('after', '\nExamples:\n  $ svc links create --partner-id 2 --code nora-spring')
     .action(async (flags: Flags & { partnerId: number }) => {
       const body = { ...given(flags, ['code', 'page-url', 'external-id']), partner_id: flags.partnerId }
@@ -272,11 +276,11 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       'Amount in the smallest unit of the currency; negative to deduct.',
       signedNumber,
     )
-    .requiredOption('--note <text>', 'Reason. The partner reads it.')
+    .requiredOption('--note <text>', 'Reason, shown to the partner.')
     .option('--currency <code>', "Default: the program's currency.")
     .option('--transaction-id <id>', 'The related sale.')
     .option('--external-id <id>', 'Your own id. The service refuses a repeat.')
-    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
+    .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText(
       'after',
       '\nExamples:\n  $ svc adjustments create --partner-id 2 --amount-cents 5000 --note "Bonus for May"\n  $ svc adjustments create --partner-id 2 --amount-cents -1200 --note "Paid twice in April"',

@@ -32,10 +32,10 @@ export function addRules(svc: Command, subcommand: Subcommand, print: Print): vo
 
   withRules(
     'preview',
-    'Show a past month as these rules would have paid it. Changes nothing.',
+    'Show the commissions of a past month under these rules. Changes nothing.',
     `--group-id 3 --rules '[{"commission_bp": 3000}]'`,
   )
-    .option('--month <month>', 'Month such as 2026-01. Default: last month.')
+    .option('--month <month>', 'Month such as 2026-01. Default: the previous month.')
     .action(async (flags: Flags) => {
       const { groupId: group_id, partnerId: partner_id, rules: all, month } = flags
       const body = { group_id, partner_id, rules: all, month }

@@ -22,7 +22,7 @@ export interface Connection {
   baseUrl: string
 }
 
-/** The flags that every subcommand takes. */
+/** The flags of every subcommand. */
 export interface ConnectionFlags {
   apiKey?: string
   baseUrl?: string
@@ -82,7 +82,7 @@ export function findBaseUrl(flags: ConnectionFlags): string {
   return baseUrl
 }
 
-/** Returns key and address. Throws if there is no key. */
+/** Returns the key and the address. Throws if there is no key. */
 export function connect(flags: ConnectionFlags): Connection {
   const apiKey = findApiKey(flags)
   if (!apiKey) {

@@ -27,7 +27,7 @@ const exitCodes = { done: 0, failed: 1, usage: 2, checksFail: 3 }
 const interactive = (flags: ConnectionFlags) =>
   process.stdin.isTTY && process.stdout.isTTY && !flags.json && !process.env['CI']
 
-// styleText adds no colors if the stream is no terminal or NO_COLOR is set.
+// styleText adds no colors if the stream is not a terminal or NO_COLOR is set.
 const green = (text: string) => styleText('green', text, { stream: process.stdout })
 const red = (text: string) => styleText('red', text, { stream: process.stdout })
 const dim = (text: string) => styleText('dim', text, { stream: process.stdout })
@@ -67,7 +67,7 @@ function subcommand(parent: Command, name: string, description: string): Command
     .helpOption('-h, --help', 'Show this help.')
     .option('--api-key <key>', 'API key of the program. Prefer SVC_API_KEY: other users of the machine can see flags.')
     .option('--base-url <url>', 'Address of the service.')
-    .option('--json', 'Print one JSON object and ask nothing.')
+    .option('--json', 'Print one JSON object and never prompt.')
 }
 
 subcommand(svc, 'init', 'Check the API key and write .svc/ with instructions and settings.')
@@ -103,7 +103,7 @@ Examples:
       `${green('✓')} ${status.program.name}, program ${status.program.id}`,
       ...lines,
       '',
-      'Next: follow .svc/AGENTS.md, or hand it to your coding agent. Then run `node_modules/.bin/svc status`.',
+      'Next: follow .svc/AGENTS.md, or give it to your coding agent. Then run `node_modules/.bin/svc status`.',
       `Watch what arrives: ${connection.baseUrl}/programs/${status.program.id}/check`,
       `Documentation: ${connection.baseUrl}/docs`,
     ]
@@ -152,7 +152,7 @@ const describeStatus = (status: Status) => {
 
 const test = svc
   .command('test')
-  .description('Send a test event. It counts for nothing and earns nothing.')
+  .description('Send a test event. It does not count and earns nothing.')
   .helpOption('-h, --help', 'Show this help.')
 
 for (const kind of ['click', 'lead', 'sale'] satisfies TestEventKind[]) {
@@ -171,7 +171,7 @@ for (const kind of ['click', 'lead', 'sale'] satisfies TestEventKind[]) {
       print(
         flags,
         event,
-        `${green('✓')} The test ${kind} arrived at ${event.arrived_at}: event ${event.id} of program ${event.program_id}. It counts for nothing.${coupon === undefined ? '' : ` ${byCode}`}`,
+        `${green('✓')} The test ${kind} arrived at ${event.arrived_at}: event ${event.id} of program ${event.program_id}. It does not count.${coupon === undefined ? '' : ` ${byCode}`}`,
       )
     })
 }
@@ -201,7 +201,7 @@ try {
   await svc.parseAsync()
 } catch (error) {
   if (error instanceof CommanderError) {
-    // Help and version are no failures. All other errors of the parser are about usage.
+    // Help and version are not failures. All other errors of the parser are about usage.
     process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage
   } else if (error instanceof CommandError) {
     const { code, message, hint } = error

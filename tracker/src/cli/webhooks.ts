@@ -41,7 +41,7 @@ const attemptColumns: Column<Attempt>[] = [
   ['RESPONSE', ({ error, answer }) => error ?? answer?.slice(0, 100) ?? ''],
 ]
 
-/** Adds the commands of `svc webhooks` beside `list`. */
+/** Adds the commands of `svc webhooks` except `list`. */
 export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Print): void {
   const onOne = (name: string, description: string) =>
     subcommand(webhooks, name, description).argument('<endpoint_id>', 'Id of the endpoint.', wholeNumber)
@@ -50,7 +50,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
     .requiredOption('--url <address>', 'Address of your server: https:// on a public host.')
     .addOption(typesOption())
     .option('--description <text>', 'Your own note.')
-    .option('--idempotency-key <key>', 'Running the command again creates nothing twice.')
+    .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText(
       'after',
       '\nExamples:\n  $ svc webhooks create --url https://shop.example.com/webhooks --types sale.created,sale.refunded',
@@ -66,11 +66,11 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
     .addHelpText('after', '\nExamples:\n  $ svc webhooks delete 3')
     .action(async (id: number, flags: ConnectionFlags) => {
       const answer = await request<Answer<'deleteWebhookEndpoint'>>(connect(flags), path(id), { method: 'DELETE' })
-      print(flags, answer, `${green('✓')} Endpoint ${id} is deleted.`)
+      print(flags, answer, `${green('✓')} Endpoint ${id} was deleted.`)
     })
 
   onOne('rotate', 'Create a new secret and show it. For a day the previous one signs too.')
-    .option('--idempotency-key <key>', 'Running the command again rotates once.')
+    .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks rotate 3')
     .action(async (id: number, flags: Flags) => {
       const made = await create<Answer<'rotateWebhookSecret'>>(flags, `webhook-endpoints/${id}/rotate-secret`, {})
@@ -90,11 +90,11 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       print(
         flags,
         answer,
-        `${green('✓')} ${answer.delivery_id} is sent. See: svc webhooks delivery ${id} ${answer.delivery_id}`,
+        `${green('✓')} ${answer.delivery_id} was sent. See: svc webhooks delivery ${id} ${answer.delivery_id}`,
       )
     })
 
-  onOne('replay', 'Send one webhook again, or all of a period.')
+  onOne('replay', 'Send one webhook again, or all in a period.')
     .option('--delivery-id <id>', 'Id of one webhook, such as evt_1.')
     .option('--since <time>', 'Events from this time on, such as 2026-01-31T12:00:00Z.')
     .option('--until <time>', 'Events before this time.')
@@ -112,7 +112,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       print(flags, answer, `${green('✓')} ${answer.replayed} sent again.`)
     })
 
-  onOne('delivery', 'Show one delivery: its payload and the answer to each attempt.')
+  onOne('delivery', 'Show one delivery: its payload and the response to each attempt.')
     .argument('<delivery_id>', 'Such as evt_1.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks delivery 3 evt_1')
     .action(async (id: number, deliveryId: string, flags: ConnectionFlags) => {
