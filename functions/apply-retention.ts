@@ -5,6 +5,7 @@ import type { DatabaseEnv } from '../lib/database.ts'
 import { deleteOldNotifications } from '../lib/notifications/notification-list.ts'
 import { deleteOldWebhooks } from '../lib/notifications/webhook-log.ts'
 import { deleteOldWebhookEvents, deleteUnsoldPayments } from '../lib/processors/webhook-events.ts'
+import { deleteOldImports } from '../lib/moving/imports.ts'
 import { deleteOldApplications } from '../lib/programs/applications.ts'
 import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
 
@@ -23,6 +24,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
   const notifications = await deleteOldNotifications(db, batchSize)
   const webhooks = await deleteOldWebhooks(db, batchSize)
   const applications = await deleteOldApplications(db, batchSize)
+  const imports = await deleteOldImports(db)
   const events = await deleteOldWebhookEvents(db, batchSize)
   const payments = events.more ? 0 : await deleteUnsoldPayments(db)
   const { deleted: customers, more } = await deleteExpiredCustomers(db, clicksOfBatch)
@@ -33,6 +35,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
     notifications,
     webhooks,
     applications,
+    imports,
     payments,
     customers,
     ...(dropped && { dropped }),

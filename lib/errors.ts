@@ -29,7 +29,7 @@ export const errorCodes = {
   conflict: { status: 409, title: 'The current state does not allow this' },
   duplicate_transaction: { status: 409, title: 'A sale with this `transaction_id` already exists' },
   link_disabled: { status: 410, title: 'The referral link is inactive' },
-  payload_too_large: { status: 413, title: 'The body is larger than 64 KiB' },
+  payload_too_large: { status: 413, title: 'The body is larger than 64 KiB, or 16 MiB for an import' },
   unsupported_media_type: { status: 415, title: 'The body must be sent as application/json' },
   idempotency_mismatch: { status: 422, title: 'The `Idempotency-Key` was already used for another request' },
   rate_limited: { status: 429, title: 'Too many requests' },

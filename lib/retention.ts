@@ -16,6 +16,9 @@ export const terms = {
   unconfirmed_applications: '7 days',
   rejected_applications: '1 year',
   webhook_messages: '30 days',
+  imports: '2 years',
+  /** Imports that changed nothing, or nothing any more. */
+  idle_imports: '30 days',
   /** Endpoints of `svc listen`. */
   fetched_endpoints: '1 day',
   /** Also refunds, sessions and payments without a sale. */

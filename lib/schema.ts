@@ -23,6 +23,10 @@ export type GroupedMetric = "bot_clicks" | "clicks" | "commission" | "conversion
 
 export type GroupingName = "all" | "browser" | "code" | "country" | "device" | "link" | "page" | "partner" | "referrer" | "sub1" | "sub2" | "sub3" | "utm_campaign" | "utm_content" | "utm_medium" | "utm_source" | "utm_term";
 
+export type ImportKind = "balance" | "code" | "commission" | "customer" | "group" | "link" | "partner";
+
+export type ImportOutcome = "create" | "error" | "skip" | "update";
+
 export type Int8 = ColumnType<number, bigint | number | string, bigint | number | string>;
 
 export type Json = JsonValue;
@@ -76,6 +80,7 @@ export interface Adjustments {
   currency: string;
   external_id: string | null;
   id: Generated<Int8>;
+  import_id: Int8 | null;
   note: string | null;
   paid_at: Timestamp | null;
   partner_id: Int8;
@@ -182,7 +187,7 @@ export interface BalanceEntries {
   amount_cents: Int8;
   balance_after_cents: Int8;
   balance_before_cents: Int8;
-  cause: 'commission_credited' | 'commission_corrected' | 'commission_reversed' | 'reversal_returned' | 'adjusted' | 'payout_paid' | 'payout_returned';
+  cause: 'commission_credited' | 'commission_corrected' | 'commission_reversed' | 'reversal_returned' | 'adjusted' | 'opening_balance' | 'payout_paid' | 'payout_returned';
   commission_id: Int8 | null;
   correction_number: number | null;
   created_at: Generated<Timestamp>;
@@ -284,6 +289,7 @@ export interface Customers {
   email_unverified_since: Timestamp | null;
   first_purchase_date: Timestamp | null;
   id: Generated<Int8>;
+  imported_at: Timestamp | null;
   key_unverified_since: Timestamp | null;
   last_click_at: Timestamp | null;
   lead_event_id: Int8 | null;
@@ -369,6 +375,52 @@ export interface IdempotencyKeys {
   program_id: Int8;
   request_hash: Uint8Array;
   token: string;
+}
+
+export interface ImportedCommissions {
+  amount_cents: Int8;
+  currency: string;
+  customer_id: Int8 | null;
+  earned_at: Timestamp;
+  external_id: string;
+  id: Generated<Int8>;
+  partner_id: Int8;
+  payment_id: string | null;
+  program_id: Int8;
+  sale_cents: Int8 | null;
+  status: 'pending' | 'approved' | 'paid' | 'rejected';
+}
+
+export interface ImportRows {
+  fields: Json;
+  id: Int8;
+  import_id: Int8;
+  is_applied: Generated<boolean>;
+  kind: ImportKind;
+  origin: string;
+  outcome: ImportOutcome | null;
+  partner_id: Int8 | null;
+  partner_row_id: Int8 | null;
+  program_id: Int8;
+  reason: string | null;
+  replaced: Json | null;
+  source_id: string;
+  target_id: Int8 | null;
+}
+
+export interface Imports {
+  added_params: Generated<string[]>;
+  applied_at: Timestamp | null;
+  created_at: Generated<Timestamp>;
+  id: Generated<Int8>;
+  planned_at: Timestamp | null;
+  position: Json | null;
+  problem: string | null;
+  program_id: Int8;
+  sealed_key: Uint8Array | null;
+  source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv';
+  state: Generated<'reading' | 'planned' | 'applying' | 'applied' | 'undoing' | 'undone' | 'failed'>;
+  undone_at: Timestamp | null;
 }
 
 export interface JoinPages {
@@ -511,6 +563,7 @@ export interface PartnerCodes {
 
 export interface PartnerGroups {
   created_at: Generated<Timestamp>;
+  external_id: string | null;
   id: Generated<Int8>;
   name: string;
   program_id: Int8;
@@ -767,6 +820,7 @@ export interface Programs {
   id: Generated<Int8>;
   lead_auth_policy: Generated<'server_verified' | 'browser_allowed'>;
   lead_commission_cents: Generated<Int8>;
+  link_params: Generated<string[]>;
   name: string;
   processor_account_id: string | null;
   processor_connected_at: Timestamp | null;
@@ -1082,6 +1136,9 @@ export interface DB {
   grouped_quarters: GroupedQuarters;
   grouped_totals: GroupedTotals;
   idempotency_keys: IdempotencyKeys;
+  import_rows: ImportRows;
+  imported_commissions: ImportedCommissions;
+  imports: Imports;
   join_pages: JoinPages;
   join_slugs: JoinSlugs;
   link_click_counts: LinkClickCounts;
@@ -1153,6 +1210,10 @@ export interface DatabaseFunctions {
     arguments: { received: string | null; answer: string | null; click_id_prefix: string | null }
     row: { outcome: string | null; reason: string | null; program_id: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
   }
+  apply_import_rows: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; max_rows: number | null }
+    row: { apply_import_rows: number | null }
+  }
   apply_to_program: {
     arguments: { of_program_id: number | null; of_source: string | null; seen_version: number | null; seen_terms: number | null; of_user_id: string | null; of_email: string | null; of_name: string | null; of_answers: string | null; of_token_hash: Uint8Array | null; code_digits: string | null; of_network: string | null; bounds: string | null }
     row: { outcome: string | null; application_id: number | null; again_at: Date | null; wrong_question: string | null }
@@ -1176,6 +1237,14 @@ export interface DatabaseFunctions {
   attribute_known_customers: {
     arguments: { of_program_id: number | null }
     row: { attribute_known_customers: string | null }
+  }
+  begin_import: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; params: (string)[] | null }
+    row: { was: string | null }
+  }
+  begin_undo: {
+    arguments: { of_program_id: number | null; of_import_id: number | null }
+    row: { was: string | null }
   }
   cancel_payout: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_payout_id: number | null }
@@ -1289,6 +1358,10 @@ export interface DatabaseFunctions {
     arguments: { max_rows: number | null; kept: string | null; fetched_kept: string | null }
     row: { expire_webhooks: number | null }
   }
+  finish_reading: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; derives_balances: boolean | null; of_note: string | null }
+    row: { finish_reading: unknown | null }
+  }
   flag_new_commissions: {
     arguments: { at_most: number | null }
     row: { flagged: number | null; more: boolean | null }
@@ -1344,6 +1417,10 @@ export interface DatabaseFunctions {
   pay_payout_run: {
     arguments: { of_program_id: number | null; of_run_id: number | null; transferred_cents: number | null; of_reference: string | null; of_paid_on: Date | null }
     row: { run_id: number | null; was_paid: boolean | null; open_cents: number | null }
+  }
+  plan_import_rows: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; max_rows: number | null }
+    row: { plan_import_rows: number | null }
   }
   preview_rule: {
     arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; ended_id: number | null; added: string | null; from_time: Date | null; until: Date | null }
@@ -1433,6 +1510,14 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; payout_ids: (number)[] | null; amounts: (number)[] | null; addresses: (string)[] | null }
     row: { send_payouts: boolean | null }
   }
+  store_import_page: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; rows: string | null; was: string | null; reached: string | null }
+    row: { store_import_page: unknown | null }
+  }
+  store_import_rows: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; rows: string | null }
+    row: { store_import_rows: unknown | null }
+  }
   test_webhook: {
     arguments: { of_program_id: number | null; of_endpoint_id: number | null }
     row: { test_webhook: number | null }
@@ -1469,6 +1554,10 @@ export interface DatabaseFunctions {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { key_refusal: string | null; program_matches: boolean | null }
   }
+  undo_import_rows: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; max_rows: number | null }
+    row: { undo_import_rows: number | null }
+  }
   write_audit: {
     arguments: { of_workspace_id: string | null; of_program_id: number | null; of_action: string | null; of_subject: string | null; of_subject_user_id: string | null; of_details: string | null }
     row: { write_audit: unknown | null }
@@ -1495,12 +1584,15 @@ export const functionCalls: {
   [Name in keyof DatabaseFunctions]: { text: string; names: (keyof DatabaseFunctions[Name]['arguments'])[] }
 } = {
   apply_event: { text: 'select * from apply_event($1, $2, $3)', names: ['received', 'answer', 'click_id_prefix'] },
+  apply_import_rows: { text: 'select apply_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'max_rows'] },
   apply_to_program: { text: 'select * from apply_to_program($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'of_source', 'seen_version', 'seen_terms', 'of_user_id', 'of_email', 'of_name', 'of_answers', 'of_token_hash', 'code_digits', 'of_network', 'bounds'] },
   approve_applications: { text: 'select * from approve_applications($1, $2, $3)', names: ['of_program_id', 'in_group_id', 'given'] },
   approve_commissions: { text: 'select * from approve_commissions($1, $2, $3)', names: ['program_ids', 'commission_ids', 'compares'] },
   approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
   ask_payout: { text: 'select * from ask_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
+  begin_import: { text: 'select * from begin_import($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'params'] },
+  begin_undo: { text: 'select * from begin_undo($1, $2)', names: ['of_program_id', 'of_import_id'] },
   cancel_payout: { text: 'select * from cancel_payout($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_payout_id'] },
   change_group: { text: 'select change_group($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'group_name', 'rules'] },
   change_rule: { text: 'select change_rule($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added'] },
@@ -1529,6 +1621,7 @@ export const functionCalls: {
   expire_applications: { text: 'select expire_applications($1, $2, $3)', names: ['max_rows', 'unconfirmed_kept', 'rejected_kept'] },
   expire_unsold_payments: { text: 'select expire_unsold_payments($1)', names: ['kept'] },
   expire_webhooks: { text: 'select expire_webhooks($1, $2, $3)', names: ['max_rows', 'kept', 'fetched_kept'] },
+  finish_reading: { text: 'select finish_reading($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'derives_balances', 'of_note'] },
   flag_new_commissions: { text: 'select * from flag_new_commissions($1)', names: ['at_most'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
@@ -1543,6 +1636,7 @@ export const functionCalls: {
   pay_by_hand: { text: 'select * from pay_by_hand($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'transferred_cents', 'of_reference', 'of_paid_on', 'request'] },
   pay_payout: { text: 'select * from pay_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_payout_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
   pay_payout_run: { text: 'select * from pay_payout_run($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_run_id', 'transferred_cents', 'of_reference', 'of_paid_on'] },
+  plan_import_rows: { text: 'select plan_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'max_rows'] },
   preview_rule: { text: 'select * from preview_rule($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added', 'from_time', 'until'] },
   preview_rules: { text: 'select * from preview_rules($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules', 'from_time', 'until'] },
   read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values'] },
@@ -1565,6 +1659,8 @@ export const functionCalls: {
   save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   send_payouts: { text: 'select send_payouts($1, $2, $3, $4)', names: ['of_program_id', 'payout_ids', 'amounts', 'addresses'] },
+  store_import_page: { text: 'select store_import_page($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'rows', 'was', 'reached'] },
+  store_import_rows: { text: 'select store_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'rows'] },
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'by_test_link', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
@@ -1574,6 +1670,7 @@ export const functionCalls: {
   track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'coupon', 'click_id_prefix', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data', 'corrects_currency'] },
   track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)', names: ['given_program_id', 'aff', 'host', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
+  undo_import_rows: { text: 'select undo_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'max_rows'] },
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },
   write_daily_notifications: { text: 'select * from write_daily_notifications($1)', names: ['moment'] },
   write_notifications: { text: 'select * from write_notifications($1, $2, $3)', names: ['program_ids', 'outbox_ids', 'reading_roles'] },
@@ -1582,4 +1679,4 @@ export const functionCalls: {
 }
 
 /** The newest migration that this version knows. */
-export const schemaVersion = '0010_joining.sql'
+export const schemaVersion = '0011_imports.sql'

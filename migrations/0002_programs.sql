@@ -56,6 +56,8 @@ create table programs (
   -- Whether the code or the click decides, if a sale names one partner's code and another partner's link brought the
   -- customer.
   attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
+  -- The parameters beside `aff` that carry a partner's code in old links, for the tracker tag.
+  link_params text[] not null default '{}' check (cardinality(link_params) <= 10 and array_to_string(link_params, '') ~ '^[A-Za-z0-9_-]*$'),
   created_at timestamptz not null default now(),
   -- When its workspace was deleted.
   deleted_at timestamptz,
@@ -131,9 +133,12 @@ create table partner_groups (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   name name_text not null,
+  -- `<service>:<id>` if an import brought it.
+  external_id text check (length(external_id) between 1 and 255),
   created_at timestamptz not null default now(),
   removed_at timestamptz,
-  primary key (program_id, id)
+  primary key (program_id, id),
+  constraint partner_groups_external_id_key unique (program_id, external_id)
 );
 create unique index partner_groups_name_key on partner_groups (program_id, lower(name)) where removed_at is null;
 

@@ -19,7 +19,7 @@ create table customers (
   -- When a browser sent the key or the e-mail address; null if a server sent it. A server outranks a browser.
   key_unverified_since timestamptz,
   email_unverified_since timestamptz,
-  -- Null if a code brought them.
+  -- Null if a code brought them, or if an import did without naming the link.
   link_id bigint,
   partner_id bigint not null,
   -- The code that decided their first purchase. It also decides later purchases that name none. No foreign key, as above.
@@ -34,6 +34,8 @@ create table customers (
   signup_date timestamptz,
   lead_event_id bigint,
   first_purchase_date timestamptz,
+  -- When an import brought them. Their lead and first purchase up to then were the former service's and count in no figure.
+  imported_at timestamptz,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
   constraint customers_click_id_key unique (program_id, click_id)

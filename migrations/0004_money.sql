@@ -298,6 +298,8 @@ create table adjustments (
   external_id text check (length(external_id) between 1 and 255),
   -- The request that created it; repeating the request creates no second adjustment.
   request_id uuid not null,
+  -- The import that brought it as an opening balance: what the former service still owed. Nobody is notified of it.
+  import_id bigint,
   paid_at timestamptz,
   -- The payout that paid the last part of it, as for a commission.
   payout_id bigint,
@@ -327,7 +329,8 @@ create table balance_entries (
   balance_before_cents bigint not null,
   balance_after_cents bigint not null,
   cause text not null check (cause in (
-    'commission_credited', 'commission_corrected', 'commission_reversed', 'reversal_returned', 'adjusted', 'payout_paid', 'payout_returned'
+    'commission_credited', 'commission_corrected', 'commission_reversed', 'reversal_returned', 'adjusted', 'opening_balance', 'payout_paid',
+    'payout_returned'
   )),
   commission_id bigint,
   -- The number of the commission's correction, or of the payout's earlier payments that came back.
@@ -361,9 +364,10 @@ create table balance_entries (
       when 'commission_reversed' then amount_cents < 0 and commission_id is not null and payout_id is null
       when 'reversal_returned' then amount_cents > 0 and commission_id is not null and refund_id is not null and payout_id is null
       when 'adjusted' then num_nonnulls(commission_id, refund_id, payout_id) = 0
+      when 'opening_balance' then num_nonnulls(commission_id, refund_id, payout_id) = 0
       when 'payout_returned' then amount_cents > 0 and payout_id is not null and commission_id is null and refund_id is null
       else amount_cents < 0 and payout_id is not null and commission_id is null and refund_id is null
-    end and (cause = 'adjusted') = (adjustment_id is not null)
+    end and (cause in ('adjusted', 'opening_balance')) = (adjustment_id is not null)
   )
 );
 create index balance_entries_refund_idx on balance_entries (program_id, refund_id) where refund_id is not null;

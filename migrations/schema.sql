@@ -75,6 +75,7 @@ create table adjustments (
   sale_id bigint,
   external_id text,
   request_id uuid not null,
+  import_id bigint,
   paid_at timestamp with time zone,
   payout_id bigint,
   created_at timestamp with time zone not null default now(),
@@ -267,7 +268,7 @@ create table balance_entries (
   constraint balance_entries_cause_key UNIQUE NULLS NOT DISTINCT (program_id, cause, commission_id, correction_number, refund_id, payout_id, adjustment_id),
   constraint balance_entries_program_id_partner_id_currency_entry_number_key UNIQUE (program_id, partner_id, currency, entry_number, balance_after_cents),
   constraint balance_entries_amount_cents_check CHECK ((amount_cents <> 0)),
-  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_corrected'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'adjusted'::text, 'payout_paid'::text, 'payout_returned'::text]))),
+  constraint balance_entries_cause_check CHECK ((cause = ANY (ARRAY['commission_credited'::text, 'commission_corrected'::text, 'commission_reversed'::text, 'reversal_returned'::text, 'adjusted'::text, 'opening_balance'::text, 'payout_paid'::text, 'payout_returned'::text]))),
   constraint balance_entries_check CHECK (((entry_number > 1) OR (balance_before_cents = 0))),
   constraint balance_entries_check1 CHECK (((balance_before_cents + amount_cents) = balance_after_cents)),
   constraint balance_entries_check2 CHECK ((
@@ -277,9 +278,10 @@ CASE cause
     WHEN 'commission_reversed'::text THEN ((amount_cents < 0) AND (commission_id IS NOT NULL) AND (payout_id IS NULL))
     WHEN 'reversal_returned'::text THEN ((amount_cents > 0) AND (commission_id IS NOT NULL) AND (refund_id IS NOT NULL) AND (payout_id IS NULL))
     WHEN 'adjusted'::text THEN (num_nonnulls(commission_id, refund_id, payout_id) = 0)
+    WHEN 'opening_balance'::text THEN (num_nonnulls(commission_id, refund_id, payout_id) = 0)
     WHEN 'payout_returned'::text THEN ((amount_cents > 0) AND (payout_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
     ELSE ((amount_cents < 0) AND (payout_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
-END AND ((cause = 'adjusted'::text) = (adjustment_id IS NOT NULL)))),
+END AND ((cause = ANY (ARRAY['adjusted'::text, 'opening_balance'::text])) = (adjustment_id IS NOT NULL)))),
   constraint balance_entries_entry_hash_check CHECK ((length(entry_hash) = 32)),
   constraint balance_entries_entry_number_check CHECK ((entry_number > 0)),
   constraint balance_entries_program_id_adjustment_id_partner_id_curren_fkey FOREIGN KEY (program_id, adjustment_id, partner_id, currency) REFERENCES adjustments(program_id, id, partner_id, currency),
@@ -443,6 +445,7 @@ create table customers (
   signup_date timestamp with time zone,
   lead_event_id bigint,
   first_purchase_date timestamp with time zone,
+  imported_at timestamp with time zone,
   created_at timestamp with time zone not null default now(),
   constraint customers_pkey PRIMARY KEY (program_id, id),
   constraint customers_click_id_key UNIQUE (program_id, click_id)
@@ -547,6 +550,82 @@ create table idempotency_keys (
   constraint idempotency_keys_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
 );
 CREATE INDEX idempotency_keys_created_idx ON public.idempotency_keys USING btree (created_at);
+
+create table import_rows (
+  program_id bigint not null,
+  import_id bigint not null,
+  id bigint not null,
+  kind import_kind not null,
+  source_id text not null,
+  origin text not null,
+  fields jsonb not null,
+  outcome import_outcome,
+  reason text,
+  partner_row_id bigint,
+  partner_id bigint,
+  target_id bigint,
+  replaced jsonb,
+  is_applied boolean not null default false,
+  constraint import_rows_pkey PRIMARY KEY (program_id, import_id, id),
+  constraint import_rows_origin_check CHECK ((length(origin) <= 200)),
+  constraint import_rows_reason_check CHECK ((length(reason) <= 60)),
+  constraint import_rows_source_id_check CHECK (((length(source_id) >= 1) AND (length(source_id) <= 200))),
+  constraint import_rows_program_id_import_id_fkey FOREIGN KEY (program_id, import_id) REFERENCES imports(program_id, id) ON DELETE CASCADE
+);
+CREATE INDEX import_rows_applied_idx ON public.import_rows USING btree (program_id, import_id, kind DESC, id DESC) WHERE is_applied;
+CREATE INDEX import_rows_code_idx ON public.import_rows USING btree (program_id, import_id, kind, lower((fields ->> 'code'::text))) WHERE (kind = ANY (ARRAY['link'::import_kind, 'code'::import_kind]));
+CREATE INDEX import_rows_email_idx ON public.import_rows USING btree (program_id, import_id, ((fields ->> 'email'::text))) WHERE (kind = 'partner'::import_kind);
+CREATE INDEX import_rows_outcome_idx ON public.import_rows USING btree (program_id, import_id, outcome, id);
+CREATE INDEX import_rows_source_idx ON public.import_rows USING btree (program_id, import_id, kind, source_id);
+CREATE INDEX import_rows_target_idx ON public.import_rows USING btree (program_id, target_id) WHERE (kind = ANY (ARRAY['partner'::import_kind, 'customer'::import_kind]));
+CREATE INDEX import_rows_unplanned_idx ON public.import_rows USING btree (program_id, import_id, kind, id) WHERE (outcome IS NULL);
+CREATE INDEX import_rows_waiting_idx ON public.import_rows USING btree (program_id, import_id, kind, id) WHERE ((NOT is_applied) AND (outcome = ANY (ARRAY['create'::import_outcome, 'update'::import_outcome])));
+
+create table imported_commissions (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  partner_id bigint not null,
+  customer_id bigint,
+  external_id text not null,
+  amount_cents bigint not null,
+  currency currency_code not null,
+  status text not null,
+  sale_cents amount_cents,
+  payment_id text,
+  earned_at timestamp with time zone not null,
+  constraint imported_commissions_pkey PRIMARY KEY (program_id, id),
+  constraint imported_commissions_external_id_key UNIQUE (program_id, external_id),
+  constraint imported_commissions_amount_cents_check CHECK ((abs(amount_cents) <= '9999999999999'::bigint)),
+  constraint imported_commissions_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
+  constraint imported_commissions_payment_id_check CHECK ((length(payment_id) <= 255)),
+  constraint imported_commissions_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'paid'::text, 'rejected'::text]))),
+  constraint imported_commissions_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
+  constraint imported_commissions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
+);
+CREATE INDEX imported_commissions_customer_idx ON public.imported_commissions USING btree (program_id, customer_id) WHERE (customer_id IS NOT NULL);
+CREATE INDEX imported_commissions_partner_idx ON public.imported_commissions USING btree (program_id, partner_id, id);
+
+create table imports (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  source text not null,
+  state text not null default 'reading'::text,
+  problem text,
+  sealed_key bytea,
+  position jsonb,
+  added_params text[] not null default '{}'::text[],
+  created_at timestamp with time zone not null default now(),
+  planned_at timestamp with time zone,
+  applied_at timestamp with time zone,
+  undone_at timestamp with time zone,
+  constraint imports_pkey PRIMARY KEY (program_id, id),
+  constraint imports_check CHECK (((state = 'reading'::text) OR (num_nonnulls(sealed_key, "position") = 0))),
+  constraint imports_problem_check CHECK ((length(problem) <= 1000)),
+  constraint imports_source CHECK ((source = ANY (ARRAY['rewardful'::text, 'tolt'::text, 'firstpromoter'::text, 'partnerstack'::text, 'tapfiliate'::text, 'dub'::text, 'csv'::text]))),
+  constraint imports_state CHECK ((state = ANY (ARRAY['reading'::text, 'planned'::text, 'applying'::text, 'applied'::text, 'undoing'::text, 'undone'::text, 'failed'::text]))),
+  constraint imports_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE INDEX imports_unfinished_idx ON public.imports USING btree (program_id, id) WHERE (state = ANY (ARRAY['reading'::text, 'applying'::text, 'undoing'::text]));
 
 create table join_pages (
   program_id bigint not null,
@@ -736,9 +815,12 @@ create table partner_groups (
   program_id bigint not null,
   id bigint not null generated always as identity,
   name name_text not null,
+  external_id text,
   created_at timestamp with time zone not null default now(),
   removed_at timestamp with time zone,
   constraint partner_groups_pkey PRIMARY KEY (program_id, id),
+  constraint partner_groups_external_id_key UNIQUE (program_id, external_id),
+  constraint partner_groups_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 255))),
   constraint partner_groups_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE UNIQUE INDEX partner_groups_name_key ON public.partner_groups USING btree (program_id, lower((name)::text)) WHERE (removed_at IS NULL);
@@ -1132,6 +1214,7 @@ create table programs (
   webhook_types text[],
   rules_version integer not null default 0,
   attribution_priority text not null default 'code'::text,
+  link_params text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
   constraint programs_pkey PRIMARY KEY (id),
@@ -1146,6 +1229,7 @@ create table programs (
   constraint programs_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
   constraint programs_hold_days_check CHECK (((hold_days >= 0) AND (hold_days <= 365))),
   constraint programs_lead_auth_policy_check CHECK ((lead_auth_policy = ANY (ARRAY['server_verified'::text, 'browser_allowed'::text]))),
+  constraint programs_link_params_check CHECK (((cardinality(link_params) <= 10) AND (array_to_string(link_params, ''::text) ~ '^[A-Za-z0-9_-]*$'::text))),
   constraint programs_processor_account_id_check CHECK ((processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'::text)),
   constraint programs_review_rules CHECK ((review_rules <@ '{self_referral,one_address,no_page_view,bot,paid_ads}'::text[])),
   constraint programs_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
@@ -2100,6 +2184,67 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.apply_balance_row(import imports, applied import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+AS $function$
+declare
+  adjustment adjustments;
+begin
+  insert into adjustments (program_id, partner_id, currency, amount_cents, note, external_id, request_id, import_id)
+  values (import.program_id, partner_of_row(applied), applied.fields->>'currency', (applied.fields->>'amount_cents')::bigint,
+    applied.fields->>'note', import.source || ':balance:' || applied.source_id, gen_random_uuid(), import.id)
+  returning * into adjustment;
+  applied.target_id := adjustment.id;
+  insert into balances (program_id, partner_id, currency) values (import.program_id, adjustment.partner_id, adjustment.currency)
+  on conflict do nothing;
+  perform from balances b
+  where b.program_id = import.program_id and b.partner_id = adjustment.partner_id and b.currency = adjustment.currency for no key update;
+  perform change_balance(import.program_id, adjustment.partner_id, adjustment.currency, adjustment.amount_cents, 'opening_balance',
+    'adjustment:' || adjustment.id, jsonb_build_object('adjustment_id', adjustment.id, 'currency', adjustment.currency),
+    of_adjustment_id => adjustment.id);
+  return applied;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_code_row(import imports, applied import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_partner_id constant bigint := partner_of_row(applied);
+begin
+  if applied.kind = 'link' then
+    insert into referral_links (program_id, partner_id, code, page_url, external_id, is_active)
+    select p.program_id, p.id, applied.fields->>'code', applied.fields->>'page_url', imported_id(import, applied.source_id), p.is_active
+    from partners p where p.program_id = import.program_id and p.id = of_partner_id returning id into applied.target_id;
+  else
+    insert into partner_codes (program_id, partner_id, code)
+    values (import.program_id, of_partner_id, applied.fields->>'code') returning id into applied.target_id;
+  end if;
+  return applied;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_commission_row(import imports, applied import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into imported_commissions (program_id, partner_id, customer_id, external_id, amount_cents, currency, status, sale_cents, payment_id,
+    earned_at)
+  values (import.program_id, partner_of_row(applied), (
+      select r.target_id from import_rows r
+      where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'customer'
+        and r.source_id = applied.fields->>'customer' and r.target_id is not null order by r.id limit 1
+    ), imported_id(import, applied.source_id), (applied.fields->>'amount_cents')::bigint, applied.fields->>'currency',
+    applied.fields->>'status', (applied.fields->>'sale_cents')::bigint, applied.fields->>'payment_id',
+    coalesce((applied.fields->>'earned_at')::timestamptz, now()))
+  returning id into applied.target_id;
+  return applied;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.apply_customer(event processor_events)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -2141,6 +2286,47 @@ begin
   end if;
   perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
   return with_outcome(event, 'recorded', 'customer_metadata');
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_customer_row(import imports, applied import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+AS $function$
+declare
+  purchase constant timestamptz := least((applied.fields->>'first_purchase_date')::timestamptz, now());
+  signup constant timestamptz := least(coalesce((applied.fields->>'signup_date')::timestamptz, purchase), now());
+begin
+  if applied.outcome = 'create' then
+    insert into customers (program_id, click_id, customer_key, email_hash, mailbox_hash, link_id, partner_id, customer_status, signup_date,
+      lead_event_id, first_purchase_date, imported_at)
+    values (import.program_id, imported_click_id(import.program_id), applied.fields->>'customer_key',
+      decode(applied.fields->>'email_hash', 'hex'), decode(applied.fields->>'mailbox_hash', 'hex'), (
+        select l.id from referral_links l
+        where l.program_id = import.program_id and l.partner_id = partner_of_row(applied) and lower(l.code) = lower(applied.fields->>'link')
+      ), partner_of_row(applied), case when purchase is null then 'lead' else 'conversion' end, signup,
+      nextval('affiliate_lead_events_id_seq'), purchase, now())
+    returning id into applied.target_id;
+  else
+    update customers c set
+      customer_key = coalesce(c.customer_key, case when not exists (
+        select from customers k where k.program_id = c.program_id and k.customer_key = applied.fields->>'customer_key'
+      ) then applied.fields->>'customer_key' end),
+      email_hash = coalesce(c.email_hash, decode(applied.fields->>'email_hash', 'hex')),
+      mailbox_hash = case when c.email_hash is null then decode(applied.fields->>'mailbox_hash', 'hex') else c.mailbox_hash end
+    where c.program_id = import.program_id and c.id = applied.target_id
+    returning jsonb_build_object('customer_key', old.customer_key, 'email_hash', encode(old.email_hash, 'hex'),
+      'mailbox_hash', encode(old.mailbox_hash, 'hex')) into applied.replaced;
+  end if;
+  -- The minute of existed_at: clocks differ, and the processor counts whole seconds.
+  insert into processor_customers (program_id, processor_customer_id, customer_id, known_from)
+  select import.program_id, applied.fields->>'processor_customer_id', applied.target_id, now() - interval '1 minute'
+  where applied.fields ? 'processor_customer_id'
+  on conflict do nothing;
+  if found then
+    applied.replaced := coalesce(applied.replaced, '{}') || '{"added_processor_customer": true}';
+  end if;
+  return applied;
 end $function$
 ;
 
@@ -2200,6 +2386,52 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.apply_group_row(import imports, applied import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into partner_groups (program_id, name, external_id)
+  values (import.program_id, applied.fields->>'name', imported_id(import, applied.source_id)) returning id into applied.target_id;
+  if jsonb_array_length(applied.fields->'rules') > 0 then
+    perform save_rules(import.program_id, applied.target_id, null, applied.fields->'rules');
+  end if;
+  return applied;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  import imports;
+  applied import_rows;
+  applied_now integer := 0;
+begin
+  select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'applying' for update;
+  if not found then
+    return 0;
+  end if;
+  perform set_config('svc.importing', 'on', true);
+  for applied in
+    select r.* from import_rows r
+    where r.program_id = of_program_id and r.import_id = of_import_id and not r.is_applied and r.outcome in ('create', 'update')
+    order by r.kind, r.id limit max_rows
+  loop
+    applied := apply_row(import, applied);
+    update import_rows r set outcome = applied.outcome, reason = applied.reason, target_id = applied.target_id,
+      partner_row_id = applied.partner_row_id, partner_id = applied.partner_id, replaced = applied.replaced, is_applied = applied.is_applied
+    where r.program_id = of_program_id and r.import_id = of_import_id and r.id = applied.id;
+    applied_now := applied_now + 1;
+  end loop;
+  if applied_now = 0 then
+    update imports i set state = 'applied', applied_at = now() where i.program_id = of_program_id and i.id = of_import_id;
+  end if;
+  return applied_now;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.apply_invoice_payment(event processor_events)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -2252,6 +2484,29 @@ begin
   end if;
   delete from own_account_codes c where c.program_id = asked.program_id;
   return with_outcome(event, 'recorded', null);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_partner_row(import imports, applied import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_group_id constant bigint := group_of_row(import, applied.fields->>'group');
+begin
+  if applied.outcome = 'create' then
+    insert into partners (program_id, name, email, payout_email, group_id, is_active, external_id)
+    values (import.program_id, applied.fields->>'name', applied.fields->>'email', applied.fields->>'payout_email', of_group_id,
+      applied.fields->>'status' is distinct from 'inactive', imported_id(import, applied.source_id))
+    returning id into applied.target_id;
+    return applied;
+  end if;
+  update partners p set external_id = imported_id(import, applied.source_id), group_id = coalesce(p.group_id, of_group_id),
+    payout_email = case when p.user_id is null then coalesce(p.payout_email, applied.fields->>'payout_email') else p.payout_email end
+  where p.program_id = import.program_id and p.id = applied.target_id
+  returning jsonb_build_object('external_id', old.external_id, 'group_id', old.group_id, 'payout_email', old.payout_email)
+  into applied.replaced;
+  return applied;
 end $function$
 ;
 
@@ -2343,7 +2598,8 @@ begin
   end if;
   event.program_id := (found_program.program).id;
   event := wait_or_leave_out(event, ids, found_program.program,
-    (found_program.known).id is not null and not found_program.by_subscription, found_program.by_code);
+    (found_program.known).id is not null and not found_program.by_subscription, (found_program.known).imported_at is not null,
+    found_program.by_code);
   if event.outcome is not null then
     return;
   end if;
@@ -2447,6 +2703,30 @@ begin
     return with_outcome(event, 'parked', 'unknown_sale');
   end if;
   return with_outcome(event, 'recorded', answer->>'excluded');
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_row(import imports, applied import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+AS $function$
+begin
+  applied := plan_row(import, applied);
+  if applied.outcome not in ('create', 'update') then
+    return applied;
+  end if;
+  applied := case applied.kind
+    when 'group' then apply_group_row(import, applied)
+    when 'partner' then apply_partner_row(import, applied)
+    when 'customer' then apply_customer_row(import, applied)
+    when 'balance' then apply_balance_row(import, applied)
+    when 'commission' then apply_commission_row(import, applied)
+    else apply_code_row(import, applied)
+  end;
+  applied.is_applied := true;
+  return applied;
+exception when integrity_constraint_violation or data_exception then
+  return decided(applied, 'error', 'not_accepted');
 end $function$
 ;
 
@@ -3070,6 +3350,58 @@ CREATE OR REPLACE FUNCTION public.awaits_comparison(commission commissions)
  LANGUAGE sql
  STABLE
 RETURN (EXISTS (SELECT FROM (partners r CROSS JOIN LATERAL hashes_of_buyer((awaits_comparison.commission).program_id, (awaits_comparison.commission).customer_id, (awaits_comparison.commission).sale_id) b(hashes)) WHERE ((r.program_id = (awaits_comparison.commission).program_id) AND (r.id = (awaits_comparison.commission).partner_id) AND (r.email_hashes IS NULL) AND (b.hashes <> '{}'::bytea[]))))
+;
+
+CREATE OR REPLACE FUNCTION public.begin_import(of_program_id bigint, of_import_id bigint, params text[], OUT was text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  import imports;
+begin
+  select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id for update;
+  was := import.state;
+  if was is distinct from 'planned' then
+    return;
+  end if;
+  perform write_program_audit(of_program_id, 'import.applied', of_import_id::text, jsonb_build_object('source', import.source, 'rows', (
+    select coalesce(jsonb_object_agg(k.kind, k.rows), '{}') from (
+      select r.kind, count(*) as rows from import_rows r
+      where r.program_id = of_program_id and r.import_id = of_import_id and r.outcome in ('create', 'update') group by r.kind
+    ) k)));
+  perform set_config('svc.importing', 'on', true);
+  update imports i set state = 'applying', added_params = array(
+    select n from unnest(params) n except select unnest(p.link_params) from programs p where p.id = of_program_id
+  )
+  where i.program_id = of_program_id and i.id = of_import_id returning i.* into import;
+  update programs p set link_params = p.link_params || import.added_params
+  where p.id = of_program_id and cardinality(import.added_params) > 0;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.begin_undo(of_program_id bigint, of_import_id bigint, OUT was text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  import imports;
+begin
+  select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id for update;
+  was := import.state;
+  if was is null or was not in ('applying', 'applied') then
+    return;
+  elsif exists (
+    select from adjustments a where a.program_id = of_program_id and a.import_id = of_import_id and is_paid_out(a)
+  ) then
+    was := 'paid_out';
+    return;
+  end if;
+  perform write_program_audit(of_program_id, 'import.undone', of_import_id::text, jsonb_build_object('source', import.source));
+  perform set_config('svc.importing', 'on', true);
+  update imports i set state = 'undoing' where i.program_id = of_program_id and i.id = of_import_id;
+  update programs p set link_params = array(select n from unnest(p.link_params) n where n <> all (import.added_params))
+  where p.id = of_program_id and cardinality(import.added_params) > 0;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.bind_customer(of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamp with time zone)
@@ -4353,9 +4685,11 @@ where e.program_id = of_program_id and not e.is_test and e.click_timestamp >= fr
 union all
 select null, 0, count(*), 0, 0, 0, 0, 0 from customers c
 where c.program_id = of_program_id and c.signup_date >= from_time and c.signup_date < to_time
+  and (c.imported_at is null or c.signup_date > c.imported_at)
 union all
 select null, 0, 0, count(*), 0, 0, 0, 0 from customers c
 where c.program_id = of_program_id and c.first_purchase_date >= from_time and c.first_purchase_date < to_time
+  and (c.imported_at is null or c.first_purchase_date > c.imported_at)
 union all
 select s.currency, 0, 0, 0, count(*), sum(s.amount_cents), 0, sum(s.refunded_cents) from sales s
 where s.program_id = of_program_id and s.sale_date >= from_time and s.sale_date < to_time
@@ -4677,6 +5011,19 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.decided(planned import_rows, as_outcome import_outcome, because text, found_id bigint DEFAULT NULL::bigint)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+begin
+  planned.outcome := as_outcome;
+  planned.reason := because;
+  planned.target_id := found_id;
+  return planned;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.deduction_of(sale sales, commission commissions, by_cents bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -4929,9 +5276,23 @@ begin
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);
   end if;
+  perform erase_import_rows(of_program_id, customer_ids, keys);
   perform erase_words_of_sales(of_program_id, sale_ids);
   perform erase_words_of_commissions(of_program_id, customer_ids, sale_ids);
   perform erase_words_of_messages(of_program_id, customer_ids, sale_ids);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.erase_import_rows(of_program_id bigint, customer_ids bigint[], keys text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update import_rows r set fields = '{}', source_id = 'erased', replaced = null
+  where r.program_id = of_program_id and r.kind = 'customer'
+    and (r.target_id = any (customer_ids) or r.fields->>'customer_key' = any (keys));
+  update import_rows r set fields = r.fields - 'customer'
+  where r.program_id = of_program_id and r.kind = 'commission' and r.fields->>'customer' = any (keys);
 end $function$
 ;
 
@@ -5031,6 +5392,8 @@ begin
   -- Answers to API calls about them.
   delete from idempotency_keys k
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
+  update import_rows i set fields = i.fields - array['name', 'email', 'payout_email'], source_id = 'erased', replaced = null
+  where i.program_id = any (program_ids) and i.kind = 'partner' and i.target_id = any (partner_ids);
   update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
     metadata = '{}'
   where r.user_id = of_user_id;
@@ -5285,11 +5648,13 @@ AS $function$
   cross join lateral (
     select c.signup_date, c.id, c.partner_id, null::bigint, 'leads'::grouped_metric, 1::bigint from customers c
     where c.program_id = of_program_id and c.signup_date >= part.begins and c.signup_date < part.ends and 'leads' = any (metrics)
+      and (c.imported_at is null or c.signup_date > c.imported_at)
     union all
     select c.first_purchase_date, c.id, coalesce((
         select k.partner_id from partner_codes k where k.program_id = c.program_id and k.id = c.code_id
       ), c.partner_id), c.code_id, 'conversions', 1 from customers c
     where c.program_id = of_program_id and c.first_purchase_date >= part.begins and c.first_purchase_date < part.ends and 'conversions' = any (metrics)
+      and (c.imported_at is null or c.first_purchase_date > c.imported_at)
     union all
     select s.sale_date, s.customer_id, s.partner_id, s.code_id, m.metric, m.amount
     from sales s
@@ -5475,6 +5840,29 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.find_imported_customer(of_program_id bigint, fields jsonb)
+ RETURNS customers
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  known customers;
+begin
+  select c.* into known from (
+    select p.customer_id, 1 as place from processor_customers p
+    where p.program_id = of_program_id and p.processor_customer_id = fields->>'processor_customer_id'
+    union all
+    select k.id, 2 from customers k where k.program_id = of_program_id and k.customer_key = fields->>'customer_key'
+    union all
+    select k.id, 3 from customers k
+    where k.program_id = of_program_id and k.email_hash = decode(fields->>'email_hash', 'hex') and k.signup_date is not null
+      and not fields ?| array['processor_customer_id', 'customer_key']
+  ) f join customers c on c.program_id = of_program_id and c.id = f.customer_id
+  order by f.place, c.id limit 1;
+  return known;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.find_program(event processor_events, ids text[], OUT program programs, OUT by_code boolean, OUT known customers, OUT by_subscription boolean, OUT resolution jsonb)
  RETURNS record
  LANGUAGE plpgsql
@@ -5510,6 +5898,38 @@ begin
     -- Waits for a concurrent call that turns the setting on, because that call would not see this payment.
     select p.* into program from programs p where p.id = known.program_id for share;
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.finish_reading(of_program_id bigint, of_import_id bigint, derives_balances boolean, of_note text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update imports i set position = '{"is_read": true}', sealed_key = null, problem = null
+  where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position is distinct from '{"is_read": true}';
+  if not found or not derives_balances or exists (
+    select from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.kind = 'balance'
+  ) then
+    return;
+  end if;
+  insert into import_rows (program_id, import_id, id, kind, source_id, origin, fields)
+  select of_program_id, of_import_id, u.last_id + row_number() over (order by u.partner, u.currency), 'balance',
+    left(u.partner || ':' || u.currency, 200), 'unpaid commissions',
+    jsonb_build_object('partner', u.partner, 'currency', u.currency, 'amount_cents', u.cents, 'note', of_note)
+  from (
+    select c.partner, c.currency, sum(c.cents) as cents, (
+        select max(r.id) from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id
+      ) as last_id
+    from (
+      select distinct on (r.source_id) r.fields->>'partner' as partner, r.fields->>'currency' as currency,
+        (r.fields->>'amount_cents')::bigint as cents
+      from import_rows r
+      where r.program_id = of_program_id and r.import_id = of_import_id and r.kind = 'commission' and r.outcome is null
+        and r.fields->>'status' in ('pending', 'approved')
+      order by r.source_id, r.id
+    ) c group by c.partner, c.currency having sum(c.cents) <> 0
+  ) u;
 end $function$
 ;
 
@@ -6077,6 +6497,24 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.group_of_row(import imports, named text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return (
+    select g.id from partner_groups g
+    where g.program_id = import.program_id and g.removed_at is null and (g.external_id = imported_id(import, named)
+      or lower(g.name) = lower(coalesce((
+        select r.fields->>'name' from import_rows r
+        where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'group' and r.source_id = named order by r.id limit 1
+      ), named)))
+    order by g.external_id = imported_id(import, named) desc nulls last limit 1
+  );
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.grow_refund_of_rest(sale sales, more_cents bigint)
  RETURNS sales
  LANGUAGE plpgsql
@@ -6257,6 +6695,19 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.imported_click_id(of_program_id bigint)
+ RETURNS text
+ LANGUAGE sql
+RETURN format('cust_%s_%s%s%s'::text, ((EXTRACT(epoch FROM now()) * (1000)::numeric))::bigint, lpad(((((('x'::text || substr(replace((gen_random_uuid())::text, '-'::text, ''::text), 1, 12)))::bit(48))::bigint % '10000000000'::bigint))::text, 10, '0'::text), lpad(((((('x'::text || substr(replace((gen_random_uuid())::text, '-'::text, ''::text), 1, 12)))::bit(48))::bigint % '10000000000'::bigint))::text, 10, '0'::text), of_program_id)
+;
+
+CREATE OR REPLACE FUNCTION public.imported_id(import imports, of_source_id text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (((import).source || ':'::text) || of_source_id)
+;
+
 CREATE OR REPLACE FUNCTION public.insert_sale(given sales)
  RETURNS sales
  LANGUAGE plpgsql
@@ -6318,6 +6769,13 @@ CREATE OR REPLACE FUNCTION public.is_over(entry audit_log)
  LANGUAGE sql
  STABLE
 RETURN ((entry).created_at < CASE WHEN (((entry).action ~ '^(payout|payout_run|commission)\.'::text) OR ((entry).action = ANY (ARRAY['partner.adjusted'::text, 'partner.erased'::text]))) THEN (now() - money_kept()) ELSE audit_log_begins() END)
+;
+
+CREATE OR REPLACE FUNCTION public.is_paid_out(adjustment adjustments)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (EXISTS (SELECT FROM (balance_entries e JOIN payouts w ON (((w.program_id = e.program_id) AND (w.partner_id = e.partner_id) AND ((w.currency)::text = (e.currency)::text) AND (w.created_at_entry_number >= e.entry_number) AND (w.status = ANY (ARRAY['requested'::text, 'sent'::text, 'paid'::text]))))) WHERE ((e.program_id = (is_paid_out.adjustment).program_id) AND (e.adjustment_id = (is_paid_out.adjustment).id))))
 ;
 
 CREATE OR REPLACE FUNCTION public.is_processors_own(refund refunds)
@@ -7869,6 +8327,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.partner_of_row(planned import_rows)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+RETURN COALESCE((planned).partner_id, (SELECT r.target_id FROM import_rows r WHERE ((r.program_id = (partner_of_row.planned).program_id) AND (r.import_id = (partner_of_row.planned).import_id) AND (r.id = (partner_of_row.planned).partner_row_id))))
+;
+
 CREATE OR REPLACE FUNCTION public.partners_to_hash(at_most integer, of_program_id bigint, commission_ids bigint[])
  RETURNS TABLE(program_id bigint, partner_id bigint, addresses text[])
  LANGUAGE sql
@@ -7995,6 +8460,223 @@ CREATE OR REPLACE FUNCTION public.payment_ids_of(fact jsonb)
  LANGUAGE sql
  IMMUTABLE
 RETURN ARRAY(SELECT jsonb_array_elements_text((fact -> 'payment_ids'::text)) AS jsonb_array_elements_text)
+;
+
+CREATE OR REPLACE FUNCTION public.plan_balance_row(import imports, planned import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+AS $function$
+declare
+  is_first_plan constant boolean := planned.outcome is null;
+  of_currency constant text := planned.fields->>'currency';
+  first_id bigint;
+begin
+  planned := with_partner_of_row(import, planned);
+  if num_nonnulls(planned.partner_row_id, planned.partner_id) = 0 then
+    return decided(planned, 'error', 'partner_not_found');
+  elsif exists (
+    select from adjustments a
+    where a.program_id = import.program_id and a.partner_id = partner_of_row(planned) and a.currency = of_currency
+      and starts_with(a.external_id, import.source || ':balance:')
+  ) then
+    return decided(planned, 'skip', 'already_imported');
+  end if;
+  if is_first_plan then
+    update import_rows r set fields = r.fields
+      || jsonb_build_object('amount_cents', (r.fields->>'amount_cents')::bigint + (planned.fields->>'amount_cents')::bigint)
+    where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'balance' and r.outcome = 'create'
+      and (r.partner_row_id, r.partner_id) is not distinct from (planned.partner_row_id, planned.partner_id)
+      and r.fields->>'currency' = of_currency
+    returning r.id into first_id;
+    if found then
+      return decided(planned, 'skip', 'added_to_another_row');
+    end if;
+  end if;
+  return case when planned.fields->>'amount_cents' = '0' and not is_first_plan then decided(planned, 'skip', 'nothing_owed')
+    else decided(planned, 'create', 'new') end;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.plan_code_row(import imports, planned import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  of_code constant text := planned.fields->>'code';
+  known record;
+begin
+  planned := with_partner_of_row(import, planned);
+  if num_nonnulls(planned.partner_row_id, planned.partner_id) = 0 then
+    return decided(planned, 'error', 'partner_not_found');
+  end if;
+  if planned.kind = 'link' then
+    select l.id, l.partner_id into known from referral_links l
+    where l.program_id = import.program_id and lower(l.code) = lower(of_code);
+  else
+    select k.id, k.partner_id into known from partner_codes k
+    where k.program_id = import.program_id and lower(normalize(k.code)) = lower(normalize(of_code));
+  end if;
+  if found then
+    return case when known.partner_id = partner_of_row(planned) then decided(planned, 'skip', 'already_there', known.id)
+      else decided(planned, 'error', 'code_taken', known.id) end;
+  end if;
+  select r.partner_row_id, r.partner_id into known from import_rows r
+  where r.program_id = import.program_id and r.import_id = import.id and r.kind = planned.kind and lower(r.fields->>'code') = lower(of_code)
+    and r.id < planned.id and r.outcome = 'create' order by r.id limit 1;
+  if found then
+    return case when (known.partner_row_id, known.partner_id) is not distinct from (planned.partner_row_id, planned.partner_id)
+      then decided(planned, 'skip', 'repeated') else decided(planned, 'error', 'code_taken') end;
+  end if;
+  return decided(planned, 'create', 'new');
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.plan_commission_row(import imports, planned import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  known_id bigint;
+begin
+  planned := with_partner_of_row(import, planned);
+  if num_nonnulls(planned.partner_row_id, planned.partner_id) = 0 then
+    return decided(planned, 'error', 'partner_not_found');
+  end if;
+  select c.id into known_id from imported_commissions c
+  where c.program_id = import.program_id and c.external_id = imported_id(import, planned.source_id);
+  return case when found then decided(planned, 'skip', 'already_imported', known_id) else decided(planned, 'create', 'history_only') end;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.plan_customer_row(import imports, planned import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  known customers;
+begin
+  planned := with_partner_of_row(import, planned);
+  if num_nonnulls(planned.partner_row_id, planned.partner_id) = 0 then
+    return decided(planned, 'error', 'partner_not_found');
+  end if;
+  known := find_imported_customer(import.program_id, planned.fields);
+  if known.id is null then
+    return decided(planned, 'create', case when planned.fields ? 'first_purchase_date' then 'new' else 'no_first_purchase_date' end);
+  elsif known.partner_id is distinct from partner_of_row(planned) then
+    return decided(planned, 'skip', 'other_partner', known.id);
+  elsif (not planned.fields ? 'customer_key' or known.customer_key is not null)
+    and (not planned.fields ? 'email_hash' or known.email_hash is not null)
+    and (not planned.fields ? 'processor_customer_id' or exists (
+      select from processor_customers p
+      where p.program_id = import.program_id and p.processor_customer_id = planned.fields->>'processor_customer_id')) then
+    return decided(planned, 'skip', case when known.imported_at is null then 'already_there' else 'already_imported' end, known.id);
+  end if;
+  return decided(planned, 'update', 'adds_names', known.id);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.plan_group_row(import imports, planned import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  known partner_groups;
+begin
+  select g.* into known from partner_groups g
+  where g.program_id = import.program_id and (g.external_id = imported_id(import, planned.source_id)
+    or lower(g.name) = lower(planned.fields->>'name') and g.removed_at is null)
+  order by g.external_id = imported_id(import, planned.source_id) desc nulls last limit 1;
+  if known.id is null then
+    return decided(planned, 'create', coalesce(planned.fields->>'note', 'new'));
+  end if;
+  return decided(planned, 'skip', case when known.external_id = imported_id(import, planned.source_id) then 'already_imported'
+    else 'same_name' end, known.id);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.plan_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  import imports;
+  planned import_rows;
+  planned_now integer := 0;
+begin
+  select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position = '{"is_read": true}' for update;
+  if not found then
+    return 0;
+  end if;
+  for planned in
+    select r.* from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.outcome is null
+    order by r.kind, r.id limit max_rows
+  loop
+    planned := plan_row(import, planned);
+    update import_rows r set outcome = planned.outcome, reason = planned.reason, target_id = planned.target_id,
+      partner_row_id = planned.partner_row_id, partner_id = planned.partner_id
+    where r.program_id = of_program_id and r.import_id = of_import_id and r.id = planned.id;
+    planned_now := planned_now + 1;
+  end loop;
+  if planned_now = 0 then
+    update imports i set state = 'planned', planned_at = now(), sealed_key = null, position = null
+    where i.program_id = of_program_id and i.id = of_import_id;
+  end if;
+  return planned_now;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.plan_partner_row(import imports, planned import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  of_email constant text := planned.fields->>'email';
+  known partners;
+begin
+  select p.* into known from partners p
+  where p.program_id = import.program_id and p.external_id = imported_id(import, planned.source_id);
+  if found then
+    return decided(planned, 'skip', 'already_imported', known.id);
+  end if;
+  select r.id into planned.partner_row_id from import_rows r
+  where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'partner' and r.fields->>'email' = of_email
+    and r.id < planned.id and r.outcome <> 'error' order by r.id limit 1;
+  if found then
+    return decided(planned, 'skip', 'same_email_as_another_row');
+  end if;
+  select p.* into known from partners p where p.program_id = import.program_id and lower(p.email) = of_email;
+  if known.id is null then
+    return decided(planned, 'create', coalesce(planned.fields->>'note', 'new'));
+  end if;
+  return decided(planned, case when known.external_id is null then 'update'::import_outcome else 'skip' end, 'same_email', known.id);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.plan_row(import imports, planned import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if planned.kind not in ('link', 'code') and exists (
+    select from import_rows r where r.program_id = import.program_id and r.import_id = import.id and r.kind = planned.kind
+      and r.source_id = planned.source_id and r.id < planned.id and r.outcome <> 'error'
+  ) then
+    return decided(planned, 'skip', 'repeated');
+  end if;
+  return case planned.kind
+    when 'group' then plan_group_row(import, planned)
+    when 'partner' then plan_partner_row(import, planned)
+    when 'customer' then plan_customer_row(import, planned)
+    when 'balance' then plan_balance_row(import, planned)
+    when 'commission' then plan_commission_row(import, planned)
+    else plan_code_row(import, planned)
+  end;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.post_adjustment(adjustment adjustments, of_transaction_id text)
@@ -8830,6 +9512,9 @@ CREATE OR REPLACE FUNCTION public.refuse_adjustment_change()
  LANGUAGE plpgsql
 AS $function$
 begin
+  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' then
+    return old;
+  end if;
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
       <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
     or old.payout_id is not null and new.payout_id is distinct from old.payout_id and new.payout_id is not null then
@@ -8858,6 +9543,9 @@ CREATE OR REPLACE FUNCTION public.refuse_ledger_change()
  LANGUAGE plpgsql
 AS $function$
 begin
+  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' then
+    return old;
+  end if;
   raise exception 'balance entries are append-only' using errcode = 'restrict_violation';
 end $function$
 ;
@@ -8903,6 +9591,8 @@ begin
       and to_jsonb(new) - array['ended_at', 'until_version'] = to_jsonb(old) - array['ended_at', 'until_version'] then
       return new;
     end if;
+  elsif current_setting('svc.undoing_import', true) = 'on' then
+    return old;
   end if;
   raise restrict_violation using message = 'A commission rule can end, but not change.';
 end $function$
@@ -9859,6 +10549,34 @@ CREATE OR REPLACE FUNCTION public.steps_of_source(fact jsonb, program_found text
 RETURN jsonb_build_object('steps', jsonb_build_array(jsonb_build_array('metadata', CASE WHEN ((fact ->> 'named_by'::text) = 'customer'::text) THEN 'nothing'::text WHEN (COALESCE((fact ->> 'program_id'::text), (fact ->> 'click_id'::text), (fact ->> 'customer_key'::text)) IS NULL) THEN 'nothing'::text ELSE 'found'::text END), jsonb_build_array('customer_metadata', CASE WHEN ((fact ->> 'named_by'::text) = 'customer'::text) THEN 'found'::text WHEN (COALESCE((fact ->> 'click_id'::text), (fact ->> 'customer_key'::text)) IS NOT NULL) THEN 'not_tried'::text WHEN ((fact ->> 'processor_customer_id'::text) IS NULL) THEN 'not_given'::text ELSE 'nothing'::text END), jsonb_build_array('program', program_found)))
 ;
 
+CREATE OR REPLACE FUNCTION public.store_import_page(of_program_id bigint, of_import_id bigint, rows jsonb, was jsonb, reached jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update imports i set position = reached, problem = null
+  where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position = was;
+  if found then
+    perform store_import_rows(of_program_id, of_import_id, rows);
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.store_import_rows(of_program_id bigint, of_import_id bigint, rows jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into import_rows (program_id, import_id, id, kind, source_id, origin, fields, outcome, reason)
+  select i.program_id, i.id, r.id, r.kind, r.source_id, r.origin, r.fields, case when r.problem is not null then 'error'::import_outcome end,
+    r.problem
+  from imports i
+  cross join jsonb_to_recordset(rows) r (id bigint, kind import_kind, source_id text, origin text, fields jsonb, problem text)
+  where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading'
+  on conflict do nothing;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.sum_days(of_program_id bigint, from_day date, to_day date)
  RETURNS TABLE(day date, currency text, clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
  LANGUAGE sql
@@ -10423,6 +11141,188 @@ CREATE OR REPLACE FUNCTION public.under_rule(reviewed jsonb[], rule text)
 RETURN ARRAY(SELECT n.n FROM unnest(under_rule.reviewed) n(n) WHERE ((n.n -> 'review_rules'::text) ? under_rule.rule))
 ;
 
+CREATE OR REPLACE FUNCTION public.undo_balance_row(undone import_rows)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  adjustment adjustments;
+  balance balances;
+  entry balance_entries;
+begin
+  select a.* into adjustment from adjustments a where a.program_id = undone.program_id and a.id = undone.target_id;
+  select b.* into balance from balances b
+  where b.program_id = adjustment.program_id and b.partner_id = adjustment.partner_id and b.currency = adjustment.currency
+  for no key update;
+  if is_paid_out(adjustment) then
+    return false;
+  end if;
+  select e.* into entry from balance_entries e where e.program_id = adjustment.program_id and e.adjustment_id = adjustment.id;
+  if entry.entry_number = balance.entry_count then
+    update balances b set entry_count = b.entry_count - 1, balance_cents = entry.balance_before_cents
+    where b.program_id = balance.program_id and b.partner_id = balance.partner_id and b.currency = balance.currency;
+    delete from balance_entries e where e.program_id = entry.program_id and e.partner_id = entry.partner_id
+      and e.currency = entry.currency and e.entry_number = entry.entry_number;
+    delete from balances b where b.program_id = balance.program_id and b.partner_id = balance.partner_id
+      and b.currency = balance.currency and b.entry_count = 0;
+    delete from adjustments a where a.program_id = adjustment.program_id and a.id = adjustment.id;
+    return true;
+  end if;
+  update adjustments a set external_id = null where a.program_id = adjustment.program_id and a.id = adjustment.id;
+  insert into adjustments (program_id, partner_id, currency, amount_cents, note, request_id, import_id)
+  values (adjustment.program_id, adjustment.partner_id, adjustment.currency, -adjustment.amount_cents, adjustment.note, gen_random_uuid(),
+    adjustment.import_id)
+  returning * into adjustment;
+  perform change_balance(adjustment.program_id, adjustment.partner_id, adjustment.currency, adjustment.amount_cents, 'opening_balance',
+    'adjustment:' || adjustment.id, jsonb_build_object('adjustment_id', adjustment.id, 'currency', adjustment.currency),
+    of_adjustment_id => adjustment.id);
+  return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.undo_code_row(undone import_rows)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if undone.kind = 'code' then
+    delete from partner_codes k where k.program_id = undone.program_id and k.id = undone.target_id
+      and not exists (
+        select from sales s where s.program_id = k.program_id and s.partner_id = k.partner_id and not s.is_test and s.code_id = k.id
+      );
+    return found;
+  end if;
+  delete from referral_links l where l.program_id = undone.program_id and l.id = undone.target_id
+    and not exists (
+      select from customers c where c.program_id = l.program_id and c.partner_id = l.partner_id and c.link_id = l.id
+        and c.customer_status <> 'click'
+    )
+    and not exists (select from link_clicks k where k.program_id = l.program_id and k.link_id = l.id)
+    and not exists (select from uncounted_clicks k where k.program_id = l.program_id and k.link_id = l.id);
+  return found;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.undo_customer_row(undone import_rows)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if undone.outcome = 'create' and exists (
+    select from customers c where c.program_id = undone.program_id and c.id = undone.target_id and (c.last_click_at is not null
+      or exists (select from sales s where s.program_id = c.program_id and s.customer_id = c.id)
+      or exists (select from commissions m where m.program_id = c.program_id and m.customer_id = c.id))
+  ) then
+    return false;
+  end if;
+  if undone.replaced ? 'added_processor_customer' then
+    delete from processor_customers p where p.program_id = undone.program_id and p.customer_id = undone.target_id
+      and p.processor_customer_id = undone.fields->>'processor_customer_id';
+  end if;
+  if undone.outcome = 'create' then
+    delete from customers c where c.program_id = undone.program_id and c.id = undone.target_id;
+  else
+    update customers c set customer_key = undone.replaced->>'customer_key', email_hash = decode(undone.replaced->>'email_hash', 'hex'),
+      mailbox_hash = decode(undone.replaced->>'mailbox_hash', 'hex')
+    where c.program_id = undone.program_id and c.id = undone.target_id;
+  end if;
+  return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.undo_group_row(undone import_rows)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (select from partners p where p.program_id = undone.program_id and p.group_id = undone.target_id)
+    or exists (
+      select from commission_rules r join sales s on s.program_id = r.program_id and s.commission_rule_id = r.id
+      where r.program_id = undone.program_id and r.group_id = undone.target_id
+    ) or exists (
+      select from commission_rules r join commissions c on c.program_id = r.program_id and c.lead_rule_id = r.id
+      where r.program_id = undone.program_id and r.group_id = undone.target_id
+    ) then
+    return false;
+  end if;
+  delete from commission_rules r where r.program_id = undone.program_id and r.group_id = undone.target_id;
+  delete from partner_groups g where g.program_id = undone.program_id and g.id = undone.target_id;
+  return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.undo_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  undone import_rows;
+  undone_now integer := 0;
+  is_undone boolean;
+begin
+  perform from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'undoing' for update;
+  if not found then
+    return 0;
+  end if;
+  perform set_config('svc.importing', 'on', true), set_config('svc.undoing_import', 'on', true);
+  for undone in
+    select r.* from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.is_applied
+    order by r.kind desc, r.id desc limit max_rows
+  loop
+    is_undone := undo_row(undone);
+    update import_rows r set is_applied = false, reason = case when is_undone then r.reason else 'in_use' end,
+      target_id = case when not is_undone or r.outcome = 'update' then r.target_id end
+    where r.program_id = of_program_id and r.import_id = of_import_id and r.id = undone.id;
+    undone_now := undone_now + 1;
+  end loop;
+  if undone_now = 0 then
+    update imports i set state = 'undone', undone_at = now() where i.program_id = of_program_id and i.id = of_import_id;
+  end if;
+  return undone_now;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.undo_partner_row(undone import_rows)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if undone.outcome = 'update' then
+    update partners p set external_id = undone.replaced->>'external_id', group_id = (undone.replaced->>'group_id')::bigint,
+      payout_email = undone.replaced->>'payout_email'
+    where p.program_id = undone.program_id and p.id = undone.target_id;
+    return true;
+  end if;
+  delete from partners p where p.program_id = undone.program_id and p.id = undone.target_id and p.user_id is null
+    and not exists (
+      select from customers c where c.program_id = p.program_id and c.partner_id = p.id and c.customer_status <> 'click'
+    )
+    and not exists (select from sales s where s.program_id = p.program_id and s.partner_id = p.id and not s.is_test);
+  return found;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.undo_row(undone import_rows)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if undone.kind = 'commission' then
+    delete from imported_commissions c where c.program_id = undone.program_id and c.id = undone.target_id;
+    return true;
+  end if;
+  return case undone.kind
+    when 'group' then undo_group_row(undone)
+    when 'partner' then undo_partner_row(undone)
+    when 'customer' then undo_customer_row(undone)
+    when 'balance' then undo_balance_row(undone)
+    else undo_code_row(undone)
+  end;
+exception when foreign_key_violation then
+  return false;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.untaxed_part(paid_cents bigint, untaxed bigint, total bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -10493,7 +11393,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.wait_or_leave_out(event processor_events, ids text[], program programs, is_known boolean, by_code boolean)
+CREATE OR REPLACE FUNCTION public.wait_or_leave_out(event processor_events, ids text[], program programs, is_known boolean, is_imported boolean, by_code boolean)
  RETURNS processor_events
  LANGUAGE plpgsql
 AS $function$
@@ -10501,7 +11401,8 @@ declare
   fact jsonb := event.fact;
   payment_id text := fact#>>'{sale,transaction_id}';
 begin
-  if is_known and not program.attribute_known_customers then
+  -- An import brings customers so that their renewals need no metadata.
+  if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
       event.awaits := array[awaited_name(event.account_id, 'payment', payment_id),
@@ -10775,6 +11676,39 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.with_partner_of_row(import imports, planned import_rows)
+ RETURNS import_rows
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  named constant text := planned.fields->>'partner';
+begin
+  select coalesce(r.partner_row_id, r.id), r.partner_id into planned.partner_row_id, planned.partner_id from (
+    select r.id, r.partner_row_id, r.partner_id, 1 as place from import_rows r
+    where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'partner' and r.source_id = named and r.outcome <> 'error'
+    union all
+    select r.id, r.partner_row_id, r.partner_id, 2 from import_rows r
+    where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'partner' and r.fields->>'email' = lower(named)
+      and r.outcome <> 'error'
+    union all
+    select r.partner_row_id, null, r.partner_id, 3 from import_rows r
+    where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'link' and lower(r.fields->>'code') = lower(named)
+      and r.outcome <> 'error'
+  ) r order by r.place, r.id limit 1;
+  if num_nonnulls(planned.partner_row_id, planned.partner_id) = 0 then
+    select r.id into planned.partner_id from (
+      select p.id, 1 as place from partners p where p.program_id = import.program_id and p.external_id = imported_id(import, named)
+      union all
+      select p.id, 2 from partners p where p.program_id = import.program_id and lower(p.email) = lower(named)
+      union all
+      select l.partner_id, 3 from referral_links l where l.program_id = import.program_id and lower(l.code) = lower(named)
+    ) r order by r.place limit 1;
+  end if;
+  return planned;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.with_session(of_account_id text, fact jsonb, ids text[])
  RETURNS jsonb
  LANGUAGE plpgsql
@@ -10876,7 +11810,7 @@ CREATE OR REPLACE FUNCTION public.write_audit(of_workspace_id text, of_program_i
  LANGUAGE plpgsql
 AS $function$
 begin
-  if current_setting('svc.restoring', true) = 'on' then
+  if current_setting('svc.restoring', true) = 'on' or current_setting('svc.importing', true) = 'on' then
     return;
   end if;
   insert into audit_log (workspace_id, program_id, user_id, api_key_id, action, subject, subject_user_id, details)

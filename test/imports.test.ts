@@ -15,6 +15,7 @@ const layers = [
   ['lib/commands'],
   ['functions'],
   ['lib/api'],
+  ['lib/moving'],
   ['lib/tracking', 'lib/money', 'lib/processors', 'lib/programs'],
   ['lib/access', 'lib/notifications'],
   ['lib/*.ts'],

@@ -319,6 +319,7 @@ const changes: Record<string, object> = {
   'PATCH /api/v1/commissions': { ids: [Number(own[':commission_id'])], status: 'rejected', reason: 'no' },
   'PATCH /api/v1/reviews': { commission_ids: [Number(own[':commission_id'])], decision: 'rejected', note: 'no' },
   'POST /api/v1/adjustments': { partner_id: victim.partnerId, amount_cents: -100, note: 'no' },
+  'POST /api/v1/imports': { source: 'csv', files: { 'partners.csv': 'Name\nEve' } },
   'PATCH /api/v1/commissions/:commission_id': { status: 'rejected', reason: 'no' },
   'PATCH /api/v1/payouts/:payout_id': { status: 'refused', reason: 'no' },
   'POST /api/v1/payout-runs': {},
@@ -338,7 +339,7 @@ test.each(routes.scoped)('%s accepts an active key, and shows nothing of another
   // Nobody of the other program is due, and it has no join page.
   const conflicts = ['POST /api/v1/payout-runs', 'POST /api/v1/applications']
   const isNamed = /\/:|^POST .*(preview|adjustments|codes|links)$/.test(route)
-  const success = /^POST .*(partners|groups|webhook-endpoints)$/.test(route) ? 201 : 200
+  const success = /^POST .*(partners|groups|imports|webhook-endpoints)$/.test(route) ? 201 : 200
   expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : success)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])
     expect(text).not.toContain(secret)

@@ -8,6 +8,8 @@ import { ApiError, errorResponse, isTransient } from '../errors.ts'
 export const maxBodyBytes = 64 * 1024
 /** A processor's event, such as an invoice with its lines. */
 export const maxEventBytes = 1024 * 1024
+/** The files of an import: 100,000 rows are about 10 MiB. */
+export const maxImportBytes = 16 * 1024 * 1024
 
 /** The types of a function's app. `Bindings` are those of its entry in wrangler.toml. */
 interface AppTypes<Bindings extends object> {
@@ -120,21 +122,24 @@ export function onlyMethods(...methods: string[]) {
   }
 }
 
-function refuseBody(): never {
-  throw new ApiError('payload_too_large', `The body may be ${maxBodyBytes} bytes at most. Send less.`)
+/** Refuses a larger body: by its Content-Length if it has one, else by counting the stream. */
+export function limitBodyTo(maxBytes: number): MiddlewareHandler {
+  const refuseBody = () => {
+    throw new ApiError('payload_too_large', `The body may be ${maxBytes} bytes at most. Send less.`)
+  }
+  const countBody = bodyLimit({ maxSize: maxBytes, onError: refuseBody })
+  return async (c, next) => {
+    const { headers } = c.req.raw
+    const declaredBytes = headers.get('content-length')
+    // Reading the body here would create a stream, which most requests avoid.
+    if (declaredBytes === null || headers.has('transfer-encoding')) return await countBody(c, next)
+    if (Number(declaredBytes) > maxBytes) refuseBody()
+    return await next()
+  }
 }
 
-const countBody = bodyLimit({ maxSize: maxBodyBytes, onError: refuseBody })
-
-/** Refuses a body over 64 KiB: by its Content-Length if it has one, else by counting the stream. */
-export const limitBody: MiddlewareHandler = async (c, next) => {
-  const { headers } = c.req.raw
-  const declaredBytes = headers.get('content-length')
-  // Reading the body here would create a stream, which most requests avoid.
-  if (declaredBytes === null || headers.has('transfer-encoding')) return await countBody(c, next)
-  if (Number(declaredBytes) > maxBodyBytes) refuseBody()
-  return await next()
-}
+/** Refuses a body over 64 KiB. */
+export const limitBody = limitBodyTo(maxBodyBytes)
 
 const exposeHeaders = ['Retry-After', 'X-Request-Id']
 const preflight = cors({ allowMethods: ['POST'], allowHeaders: ['Content-Type'], exposeHeaders, maxAge: 86400 })

@@ -6,6 +6,7 @@ import { commissionOperations } from './commissions.ts'
 import { customerOperations } from './customers.ts'
 import { eventOperations } from './events.ts'
 import { groupOperations } from './groups.ts'
+import { importOperations } from './imports.ts'
 import { linkOperations } from './links.ts'
 import { partnerOperations } from './partners.ts'
 import { groupedPerformance } from './performance.ts'
@@ -43,6 +44,7 @@ export const operations = [
   ...payoutOperations(),
   ...adjustmentOperations(),
   ...reviewOperations(),
+  ...importOperations(),
   ...webhookEndpointOperations(),
   groupedPerformance(),
   trackingPerformance(),

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { type AddressInfo, type BlockList, Server as NetServer } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
-import { maxBodyBytes, maxEventBytes } from '../api/app.ts'
+import { maxBodyBytes, maxEventBytes, maxImportBytes } from '../api/app.ts'
 import { rateLimited } from '../api/rate-limits.ts'
 import { ApiError, errorResponse } from '../errors.ts'
 import { OperatorError } from '../commands/operator-error.ts'
@@ -168,6 +168,12 @@ function addressOf({ method = 'GET', url = '/' }: IncomingMessage, baseUrl: stri
   return address ? address.origin + address.pathname + address.search : undefined
 }
 
+/** The largest body that a path's function accepts. */
+function largestBody(pathname: string): number {
+  if (pathname === '/api/v1/imports') return maxImportBytes
+  return pathname.startsWith(eventPaths) ? maxEventBytes : maxBodyBytes
+}
+
 /** Reads the body and replaces the headers that only the edge may set. Returns the visitor's place, or undefined if their budget is used up. */
 async function prepare(
   incoming: IncomingMessage,
@@ -192,7 +198,7 @@ async function prepare(
     'cf-connecting-ip': isOfThisMachine ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address,
   }
   const place = isTrusted(from, trusted) ? { ...placeOf(address), ...proxiedPlace(headers) } : placeOf(address)
-  const most = new URL(url).pathname.startsWith(eventPaths) ? maxEventBytes : maxBodyBytes
+  const most = largestBody(new URL(url).pathname)
   const declared = Number(headers['content-length'] ?? 0)
   if (!hasBudget(address, headers['transfer-encoding'] === undefined ? Math.min(declared, most) : most, url))
     return undefined

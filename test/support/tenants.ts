@@ -152,6 +152,12 @@ export async function startTenants() {
       values ($1, $2, '[{"rule": "bot", "evidence": {"user_agent": "secret-agent", "clicked_at": "2026-11-20T00:00:00Z"}}]')`,
       [programId, pending],
     )
+    const imported = await stack.sql.query<{ import_id: string }>(
+      `with made as (insert into imports (program_id, source, state) values ($1, 'csv', 'planned') returning program_id, id)
+      insert into import_rows (program_id, import_id, id, kind, source_id, origin, fields, outcome, reason)
+      select program_id, id, 1, 'partner', 'secret-import', 'a file', '{}', 'create', 'new' from made returning import_id`,
+      [programId],
+    )
     const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
       `select (select max(id) from api_keys where program_id = $1 and revoked_at is null) as key,
         (select id from workspace_invitations where workspace_id = $2) as invitation,
@@ -178,6 +184,7 @@ export async function startTenants() {
       ':transaction_id': 'secret-transaction',
       ':transactionId': 'pending-transaction',
       ':commission_id': String(pending),
+      ':import_id': String(imported.rows[0]?.import_id),
       ':payout_id': String(payout),
       ':payout_run_id': String(run),
       ':webhook_endpoint_id': String(endpoint.id),

@@ -1606,6 +1606,156 @@ export interface ApiOperations {
       }[]
     }
   }
+  /** Plan an import. */
+  createImport: {
+    query: undefined
+    body: {
+      /** The service that the data comes from. `csv` for any other. */
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+      /** Files with a `name` and their text in `content`, or their bytes in `content_base64`. The name or `table` says what a file holds: `groups`, `partners`, `links`, `codes`, `customers`, `balances` or `commissions`. */
+      files?:
+        | {
+            name: string
+            content?: string | undefined
+            content_base64?: string | undefined
+            table?: 'groups' | 'partners' | 'links' | 'codes' | 'customers' | 'balances' | 'commissions' | undefined
+          }[]
+        | Record<string, string>
+        | undefined
+      /** Headings by field, for all files or by table: `{"partners": {"name": "Full name"}}`. Known headings need none. */
+      mapping?: Record<string, string | Record<string, string>> | undefined
+      /** Your key of the service, instead of files; for PartnerStack the public and the secret key with a colon between. It is stored encrypted until everything is read. */
+      api_key?: string | undefined
+      /** The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed beside their keys. */
+      account?: string | undefined
+    }
+    answer: {
+      success: true
+      import_id: number
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+      state: string
+      problem: string | null
+      counts: { create: number; update: number; skip: number; error: number }
+      rows: number
+      applied_rows: number
+      created_at: string
+      planned_at: string | null
+      applied_at: string | null
+      undone_at: string | null
+    }
+  }
+  /** List imports. */
+  listImports: {
+    query: {
+      /** Items per page, 25 by default. */
+      limit?: number | undefined
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      cursor?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        import_id: number
+        source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+        state: string
+        problem: string | null
+        counts: { create: number; update: number; skip: number; error: number }
+        rows: number
+        applied_rows: number
+        created_at: string
+        planned_at: string | null
+        applied_at: string | null
+        undone_at: string | null
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Read an import. */
+  getImport: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      import_id: number
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+      state: string
+      problem: string | null
+      counts: { create: number; update: number; skip: number; error: number }
+      rows: number
+      applied_rows: number
+      created_at: string
+      planned_at: string | null
+      applied_at: string | null
+      undone_at: string | null
+    }
+  }
+  /** List rows of an import. */
+  listImportRows: {
+    query: {
+      /** Items per page, 25 by default. */
+      limit?: number | undefined
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      cursor?: string | undefined
+      /** Only rows with this outcome. */
+      outcome?: 'create' | 'update' | 'skip' | 'error' | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        row_id: number
+        kind: string
+        source_id: string
+        origin: string
+        outcome: 'create' | 'update' | 'skip' | 'error' | null
+        reason: string | null
+        reason_text: string | null
+        target_id: number | null
+        applied: boolean
+        fields: Record<string, unknown>
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Apply an import. */
+  applyImport: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      import_id: number
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+      state: string
+      problem: string | null
+      counts: { create: number; update: number; skip: number; error: number }
+      rows: number
+      applied_rows: number
+      created_at: string
+      planned_at: string | null
+      applied_at: string | null
+      undone_at: string | null
+    }
+  }
+  /** Undo an import. */
+  undoImport: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      import_id: number
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+      state: string
+      problem: string | null
+      counts: { create: number; update: number; skip: number; error: number }
+      rows: number
+      applied_rows: number
+      created_at: string
+      planned_at: string | null
+      applied_at: string | null
+      undone_at: string | null
+    }
+  }
   /** Add a webhook endpoint. */
   createWebhookEndpoint: {
     query: undefined

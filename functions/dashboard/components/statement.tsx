@@ -21,6 +21,7 @@ export const causeTexts: Record<string, string> = {
   commission_reversed: 'Reversal',
   reversal_returned: 'Reversal put back',
   adjusted: 'Manual commission or deduction',
+  opening_balance: 'Opening balance from another service',
   payout_paid: 'Payout',
   payout_returned: 'Payout that came back',
 }

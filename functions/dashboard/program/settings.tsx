@@ -47,7 +47,11 @@ async function renderSettings(c: ProgramContext, createdKey?: string) {
         </>
       }
     >
-      <TrackerTag baseUrl={c.env.BASE_URL} program={program} path={await proxyPath(program)} />
+      <TrackerTag
+        baseUrl={c.env.BASE_URL}
+        program={{ ...program, link_params: settings.link_params }}
+        path={await proxyPath(program)}
+      />
       {may(program.roles, 'program:update') && <Terms address={address} settings={settings} />}
       {may(program.roles, 'api-key:manage') && (
         <ApiKeys

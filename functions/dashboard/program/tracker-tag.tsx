@@ -6,13 +6,15 @@ import { Card, Copy } from '../components/blocks.tsx'
  * The tag for every page of the integrator's site. Its first line queues early calls of `svc`, and lets forms work if a browser blocks the
  * script.
  */
-function trackerTag(src: string, programId: number): string {
-  return `${stub}\n<script async src="${src}" data-svc-program-id="${programId}"></script>`
+function trackerTag(src: string, { id, link_params: params }: TrackerTagProps['program']): string {
+  const oldParams = params.length === 0 ? '' : ` data-svc-params="${params.join(',')}"`
+  return `${stub}\n<script async src="${src}" data-svc-program-id="${id}"${oldParams}></script>`
 }
 
 interface TrackerTagProps {
   baseUrl: string
-  program: { id: number; domain: string }
+  /** `link_params` are the parameters of links from an earlier service. */
+  program: { id: number; domain: string; link_params: string[] }
   /** The path on the program's own domain. */
   path: string
 }
@@ -25,12 +27,12 @@ export function TrackerTag({ baseUrl, program, path }: TrackerTagProps) {
         <a href="/docs/own-domain">your own domain</a>: blockers leave it alone, and browsers keep its cookie for the
         whole duration.
       </p>
-      <Copy text={trackerTag(`/${path}`, program.id)} label="tag for your own domain" />
+      <Copy text={trackerTag(`/${path}`, program)} label="tag for your own domain" />
       <p class="muted">
         Without a server of your own, use this instead. Block lists such as EasyPrivacy know its address, so some
         visitors are not counted, and Safari keeps its cookie for seven days only.
       </p>
-      <Copy text={trackerTag(`${baseUrl}/js/svc-tracker.js`, program.id)} label="tracker tag" />
+      <Copy text={trackerTag(`${baseUrl}/js/svc-tracker.js`, program)} label="tracker tag" />
     </Card>
   )
 }

@@ -4,4 +4,4 @@ from adjustments a
 left join (
   select program_id, (details->>'adjustment')::bigint as adjustment_id from audit_log where action = 'partner.adjusted'
 ) l on l.program_id = a.program_id and l.adjustment_id = a.id
-where a.created_at > now() - money_kept() and l.adjustment_id is null and ($1::bigint is null or a.program_id = $1)
+where a.import_id is null and a.created_at > now() - money_kept() and l.adjustment_id is null and ($1::bigint is null or a.program_id = $1)

@@ -27,10 +27,10 @@ full join (
     from affiliate_click_events where not is_test and device_type is distinct from 'bot' and ($1::bigint is null or program_id = $1) group by 1, 2, 3
     union all
     select program_id, utc_day(signup_date), hour_of_day(signup_date), 0, count(*), 0 from customers
-    where signup_date is not null and customer_status in ('lead', 'conversion') and ($1::bigint is null or program_id = $1) group by 1, 2, 3
+    where signup_date is not null and (imported_at is null or signup_date > imported_at) and customer_status in ('lead', 'conversion') and ($1::bigint is null or program_id = $1) group by 1, 2, 3
     union all
     select program_id, utc_day(first_purchase_date), hour_of_day(first_purchase_date), 0, 0, count(*) from customers
-    where first_purchase_date is not null and customer_status = 'conversion' and ($1::bigint is null or program_id = $1) group by 1, 2, 3
+    where first_purchase_date is not null and (imported_at is null or first_purchase_date > imported_at) and customer_status = 'conversion' and ($1::bigint is null or program_id = $1) group by 1, 2, 3
   ) part
   group by program_id, day, grouping sets ((), (hour))
 ) e using (program_id, day, hour)

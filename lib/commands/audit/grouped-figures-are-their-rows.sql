@@ -7,11 +7,11 @@ with origin as materialized (
 ),
 row_figures as (
   select program_id, id as customer_id, partner_id, null::bigint as code_id, '' as currency, utc_day(signup_date) as day, 'leads'::grouped_metric as metric, 1 as amount
-  from customers where signup_date is not null
+  from customers where signup_date is not null and (imported_at is null or signup_date > imported_at)
   union all
   select c.program_id, c.id, case when c.code_id is null then c.partner_id else k.partner_id end, c.code_id, '', utc_day(c.first_purchase_date),
     'conversions', 1
-  from customers c left join partner_codes k on k.program_id = c.program_id and k.id = c.code_id where c.first_purchase_date is not null
+  from customers c left join partner_codes k on k.program_id = c.program_id and k.id = c.code_id where c.first_purchase_date is not null and (c.imported_at is null or c.first_purchase_date > c.imported_at)
   union all
   select s.program_id, s.customer_id, s.partner_id, s.code_id, s.currency, utc_day(s.sale_date), m.metric, m.amount
   from sales s

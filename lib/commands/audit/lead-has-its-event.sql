@@ -5,7 +5,7 @@ select coalesce(u.program_id, e.program_id) as program_id,
   case when u.id is null then 'a customer with this event' else format('event at %s', u.at) end as expected
 from (
   select program_id, id, lead_event_id as event_id, signup_date as at, false as provisional from customers
-  where lead_event_id is not null and ($1::bigint is null or program_id = $1)
+  where lead_event_id is not null and (imported_at is null or signup_date > imported_at) and ($1::bigint is null or program_id = $1)
   union all
   select program_id, id, provisional_lead_event_id, provisional_lead_at, true from customers
   where provisional_lead_event_id is not null and ($1::bigint is null or program_id = $1)

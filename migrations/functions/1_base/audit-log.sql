@@ -79,12 +79,13 @@ create or replace trigger audit_log_append_only before update or delete on audit
 create or replace trigger audit_log_no_truncate before truncate on audit_log
   for each statement execute function refuse_audit_change();
 
--- Adds an entry. Does nothing while a backup is restored, because the backup contains its own entries.
+-- Adds an entry. Does nothing while a backup is restored, because the backup contains its own entries, nor for the rows of
+-- an import, which has one entry as a whole.
 create or replace function write_audit(
   of_workspace_id text, of_program_id bigint, of_action text, of_subject text, of_subject_user_id text, of_details jsonb
 ) returns void language plpgsql as $$
 begin
-  if current_setting('svc.restoring', true) = 'on' then
+  if current_setting('svc.restoring', true) = 'on' or current_setting('svc.importing', true) = 'on' then
     return;
   end if;
   insert into audit_log (workspace_id, program_id, user_id, api_key_id, action, subject, subject_user_id, details)

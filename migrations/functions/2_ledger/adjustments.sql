@@ -1,9 +1,13 @@
--- Manual changes of a partner's balance by the program. An adjustment never changes: another adjustment corrects a mistake.
+-- Manual changes of a partner's balance by the program, and opening balances of imports. An adjustment never changes: another adjustment
+-- corrects a mistake.
 
 -- The amount, the partner and the reason never change. The payout that pays it is set until it comes back, and erasing the named sale's customer clears
 -- the note.
 create or replace function refuse_adjustment_change() returns trigger language plpgsql as $$
 begin
+  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' then
+    return old;
+  end if;
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
       <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
     or old.payout_id is not null and new.payout_id is distinct from old.payout_id and new.payout_id is not null then

@@ -1,6 +1,10 @@
--- Entries never change: another entry corrects a mistake.
+-- Entries never change: another entry corrects a mistake. Only the undo of an import deletes an entry, an opening balance that nothing
+-- followed (`undo_balance_row` in functions/moving/undo.sql).
 create or replace function refuse_ledger_change() returns trigger language plpgsql as $$
 begin
+  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' then
+    return old;
+  end if;
   raise exception 'balance entries are append-only' using errcode = 'restrict_violation';
 end $$;
 create or replace trigger balance_entries_append_only before update or delete on balance_entries

@@ -220,7 +220,8 @@ as $$
     rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added), from_time, until)
 $$;
 
--- A rule can end, and nothing else of it changes, so every commission can be computed again by its rule.
+-- A rule can end, and nothing else of it changes, so every commission can be computed again by its rule. The undo of an import deletes the
+-- rules of its groups if no sale earned by them.
 create or replace function refuse_rule_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'UPDATE' then
@@ -228,6 +229,8 @@ begin
       and to_jsonb(new) - array['ended_at', 'until_version'] = to_jsonb(old) - array['ended_at', 'until_version'] then
       return new;
     end if;
+  elsif current_setting('svc.undoing_import', true) = 'on' then
+    return old;
   end if;
   raise restrict_violation using message = 'A commission rule can end, but not change.';
 end $$;

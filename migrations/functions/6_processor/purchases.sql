@@ -105,13 +105,14 @@ end $$;
 -- Excludes a payment if its program does not attribute known customers' payments: it waits in the log for that setting. Parks a payment for
 -- an hour if a session may say more about it. Returns the event without an outcome if it can be applied now.
 create or replace function wait_or_leave_out(
-  event processor_events, ids text[], program programs, is_known boolean, by_code boolean
+  event processor_events, ids text[], program programs, is_known boolean, is_imported boolean, by_code boolean
 ) returns processor_events language plpgsql as $$
 declare
   fact jsonb := event.fact;
   payment_id text := fact#>>'{sale,transaction_id}';
 begin
-  if is_known and not program.attribute_known_customers then
+  -- An import brings customers so that their renewals need no metadata.
+  if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
       event.awaits := array[awaited_name(event.account_id, 'payment', payment_id),
@@ -232,7 +233,8 @@ begin
   end if;
   event.program_id := (found_program.program).id;
   event := wait_or_leave_out(event, ids, found_program.program,
-    (found_program.known).id is not null and not found_program.by_subscription, found_program.by_code);
+    (found_program.known).id is not null and not found_program.by_subscription, (found_program.known).imported_at is not null,
+    found_program.by_code);
   if event.outcome is not null then
     return;
   end if;

@@ -178,11 +178,13 @@ language sql stable as $$
   cross join lateral (
     select c.signup_date, c.id, c.partner_id, null::bigint, 'leads'::grouped_metric, 1::bigint from customers c
     where c.program_id = of_program_id and c.signup_date >= part.begins and c.signup_date < part.ends and 'leads' = any (metrics)
+      and (c.imported_at is null or c.signup_date > c.imported_at)
     union all
     select c.first_purchase_date, c.id, coalesce((
         select k.partner_id from partner_codes k where k.program_id = c.program_id and k.id = c.code_id
       ), c.partner_id), c.code_id, 'conversions', 1 from customers c
     where c.program_id = of_program_id and c.first_purchase_date >= part.begins and c.first_purchase_date < part.ends and 'conversions' = any (metrics)
+      and (c.imported_at is null or c.first_purchase_date > c.imported_at)
     union all
     select s.sale_date, s.customer_id, s.partner_id, s.code_id, m.metric, m.amount
     from sales s

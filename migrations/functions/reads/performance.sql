@@ -94,9 +94,11 @@ where e.program_id = of_program_id and not e.is_test and e.click_timestamp >= fr
 union all
 select null, 0, count(*), 0, 0, 0, 0, 0 from customers c
 where c.program_id = of_program_id and c.signup_date >= from_time and c.signup_date < to_time
+  and (c.imported_at is null or c.signup_date > c.imported_at)
 union all
 select null, 0, 0, count(*), 0, 0, 0, 0 from customers c
 where c.program_id = of_program_id and c.first_purchase_date >= from_time and c.first_purchase_date < to_time
+  and (c.imported_at is null or c.first_purchase_date > c.imported_at)
 union all
 select s.currency, 0, 0, 0, count(*), sum(s.amount_cents), 0, sum(s.refunded_cents) from sales s
 where s.program_id = of_program_id and s.sale_date >= from_time and s.sale_date < to_time

@@ -125,6 +125,8 @@ begin
   -- Answers to API calls about them.
   delete from idempotency_keys k
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
+  update import_rows i set fields = i.fields - array['name', 'email', 'payout_email'], source_id = 'erased', replaced = null
+  where i.program_id = any (program_ids) and i.kind = 'partner' and i.target_id = any (partner_ids);
   update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
     metadata = '{}'
   where r.user_id = of_user_id;

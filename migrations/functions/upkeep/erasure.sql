@@ -154,6 +154,16 @@ begin
     and case when jsonb_typeof(e.fact->'reversals') = 'array' then jsonb_array_length(e.fact->'reversals') > 0 else false end;
 end $$;
 
+-- Erases what imports say about customers. Their source still has it.
+create or replace function erase_import_rows(of_program_id bigint, customer_ids bigint[], keys text[]) returns void language plpgsql as $$
+begin
+  update import_rows r set fields = '{}', source_id = 'erased', replaced = null
+  where r.program_id = of_program_id and r.kind = 'customer'
+    and (r.target_id = any (customer_ids) or r.fields->>'customer_key' = any (keys));
+  update import_rows r set fields = r.fields - 'customer'
+  where r.program_id = of_program_id and r.kind = 'commission' and r.fields->>'customer' = any (keys);
+end $$;
+
 -- Erases the words of a customer and the integrator about the customer's payments: reasons and ids of refunds, types of
 -- sales, and their copies in commissions, notifications, webhooks and processor events. Also erases the visitor's
 -- details from their clicks. The ids of payments stay (`transaction_id` and the processor's ids), because a later
@@ -189,6 +199,7 @@ begin
   ) then
     perform write_program_audit(of_program_id, 'customer.erased', null, null);
   end if;
+  perform erase_import_rows(of_program_id, customer_ids, keys);
   perform erase_words_of_sales(of_program_id, sale_ids);
   perform erase_words_of_commissions(of_program_id, customer_ids, sale_ids);
   perform erase_words_of_messages(of_program_id, customer_ids, sale_ids);

@@ -1,0 +1,96 @@
+import { limitBodyTo, maxImportBytes, onlyMethods } from '../lib/api/app.ts'
+import {
+  asImport,
+  asImportRow,
+  asNewImport,
+  importPath,
+  importRowsQuery,
+  importsQuery,
+  newImport,
+} from '../lib/api/imports.ts'
+import { accept } from '../lib/api/input.ts'
+import { cursorOf, idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
+import { openDatabase } from '../lib/database.ts'
+import { createProgramApi, known, withIdempotency, withKey, withoutFields } from '../lib/api/program-key.ts'
+import {
+  applyImport,
+  continueImport,
+  createImport,
+  importFiles,
+  listImportRows,
+  listImports,
+  readImport,
+  undoImport,
+} from '../lib/moving/imports.ts'
+import type { ImportEnv } from '../lib/moving/read-service.ts'
+
+/** The time for work inside a call. The rest goes on after the answer. */
+const seconds = 15
+const secondsAfterwards = 600
+
+const app = createProgramApi<ImportEnv>()
+const all = '/api/v1/imports'
+const one = `${all}/:import_id` as const
+const named = accept('param', importPath, known)
+
+app.get(all, withKey('read'), accept('query', importsQuery, known), async (c) => {
+  const query = c.req.valid('query')
+  const imports = await listImports(c.get('db'), c.get('programId'), pageOf(query))
+  return c.json(listed(imports, query.limit, asImport, idCursorOf))
+})
+
+app.post(
+  all,
+  limitBodyTo(maxImportBytes),
+  withKey('manage'),
+  accept('json', newImport, known),
+  withIdempotency,
+  async (c) => {
+    const programId = c.get('programId')
+    const asked = asNewImport(c.req.valid('json'))
+    const importId = await createImport(c.get('db'), c.env, programId, asked.source, asked.access)
+    // The request's token is used up: the rest is safe to repeat by itself.
+    const db = openDatabase(c.env).actingByKey(c.get('key'))
+    if (asked.access) await continueImport(db, c.env, { programId, importId, seconds })
+    else await importFiles(db, c.env, programId, importId, { ...asked, seconds })
+    const planned = await readImport(db, programId, importId)
+    c.executionCtx.waitUntil(continueImport(db, c.env, { programId, importId, seconds: secondsAfterwards }))
+    return c.json({ success: true, ...asImport(planned) }, 201)
+  },
+)
+app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
+
+app.get(one, withKey('read'), named, async (c) => {
+  const found = await readImport(c.get('db'), c.get('programId'), c.req.valid('param').import_id)
+  return c.json({ success: true, ...asImport(found) })
+})
+app.all(one, onlyMethods('GET', 'HEAD'))
+
+app.get(`${one}/rows`, withKey('read'), named, accept('query', importRowsQuery, known), async (c) => {
+  const { limit, cursor, outcome } = c.req.valid('query')
+  const { import_id: importId } = c.req.valid('param')
+  const rows = await listImportRows(c.get('db'), c.get('programId'), importId, {
+    limit: limit + 1,
+    before: cursor,
+    outcome,
+  })
+  if (rows.length === 0) await readImport(c.get('db'), c.get('programId'), importId)
+  return c.json(listed(rows, limit, asImportRow, ({ id }) => cursorOf(id)))
+})
+app.all(`${one}/rows`, onlyMethods('GET', 'HEAD'))
+
+for (const [act, work] of [
+  ['apply', applyImport],
+  ['undo', undoImport],
+] as const) {
+  app.post(`${one}/${act}`, limitBodyTo(1024), withKey('manage'), named, withoutFields, async (c) => {
+    const [db, programId] = [c.get('db'), c.get('programId')]
+    const { import_id: importId } = c.req.valid('param')
+    const done = await work(db, c.env, programId, importId, seconds)
+    c.executionCtx.waitUntil(continueImport(db, c.env, { programId, importId, seconds: secondsAfterwards }))
+    return c.json({ success: true, ...asImport(done) })
+  })
+  app.all(`${one}/${act}`, onlyMethods('POST'))
+}
+
+export default app

@@ -1,0 +1,320 @@
+import * as z from 'zod/mini'
+import { type Field, tables, type Table } from '../moving/columns.ts'
+import { type Import, type ImportRow, outcomes } from '../moving/imports.ts'
+import type { ImportFile, Mappings } from '../moving/read-files.ts'
+import { services, sources } from '../moving/sources.ts'
+import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
+import { answered, answeredCreated, body, type Operation } from './operation.ts'
+import { count, id, success, text, time } from '../response-fields.ts'
+
+export const importsQuery = listQuery({})
+export const importPath = z.object({ import_id: idIn() })
+export const importRowsQuery = listQuery({ outcome: z.optional(oneOf(outcomes)) })
+
+// oxlint-disable-next-line no-unsafe-type-assertion -- the keys of a constant
+const tableNames = Object.keys(tables) as [Table, ...Table[]]
+const heading = z.string().check(z.maxLength(200))
+const fileName = z.string().check(z.minLength(1), z.maxLength(150))
+
+const file = z
+  .strictObject({
+    name: fileName,
+    content: z.optional(z.string()),
+    content_base64: z.optional(z.base64('must be base 64')),
+    table: z.optional(oneOf(tableNames)),
+  })
+  .check(
+    z.refine(({ content, content_base64: encoded }) => (content === undefined) !== (encoded === undefined), {
+      path: ['content'],
+      error: 'must be given, or else content_base64',
+    }),
+  )
+
+const accountNeeded = 'must be the id of the account or program: this service needs it beside the key'
+
+/** Body of POST /api/v1/imports. */
+export const newImport = z
+  .strictObject({
+    source: z.enum(sources, `must be ${sources.join(' or ')}`),
+    files: z.optional(
+      z.union(
+        [
+          z.array(file).check(z.minLength(1, 'must be one file at least'), z.maxLength(20, 'must be 20 files at most')),
+          z.record(fileName, z.string()),
+        ],
+        'must be a list of files with a name and a content',
+      ),
+    ),
+    mapping: z.optional(z.record(z.string(), z.union([heading, z.record(z.string(), heading)]))),
+    api_key: z.optional(
+      z.string().check(z.minLength(1), z.maxLength(1000), z.regex(/^[\x21-\x7e]+$/, 'must be a key without blanks')),
+    ),
+    account: z.optional(z.string().check(z.minLength(1), z.maxLength(200), z.regex(/^[\w.:-]+$/, 'must be an id'))),
+  })
+  .check(
+    z.refine(({ files, api_key: key }) => (files === undefined) !== (key === undefined), {
+      path: ['files'],
+      error: 'must be given, or else api_key',
+    }),
+    z.refine(({ source, api_key: key }) => key === undefined || services[source].url !== undefined, {
+      path: ['api_key'],
+      error: 'must not be given: this source has files only',
+    }),
+    z.refine(
+      ({ source, api_key: key, account }) =>
+        key === undefined || account !== undefined || services[source].account === undefined,
+      {
+        path: ['account'],
+        error: accountNeeded,
+      },
+    ),
+  )
+
+/** Returns what a request asks for: files with their headings, or access to a service. Headings of unknown fields do not matter. */
+export function asNewImport({
+  source,
+  files = [],
+  mapping = {},
+  api_key: key,
+  account = '',
+}: z.output<typeof newImport>): {
+  source: (typeof sources)[number]
+  files: ImportFile[]
+  mappings: Mappings
+  access: { key: string; account: string } | undefined
+} {
+  const encoder = new TextEncoder()
+  const given = Array.isArray(files)
+    ? files.map(({ name, content, content_base64, table }) => ({
+        name,
+        table,
+        content: content_base64 === undefined ? encoder.encode(content) : fromBase64(content_base64),
+      }))
+    : Object.entries(files).map(([name, content]) => ({ name, content: encoder.encode(content) }))
+  const mappings: Mappings = {}
+  for (const [name, chosen] of Object.entries(mapping)) {
+    const table = tableNames.find((one) => one === name)
+    if (table !== undefined && typeof chosen !== 'string') mappings[table] = headingsOf(chosen)
+    else if (typeof chosen === 'string') Object.assign(mappings, headingsOf({ [name]: chosen }))
+  }
+  return { source, files: given, mappings, access: key === undefined ? undefined : { key, account } }
+}
+
+const fields = new Set<string>(Object.values(tables).flat())
+
+function headingsOf(chosen: Record<string, string>): Partial<Record<Field, string>> {
+  return Object.fromEntries(Object.entries(chosen).filter(([field]) => fields.has(field)))
+}
+
+const fromBase64 = (encoded: string) => Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0))
+
+/** Renders an import. */
+export function asImport({ id: importId, create, update, skip, error, rows, done, ...given }: Import) {
+  const { created_at: made, planned_at: planned, applied_at: applied, undone_at: undone, ...shown } = given
+  return {
+    import_id: importId,
+    ...shown,
+    counts: { create, update, skip, error },
+    rows,
+    applied_rows: done,
+    created_at: made.toISOString(),
+    planned_at: planned && planned.toISOString(),
+    applied_at: applied && applied.toISOString(),
+    undone_at: undone && undone.toISOString(),
+  }
+}
+
+/** Renders a row. Hashes of addresses stay inside. */
+export function asImportRow({ fields: given, is_applied: applied, id: rowId, ...shown }: ImportRow) {
+  const { email_hash: _, mailbox_hash: _mailbox, ...visible } = given
+  return { row_id: rowId, ...shown, applied, fields: visible }
+}
+
+const importFields = () => ({
+  import_id: id(),
+  source: z.enum(sources),
+  state: z.string(),
+  problem: text(),
+  counts: z.object({ create: count(), update: count(), skip: count(), error: count() }),
+  rows: count(),
+  applied_rows: count(),
+  created_at: time(),
+  planned_at: z.nullable(time()),
+  applied_at: z.nullable(time()),
+  undone_at: z.nullable(time()),
+})
+const importRow = () =>
+  z.object({
+    row_id: id(),
+    kind: z.string(),
+    source_id: z.string(),
+    origin: z.string(),
+    outcome: z.nullable(z.enum(outcomes)),
+    reason: text(),
+    reason_text: text(),
+    target_id: z.nullable(id()),
+    applied: z.boolean(),
+    fields: z.record(z.string(), z.unknown()),
+  })
+
+const example = {
+  import_id: 1,
+  source: 'csv',
+  state: 'planned',
+  problem: null,
+  counts: { create: 2, update: 0, skip: 0, error: 0 },
+  rows: 2,
+  applied_rows: 0,
+  created_at: '2026-01-01T12:00:00.000Z',
+  planned_at: '2026-01-01T12:00:01.000Z',
+  applied_at: null,
+  undone_at: null,
+}
+const exampleRow = {
+  row_id: 1,
+  kind: 'partner',
+  source_id: 'ada@example.com',
+  origin: 'partners.csv line 2',
+  outcome: 'create',
+  reason: 'new',
+  reason_text: 'It is new and will be created.',
+  target_id: null,
+  applied: false,
+  fields: { name: 'Ada Lovelace', email: 'ada@example.com' },
+}
+const described = {
+  state:
+    '`reading`, `planned`, `applying`, `applied`, `undoing`, `undone` or `failed`. Work that takes longer than the call goes on by itself.',
+  problem: 'Why it failed, and what to do.',
+  counts: 'The rows by outcome.',
+  applied_rows: 'The rows that are applied so far.',
+}
+const rowFields = {
+  kind: '`group`, `partner`, `link`, `code`, `customer`, `balance` or `commission`.',
+  source_id: 'The id in the source. It becomes the `external_id` `<source>:<id>`.',
+  origin: 'The file and the line.',
+  reason: 'A stable word for why the row has this outcome. `reason_text` says it in a sentence.',
+  target_id: 'The id of the created, changed or found thing.',
+}
+const sent = {
+  source: 'csv',
+  files: [{ name: 'partners.csv', content: 'Name,Email,Link\nAda Lovelace,ada@example.com,ada' }],
+}
+const path = '/api/v1/imports'
+const pathParameter = () => idParameter('import_id', 'Id of the import.')
+const common = {
+  auth: 'key' as const,
+  success: {
+    schemas: [z.object({ success: success(), ...importFields() })],
+    description: 'The import.',
+    fields: described,
+  },
+}
+
+/** Describes imports for the reference. */
+export const importOperations = (): Operation[] => [
+  {
+    ...common,
+    id: 'createImport',
+    method: 'post',
+    path,
+    summary: 'Plan an import',
+    description:
+      'Reads the files of another service, or the service itself with your key there, and plans the import. The plan changes nothing: read its rows, then apply it. Files can be up to 16 MiB together, in UTF-8 or UTF-16, with commas, semicolons or tabs.',
+    scope: 'manage',
+    idempotent: true,
+    body: body(newImport, {
+      source: 'The service that the data comes from. `csv` for any other.',
+      files:
+        'Files with a `name` and their text in `content`, or their bytes in `content_base64`. The name or `table` says what a file holds: `groups`, `partners`, `links`, `codes`, `customers`, `balances` or `commissions`.',
+      api_key:
+        'Your key of the service, instead of files; for PartnerStack the public and the secret key with a colon between. It is stored encrypted until everything is read.',
+      account: 'The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed beside their keys.',
+      mapping:
+        'Headings by field, for all files or by table: `{"partners": {"name": "Full name"}}`. Known headings need none.',
+    }),
+    errors: ['idempotency_mismatch'],
+    examples: [answeredCreated('planned', 'One partner with a link', example, sent)],
+  },
+  {
+    ...common,
+    id: 'listImports',
+    method: 'get',
+    path,
+    summary: 'List imports',
+    description: 'The imports of the program, newest first.',
+    scope: 'read',
+    parameters: [listParameters(importsQuery, {})],
+    success: {
+      schemas: [listResponse(z.object(importFields()))],
+      description: 'A page of imports.',
+      fields: described,
+    },
+    examples: [answered('page', 'The imports', { data: [example], next_cursor: null })],
+  },
+  {
+    ...common,
+    id: 'getImport',
+    method: 'get',
+    path: `${path}/{import_id}`,
+    summary: 'Read an import',
+    description: 'One import with its state and its rows by outcome.',
+    scope: 'read',
+    parameters: [pathParameter()],
+    errors: ['not_found'],
+    examples: [answered('planned', 'A planned import', example)],
+  },
+  {
+    ...common,
+    id: 'listImportRows',
+    method: 'get',
+    path: `${path}/{import_id}/rows`,
+    summary: 'List rows of an import',
+    description: 'The rows of an import in the order of reading, each with its outcome and the reason.',
+    scope: 'read',
+    parameters: [pathParameter(), listParameters(importRowsQuery, { outcome: 'Only rows with this outcome.' })],
+    success: { schemas: [listResponse(importRow())], description: 'A page of rows.', fields: rowFields },
+    errors: ['not_found'],
+    examples: [answered('page', 'The first row', { data: [exampleRow], next_cursor: 'MQ' })],
+  },
+  {
+    ...common,
+    id: 'applyImport',
+    method: 'post',
+    path: `${path}/{import_id}/apply`,
+    summary: 'Apply an import',
+    description:
+      'Creates and changes what the plan says, and nobody is mailed. Applying again continues, and then changes nothing. `conflict` if the import is not planned.',
+    scope: 'manage',
+    parameters: [pathParameter()],
+    errors: ['not_found', 'conflict'],
+    examples: [
+      answered('applied', 'It is applied', {
+        ...example,
+        state: 'applied',
+        applied_rows: 2,
+        applied_at: '2026-01-01T12:05:00.000Z',
+      }),
+    ],
+  },
+  {
+    ...common,
+    id: 'undoImport',
+    method: 'post',
+    path: `${path}/{import_id}/undo`,
+    summary: 'Undo an import',
+    description:
+      'Deletes what the import created and takes its changes back. Things that clicks, sales or people use by now stay, and their rows say `in_use`. `conflict` once a payout contains money of the import.',
+    scope: 'manage',
+    parameters: [pathParameter()],
+    errors: ['not_found', 'conflict'],
+    examples: [
+      answered('undone', 'It is undone', {
+        ...example,
+        state: 'undone',
+        applied_at: '2026-01-01T12:05:00.000Z',
+        undone_at: '2026-01-01T12:10:00.000Z',
+      }),
+    ],
+  },
+]

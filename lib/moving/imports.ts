@@ -1,0 +1,345 @@
+import { type InferResult, sql } from 'kysely'
+import { call, type Database, retryOnce } from '../database.ts'
+import { ApiError, isTransient } from '../errors.ts'
+import { keepMade, makeOnce } from '../idempotency.ts'
+import { type Part, partOf } from '../keyset.ts'
+import { kysely } from '../kysely.ts'
+import { seal } from '../processors/seal.ts'
+import { keptSince } from '../retention.ts'
+import { emailHash, emailHashes } from '../tracking/customers.ts'
+import { readFiles, type ImportFile, type Mappings, type ReadContext } from './read-files.ts'
+import { type ImportEnv, keyName, type Position, readPage } from './read-service.ts'
+import { reasonText } from './reasons.ts'
+import type { ReadRow } from './rows.ts'
+import { RefusedByService } from './services/ask.ts'
+import { services, type Source } from './sources.ts'
+
+/** Rows of one request to the database: a batch takes a fraction of a second. */
+const storedAtOnce = 1000
+const plannedAtOnce = 500
+const appliedAtOnce = 200
+
+export type Import = InferResult<ReturnType<typeof importsStatement>>[number]
+export const outcomes = ['create', 'update', 'skip', 'error'] as const
+export type Outcome = (typeof outcomes)[number]
+
+/** Imports of a program, newest first, with their rows by outcome. `done` counts the rows that are applied. */
+function importsStatement(programId: number, { importId, ...part }: Part & { importId?: number }) {
+  let query = kysely
+    .selectFrom('imports as i')
+    .leftJoinLateral(
+      (eb) =>
+        eb
+          .selectFrom('import_rows as r')
+          .select(({ fn }) => [
+            ...outcomes.map((outcome) => fn.countAll<number>().filterWhere('r.outcome', '=', outcome).as(outcome)),
+            fn.countAll<number>().as('rows'),
+            fn.countAll<number>().filterWhere('r.is_applied', '=', true).as('done'),
+          ])
+          .whereRef('r.program_id', '=', 'i.program_id')
+          .whereRef('r.import_id', '=', 'i.id')
+          .as('n'),
+      (join) => join.onTrue(),
+    )
+    .select(['i.id', 'i.source', 'i.state', 'i.problem', 'i.created_at', 'i.planned_at', 'i.applied_at', 'i.undone_at'])
+    .select(['n.create', 'n.update', 'n.skip', 'n.error', 'n.rows', 'n.done'])
+    .$narrowType<{ create: number; update: number; skip: number; error: number; rows: number; done: number }>()
+    .where('i.program_id', '=', programId)
+  if (importId !== undefined) query = query.where('i.id', '=', importId)
+  return partOf(query, sql.ref<number>('i.id'), part)
+}
+
+export async function listImports(db: Database, programId: number, part: Part): Promise<Import[]> {
+  return await db.query(importsStatement(programId, part))
+}
+
+/** Reads an import. Throws `not_found`. */
+export async function readImport(db: Database, programId: number, importId: number): Promise<Import> {
+  const [found] = await db.query(importsStatement(programId, { limit: 1, importId }))
+  if (!found) throw noImport()
+  return found
+}
+
+const noImport = () => new ApiError('not_found', 'This program has no such import.')
+
+/**
+ * Reads files into an import and plans it for up to `seconds`. The plan changes nothing of the program. If a first
+ * attempt broke off, this continues it.
+ */
+export async function importFiles(
+  db: Database,
+  env: ImportEnv,
+  programId: number,
+  importId: number,
+  {
+    source,
+    files,
+    mappings,
+    seconds,
+  }: { source: Source; files: readonly ImportFile[]; mappings: Mappings; seconds: number },
+): Promise<Import> {
+  const context = await readContext(db, env, programId, source)
+  let stored = 0
+  let batch: ReadRow[] = []
+  const store = async () => {
+    const rows = JSON.stringify(batch.map((one, place) => ({ id: stored + place + 1, ...one })))
+    await retryOnce(() =>
+      db.query(call('store_import_rows', { of_program_id: programId, of_import_id: importId, rows })),
+    )
+    stored += batch.length
+    batch = []
+  }
+  for await (const read of readFiles(files, mappings, context)) {
+    batch.push(read)
+    if (batch.length === storedAtOnce) await store()
+  }
+  await store()
+  if (stored === 0) await noteProblem(db, programId, importId, 'failed', 'The files have no rows below their headings.')
+  await finishReading(db, programId, importId, source)
+  await continueImport(db, env, { programId, importId, seconds })
+  return await readImport(db, programId, importId)
+}
+
+/** Creates an import that reads. Repeating the request of `db` finds the first one. */
+export async function createImport(
+  db: Database,
+  env: ImportEnv,
+  programId: number,
+  source: Source,
+  access?: { key: string; account: string },
+): Promise<number> {
+  const reading = access && {
+    sealed_key: sql<Uint8Array>`${await seal(env.EMAIL_HASH_KEY, 'import key', keyName(programId), access.key)}::bytea`,
+    position: JSON.stringify({ account: access.account, list: 0, stored: 0 } satisfies Position),
+  }
+  const made = await makeOnce(async () => {
+    const [, [kept]] = await db.batch([
+      kysely.insertInto('imports').values({ program_id: programId, source, ...reading }),
+      keepMade(
+        kysely
+          .selectFrom('imports')
+          .select('id')
+          .where('program_id', '=', programId)
+          .where('created_at', '=', sql<Date>`now()`)
+          .orderBy('id', 'desc')
+          .limit(1),
+      ),
+    ])
+    return kept?.made
+  })
+  if (!made) throw new Error('the database returned no import')
+  return made.id
+}
+
+async function readContext(db: Database, env: ImportEnv, programId: number, source: Source): Promise<ReadContext> {
+  const [program] = await db.query(kysely.selectFrom('programs').select('currency').where('id', '=', programId))
+  if (!program) throw new Error('the database has no such program')
+  return {
+    service: services[source],
+    currency: program.currency,
+    hash: (email) => emailHashes((address) => emailHash(env.EMAIL_HASH_KEY, address), email),
+  }
+}
+
+/** Notes why an import cannot be read, for now or for good. */
+async function noteProblem(
+  db: Database,
+  programId: number,
+  importId: number,
+  state: 'reading' | 'failed',
+  problem: string,
+): Promise<void> {
+  await db.query(
+    kysely
+      .updateTable('imports')
+      .set({ state, problem: problem.slice(0, 1000), ...(state === 'failed' && { sealed_key: null, position: null }) })
+      .where('program_id', '=', programId)
+      .where('id', '=', importId)
+      .where('state', '=', 'reading'),
+  )
+}
+
+async function finishReading(db: Database, programId: number, importId: number, source: Source): Promise<void> {
+  const finish = call('finish_reading', {
+    of_program_id: programId,
+    of_import_id: importId,
+    derives_balances: services[source].knowsPaid,
+    of_note: `Opening balance from ${services[source].title}`,
+  })
+  await retryOnce(() => db.query(finish))
+}
+
+/** Reads on from a service, page by page, if the import does that. A page that another call stored meanwhile is stored once. */
+async function readOn(db: Database, env: ImportEnv, programId: number, importId: number, until: number): Promise<void> {
+  let context: ReadContext | undefined
+  while (Date.now() < until) {
+    const [reading] = await db.query(
+      kysely
+        .selectFrom('imports')
+        .select(['program_id', 'source', 'position'])
+        .select(sql<string>`sealed_key::text`.as('sealed_key'))
+        .$narrowType<{ source: Source }>()
+        .where('program_id', '=', programId)
+        .where('id', '=', importId)
+        .where('state', '=', 'reading')
+        .where('sealed_key', 'is not', null),
+    )
+    if (!reading) return
+    context ??= await readContext(db, env, programId, reading.source)
+    try {
+      const { rows, reached } = await readPage(env, reading, context, until)
+      if (reached === undefined) return await finishReading(db, programId, importId, reading.source)
+      const first = reached.stored - rows.length + 1
+      const page = call('store_import_page', {
+        of_program_id: programId,
+        of_import_id: importId,
+        rows: JSON.stringify(rows.map((one, place) => ({ id: first + place, ...one }))),
+        was: JSON.stringify(reading.position),
+        reached: JSON.stringify(reached),
+      })
+      await retryOnce(() => db.query(page))
+    } catch (error) {
+      if (!(error instanceof RefusedByService)) {
+        if (isTransient(error)) throw error
+        return await noteProblem(db, programId, importId, 'reading', 'The service does not answer. We try again.')
+      }
+      return await noteProblem(db, programId, importId, 'failed', error.message)
+    }
+  }
+}
+
+/**
+ * Works on an import that is planned, applied or undone, batch by batch, until it is done or `seconds` have passed. A
+ * scheduled function continues with the rest, so nothing is lost if this stops anywhere.
+ */
+export async function continueImport(
+  db: Database,
+  env: ImportEnv,
+  { programId, importId, seconds }: { programId: number; importId: number; seconds: number },
+): Promise<void> {
+  const until = Date.now() + seconds * 1000
+  const rows = { of_program_id: programId, of_import_id: importId }
+  await readOn(db, env, programId, importId, until)
+  while (Date.now() < until) {
+    const [[planned], [applied], [undone]] = await retryOnce(() =>
+      db.batch([
+        call('plan_import_rows', { ...rows, max_rows: plannedAtOnce }),
+        call('apply_import_rows', { ...rows, max_rows: appliedAtOnce }),
+        call('undo_import_rows', { ...rows, max_rows: appliedAtOnce }),
+      ]),
+    )
+    if (!planned?.plan_import_rows && !applied?.apply_import_rows && !undone?.undo_import_rows) return
+  }
+}
+
+/** Works on all imports that are under way. Imports whose request broke off while their files were read fail after an hour. */
+export async function continueImports(db: Database, env: ImportEnv, seconds: number): Promise<number> {
+  const [waiting] = await db.batch([
+    kysely
+      .selectFrom('imports')
+      .select(['program_id as programId', 'id as importId'])
+      .where((eb) =>
+        eb.or([
+          eb('state', 'in', ['applying', 'undoing']),
+          eb.and([eb('state', '=', 'reading'), eb('position', 'is not', null)]),
+        ]),
+      )
+      .orderBy('program_id')
+      .orderBy('id'),
+    kysely
+      .updateTable('imports')
+      .set({ state: 'failed', problem: 'The request with the files broke off. Send it again.' })
+      .where('state', '=', 'reading')
+      .where('position', 'is', null)
+      .where('created_at', '<', sql<Date>`now() - interval '1 hour'`),
+  ])
+  for (const one of waiting) await continueImport(db, env, { ...one, seconds })
+  return waiting.length
+}
+
+/**
+ * Deletes imports with their rows at the end of their term. Until then an import can be undone. Returns their number.
+ */
+export async function deleteOldImports(db: Database): Promise<number> {
+  const gone = await db.query(
+    kysely
+      .deleteFrom('imports')
+      .where((eb) =>
+        eb.or([
+          eb('created_at', '<', keptSince('imports')),
+          eb.and([
+            eb('state', 'in', ['reading', 'planned', 'failed', 'undone']),
+            eb('created_at', '<', keptSince('idle_imports')),
+          ]),
+        ]),
+      )
+      .returning('id'),
+  )
+  return gone.length
+}
+
+/** Applies a planned import for up to `seconds`. Applying it again changes nothing. Throws `conflict` if it is not planned. */
+export async function applyImport(
+  db: Database,
+  env: ImportEnv,
+  programId: number,
+  importId: number,
+  seconds: number,
+): Promise<Import> {
+  const { source } = await readImport(db, programId, importId)
+  const params = [...services[source].params]
+  const [begun] = await db.query(call('begin_import', { of_program_id: programId, of_import_id: importId, params }))
+  if (begun?.was !== 'planned' && begun?.was !== 'applying' && begun?.was !== 'applied') {
+    throw new ApiError('conflict', `Only a planned import can be applied; this one is ${begun?.was ?? 'gone'}.`)
+  }
+  await continueImport(db, env, { programId, importId, seconds })
+  return await readImport(db, programId, importId)
+}
+
+/**
+ * Undoes an import for up to `seconds`. Undoing it again changes nothing. Throws `conflict` once a payout contains its
+ * money, or if it was never applied.
+ */
+export async function undoImport(
+  db: Database,
+  env: ImportEnv,
+  programId: number,
+  importId: number,
+  seconds: number,
+): Promise<Import> {
+  const [begun] = await db.query(call('begin_undo', { of_program_id: programId, of_import_id: importId }))
+  const was = begun?.was
+  if (!was) throw noImport()
+  if (was === 'paid_out') {
+    throw new ApiError(
+      'conflict',
+      'A payout contains money of this import, so it cannot be undone. Refuse the payout first, or correct single partners.',
+    )
+  }
+  if (was === 'reading' || was === 'planned' || was === 'failed') {
+    throw new ApiError('conflict', `This import is ${was}: it has changed nothing yet.`)
+  }
+  await continueImport(db, env, { programId, importId, seconds })
+  return await readImport(db, programId, importId)
+}
+
+export type ImportRow = Awaited<ReturnType<typeof listImportRows>>[number]
+
+/** Lists rows of an import in the order of reading, of one outcome or of all. */
+export async function listImportRows(
+  db: Database,
+  programId: number,
+  importId: number,
+  list: Part & { outcome?: Outcome | undefined },
+) {
+  const { outcome, ...part } = list
+  let query = kysely
+    .selectFrom('import_rows as r')
+    .select(['r.id', 'r.kind', 'r.source_id', 'r.origin', 'r.outcome', 'r.reason', 'r.target_id', 'r.is_applied'])
+    .select((eb) => eb.ref('r.fields').$castTo<Record<string, unknown>>().as('fields'))
+    .where('r.program_id', '=', programId)
+    .where('r.import_id', '=', importId)
+  if (outcome !== undefined) query = query.where('r.outcome', '=', outcome)
+  const rows = await db.query(partOf(query, sql.ref<number>('r.id'), part, { ascending: true }))
+  return rows.map((one) => ({ ...one, reason_text: one.reason === null ? null : reasonText(one.reason) }))
+}

@@ -1,0 +1,329 @@
+import { columnsOf, type Field, type Mapping, tableOf, tables, type Table } from './columns.ts'
+import { codeRow, linkRow, type ReadRow, row } from './rows.ts'
+import type { Service } from './sources.ts'
+import { decodeTable, readTable } from './table.ts'
+import {
+  codeOfLink,
+  type DateOrder,
+  orderOf,
+  readAmount,
+  readCents,
+  readCurrency,
+  readDate,
+  readEmail,
+  readName,
+  readPercent,
+} from './values.ts'
+
+/** A file of an import. */
+export interface ImportFile {
+  name: string
+  content: Uint8Array
+  /** Its table, if its name and headings do not show it. */
+  table?: Table | undefined
+}
+
+/** Headings by field, for all files or for one table. */
+export type Mappings = Mapping & Partial<Record<Table, Mapping>>
+
+/** The facts about the program that reading a source needs. */
+export interface ReadContext {
+  service: Service
+  /** The program's currency, for amounts without one. */
+  currency: string
+  /** Hashes a customer's e-mail address (hex) as `customers` has it. */
+  hash: (email: string) => Promise<{ email_hash: string | null; mailbox_hash?: string }>
+}
+
+/** Reads the rows of files, one record after the other. */
+export async function* readFiles(
+  files: readonly ImportFile[],
+  mappings: Mappings,
+  context: ReadContext,
+): AsyncGenerator<ReadRow> {
+  // Partners whom records of other tables name, so that each brings one row.
+  const named = new Set<string>()
+  for (const file of files) {
+    const text = decodeTable(file.content)
+    const [first] = readTable(text)
+    if (!first) continue
+    const table = file.table ?? tableOf(file.name, first.cells)
+    const columns = columnsOf(table, first.cells, mappingOf(mappings, table))
+    const order = dateOrderOf(
+      text,
+      dateFields.flatMap((field) => columns.get(field) ?? []),
+    )
+    for (const { line, cells } of readTable(text)) {
+      if (line === first.line) continue
+      const record: TableLine = {
+        origin: `${file.name} line ${line}`,
+        order,
+        cell: (field) => cells[columns.get(field) ?? -1] ?? '',
+      }
+      yield* readers[table](record, context, named)
+    }
+  }
+}
+
+const dateFields = ['signup_date', 'first_purchase_date', 'earned_at'] as const
+
+function mappingOf(mappings: Mappings, table: Table): Mapping {
+  const flat = Object.fromEntries(
+    Object.entries(mappings).filter(([field, heading]) => typeof heading === 'string' && isFieldOf(table, field)),
+  )
+  return { ...flat, ...mappings[table] }
+}
+
+const isFieldOf = (table: Table, field: string) => (tables[table] as readonly string[]).includes(field)
+
+/** Finds the order of dates in a file. Dates that fit both orders throughout are taken with the day first. */
+function dateOrderOf(text: string, columns: number[]): DateOrder {
+  if (columns.length === 0) return 'day first'
+  for (const { cells } of readTable(text)) {
+    const order = columns.map((column) => orderOf(cells[column] ?? '')).find(Boolean)
+    if (order) return order
+  }
+  return 'day first'
+}
+
+interface TableLine {
+  origin: string
+  order: DateOrder
+  cell: (field: Field) => string
+}
+
+type Reader = (
+  record: TableLine,
+  context: ReadContext,
+  named: Set<string>,
+) => Iterable<ReadRow> | AsyncIterable<ReadRow>
+
+const readers: Record<Table, Reader> = {
+  *groups({ origin, cell }, { currency }) {
+    const name = readName(cell('name'))
+    const of = readCurrency(cell('currency')) ?? currency
+    const commission_bp = readPercent(cell('commission_percent'))
+    const fixed = of === currency ? readAmount(cell('commission_amount'), of) : undefined
+    const isOther = of !== currency && cell('commission_amount') !== ''
+    yield groupRow(
+      origin,
+      cell('id') || cell('name'),
+      name,
+      { commission_bp, commission_fixed_cents: fixed },
+      Number(cell('duration_months')) || undefined,
+      isOther,
+    )
+  },
+
+  *partners(record, context, named) {
+    const { origin, cell } = record
+    const email = readEmail(cell('email'))
+    const name =
+      readName(cell('name') || `${cell('first_name')} ${cell('last_name')}`) ?? readName(email?.split('@')[0] ?? '')
+    const codes = splitCodes(cell('link')).map((link) => codeOfLink(link, context.service.params))
+    const id = cell('id') || email || codes[0] || name || ''
+    const group = cell('group')
+    yield* groupOfPartner(origin, group, named)
+    yield row(
+      'partner',
+      id,
+      origin,
+      {
+        name,
+        email,
+        payout_email: payoutAddress(cell('payout_email'), email),
+        group,
+        status: isInactive(cell('status')) ? 'inactive' : undefined,
+        note: cell('email') !== '' && email === undefined ? 'email_not_accepted' : undefined,
+      },
+      name === undefined ? 'nobody_named' : undefined,
+    )
+    for (const code of codes) yield linkRow(origin, { partner: id, code })
+    for (const code of splitCodes(cell('code'))) yield codeRow(origin, { partner: id, code })
+    if (cell('balance') !== '') yield* balanceRows(record, id, context)
+  },
+
+  *links({ origin, cell }, { service }) {
+    const code = codeOfLink(cell('link'), service.params)
+    const page = cell('page_url')
+    yield withPartner(
+      linkRow(origin, {
+        id: cell('id') || undefined,
+        partner: cell('partner'),
+        code,
+        page_url: URL.canParse(page) ? page : undefined,
+      }),
+    )
+  },
+
+  *codes({ origin, cell }) {
+    yield withPartner(codeRow(origin, { id: cell('id') || undefined, partner: cell('partner'), code: cell('code') }))
+  },
+
+  async *customers(record, context, named) {
+    const { origin, order, cell } = record
+    const link = cell('link') && codeOfLink(cell('link'), context.service.params)
+    const partnerEmail = readEmail(cell('partner_email'))
+    const partner = cell('partner') || partnerEmail || link
+    if (cell('partner') === '' && partnerEmail !== undefined && !named.has(`partner ${partnerEmail}`)) {
+      named.add(`partner ${partnerEmail}`)
+      const name = readName(`${cell('partner_first_name')} ${cell('partner_last_name')}`) ?? partnerEmail.split('@')[0]
+      yield row('partner', partnerEmail, origin, {
+        name,
+        email: partnerEmail,
+        payout_email: payoutAddress(cell('partner_payout_email'), partnerEmail),
+      })
+    }
+    if (cell('partner') === '' && partner && link && !named.has(`link ${link.toLowerCase()}`)) {
+      named.add(`link ${link.toLowerCase()}`)
+      if (partnerEmail !== undefined) yield linkRow(origin, { partner, code: link })
+    }
+    const ids = {
+      processor_customer_id: cell('processor_customer_id').slice(0, 255),
+      customer_key: cell('customer_key').slice(0, 255),
+    }
+    const email = readEmail(cell('email'))
+    const hashes = email === undefined ? { email_hash: null } : await context.hash(email)
+    const [signup, purchase] = [cell('signup_date'), cell('first_purchase_date')]
+    const dates = {
+      signup_date: signup && readDate(signup, order),
+      first_purchase_date: purchase && readDate(purchase, order),
+    }
+    const hasId = ids.processor_customer_id || ids.customer_key || email
+    const problem = !hasId
+      ? 'no_customer_id'
+      : Object.values(dates).includes(undefined)
+        ? 'date_not_accepted'
+        : undefined
+    const id = cell('id') || ids.processor_customer_id || ids.customer_key || hashes.email_hash || ''
+    yield withPartner(row('customer', id, origin, { partner, link, ...ids, ...hashes, ...dates }, problem))
+  },
+
+  *balances(record, context) {
+    yield* balanceRows(record, record.cell('partner'), context)
+  },
+
+  async *commissions({ origin, order, cell }, { currency, hash }) {
+    const of = cell('currency') === '' ? currency : readCurrency(cell('currency'))
+    const amount = of && (cell('amount_cents') ? readCents(cell('amount_cents')) : readAmount(cell('amount'), of))
+    const earned = cell('earned_at') && readDate(cell('earned_at'), order)
+    // An e-mail address of a customer is not stored, so it becomes the id by which such a customer is known.
+    const email = readEmail(cell('customer'))
+    const customer = email === undefined ? cell('customer') : (await hash(email)).email_hash
+    const problem =
+      of === undefined
+        ? 'currency_not_accepted'
+        : amount === undefined
+          ? 'amount_not_accepted'
+          : earned === undefined
+            ? 'date_not_accepted'
+            : undefined
+    const fields = {
+      partner: cell('partner'),
+      customer,
+      amount_cents: amount,
+      currency: of,
+      status: commissionStatus(cell('status')),
+      sale_cents: of && cell('sale_amount') && Math.max(readAmount(cell('sale_amount'), of) ?? 0, 0),
+      payment_id: cell('payment_id').slice(0, 255),
+      earned_at: earned,
+    }
+    const id = cell('id') || [fields.partner, customer, cell('payment_id'), cell('earned_at'), amount].join(' ')
+    yield withPartner(row('commission', id, origin, fields, problem))
+  },
+}
+
+/** Creates the row of a group with its terms. `isOther` says that its fixed amount is in another currency. */
+export function groupRow(
+  origin: string,
+  id: string,
+  name: string | undefined,
+  terms: { commission_bp?: number | undefined; commission_fixed_cents?: number | undefined },
+  months: number | undefined,
+  isOther = false,
+  note?: 'first_sale_as_one_month',
+): ReadRow {
+  const hasTerms = terms.commission_bp !== undefined || terms.commission_fixed_cents !== undefined
+  const rule = {
+    ...terms,
+    commission_duration_months: months !== undefined && months > 0 ? Math.min(Math.round(months), 1200) : undefined,
+  }
+  return row(
+    'group',
+    id,
+    origin,
+    {
+      name,
+      rules: hasTerms ? [rule] : [],
+      note: isOther ? 'terms_in_other_currency' : hasTerms ? note : 'terms_not_imported',
+    },
+    name === undefined ? 'nobody_named' : undefined,
+  )
+}
+
+/** A group that only its partners name: it comes once and without terms. */
+export function* groupOfPartner(origin: string, group: string, named: Set<string>): Generator<ReadRow> {
+  const name = readName(group)
+  if (name === undefined || named.has(`group ${name.toLowerCase()}`)) return
+  named.add(`group ${name.toLowerCase()}`)
+  yield groupRow(origin, group, name, {}, undefined)
+}
+
+function* balanceRows(
+  { origin, cell }: TableLine,
+  partner: string,
+  { currency, service }: ReadContext,
+): Generator<ReadRow> {
+  const of = cell('currency') === '' ? currency : readCurrency(cell('currency'))
+  const cents = of === undefined ? undefined : readAmount(cell('balance'), of)
+  const problem = of === undefined ? 'currency_not_accepted' : cents === undefined ? 'amount_not_accepted' : undefined
+  if (cents === 0) return
+  yield withPartner(balanceRow(origin, partner, of ?? cell('currency'), cents, service, problem))
+}
+
+/** Creates the row of an opening balance. */
+export function balanceRow(
+  origin: string,
+  partner: string,
+  currency: string,
+  cents: number | undefined,
+  service: Service,
+  problem?: ReadRow['problem'],
+): ReadRow {
+  const note = `Opening balance from ${service.title}`
+  return row('balance', `${partner}:${currency}`, origin, { partner, currency, amount_cents: cents, note }, problem)
+}
+
+/** A row that must name a partner, or is an error. */
+export function withPartner(read: ReadRow): ReadRow {
+  if (read.problem !== undefined || read.fields['partner'] !== undefined) return read
+  return { ...read, problem: 'no_partner_named' }
+}
+
+/** A blank is part of a code: Tolt's can have some, and no link here can. */
+const splitCodes = (text: string) =>
+  text
+    .split(/[,;|\n]/)
+    .map((code) => code.trim())
+    .filter(Boolean)
+
+const payoutAddress = (text: string, email: string | undefined) => {
+  const address = readEmail(text)
+  return address === email ? undefined : address
+}
+
+/** Words of the services for partners whose links no longer count. */
+export const isInactive = (status: string) =>
+  /^(inactive|disabled|rejected|blocked|banned|declined|archived|suspended|terminated|deactivated|ended)$/i.test(
+    status.trim(),
+  )
+
+/** Translates a service's state of a commission. */
+export function commissionStatus(status: string): 'pending' | 'approved' | 'paid' | 'rejected' {
+  const word = status.trim().toLowerCase()
+  if (/^(paid|processed|completed|sent)$/.test(word)) return 'paid'
+  if (/^(approved|due|unpaid|payable|true|ready|scheduled)$/.test(word)) return 'approved'
+  if (/^(void|voided|rejected|denied|declined|refunded|canceled|cancelled|reversed|fraud|false|duplicate)$/.test(word))
+    return 'rejected'
+  return 'pending'
+}

@@ -1,0 +1,78 @@
+import * as z from 'zod/mini'
+import { unseal } from '../processors/seal.ts'
+import type { ReadContext } from './read-files.ts'
+import type { ReadRow } from './rows.ts'
+import type { List } from './services/ask.ts'
+import { RefusedByService } from './services/ask.ts'
+import { dub } from './services/dub.ts'
+import { firstpromoter } from './services/firstpromoter.ts'
+import { partnerstack } from './services/partnerstack.ts'
+import { rewardful } from './services/rewardful.ts'
+import { tapfiliate } from './services/tapfiliate.ts'
+import { tolt } from './services/tolt.ts'
+import { services, type Source } from './sources.ts'
+
+/** The variables that reading needs. */
+export interface ImportEnv {
+  EMAIL_HASH_KEY: string
+  /** Stand-ins of all services, each below its name, for tests. */
+  IMPORT_API_URL?: string
+}
+
+/** The lists of each service, in the order of reading. */
+const listsOf: Record<Exclude<Source, 'csv'>, Record<string, List>> = {
+  rewardful,
+  tolt,
+  firstpromoter,
+  partnerstack,
+  tapfiliate,
+  dub,
+}
+
+/** How far a service is read: the number of the list, the cursor of its next page, and the rows so far. */
+const position = z.object({ account: z.string(), list: z.int(), cursor: z.optional(z.string()), stored: z.int() })
+export type Position = z.output<typeof position>
+
+/** An import that reads from a service. */
+export interface Reading {
+  program_id: number
+  source: Source
+  /** The encrypted key as Postgres writes bytes. */
+  sealed_key: string
+  position: unknown
+}
+
+/** The name under which a program's keys of other services are encrypted. */
+export const keyName = (programId: number) => `import of program ${programId}`
+
+const waitMilliseconds = 5000
+const sleep = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
+
+/**
+ * Reads the next page of a service. Returns its rows and the position behind them; without a position, everything is
+ * read. Waits a little and tries again while `until` allows if the service has no answer. Throws `RefusedByService` if
+ * trying again does not help.
+ */
+export async function readPage(
+  env: ImportEnv,
+  { program_id: programId, source, sealed_key: sealed, position: stored }: Reading,
+  context: ReadContext,
+  until: number,
+): Promise<{ rows: ReadRow[]; reached: Position | undefined }> {
+  const at = position.parse(stored)
+  const list = source === 'csv' ? undefined : Object.values(listsOf[source])[at.list]
+  if (list === undefined) return { rows: [], reached: undefined }
+  const key = await unseal(env.EMAIL_HASH_KEY, 'import key', keyName(programId), sealed)
+  if (key === undefined) throw new RefusedByService('The stored key cannot be read any more. Start another import.')
+  const url = env.IMPORT_API_URL === undefined ? (services[source].url ?? '') : `${env.IMPORT_API_URL}/${source}`
+  for (;;) {
+    try {
+      const { rows, next } = await list({ url, key, account: at.account }, context, at.cursor)
+      const after = next === undefined ? { list: at.list + 1 } : { list: at.list, cursor: next }
+      return { rows, reached: { account: at.account, ...after, stored: at.stored + rows.length } }
+    } catch (error) {
+      if (error instanceof RefusedByService || Date.now() + waitMilliseconds > until) throw error
+      await sleep(waitMilliseconds)
+    }
+  }
+}

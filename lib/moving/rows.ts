@@ -1,0 +1,71 @@
+import type { ReasonCode } from './reasons.ts'
+
+/**
+ * One thing that a source has, in the form that all sources share. `migrations/functions/moving/` plans and applies
+ * such rows.
+ */
+export interface ReadRow {
+  kind: 'group' | 'partner' | 'link' | 'code' | 'customer' | 'balance' | 'commission'
+  /** The id in the source, or what identifies it there. */
+  source_id: string
+  /** The file and line, or the API's resource. */
+  origin: string
+  fields: Record<string, unknown>
+  /** Why it cannot be imported. */
+  problem?: ReasonCode
+}
+
+/** The code of a link as the table has it. */
+export const linkCode = /^[A-Za-z0-9._@-]{1,64}$/
+
+/** The code of a coupon as the table has it. */
+// oxlint-disable-next-line no-control-regex -- the domain `code_text` forbids the same characters
+export const couponCode = /^[^\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,64}$/u
+
+/** Creates a row without empty fields. `source_id` is cut to its limit. */
+export function row(
+  kind: ReadRow['kind'],
+  sourceId: string,
+  origin: string,
+  fields: Record<string, unknown>,
+  problem?: ReasonCode,
+): ReadRow {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null && value !== '')
+  return {
+    kind,
+    source_id: sourceId.slice(0, 200) || 'none',
+    origin: origin.slice(0, 200),
+    fields: Object.fromEntries(given),
+    ...(problem && { problem }),
+  }
+}
+
+/** Creates the row of a link. Codes with characters that no link may have are errors. */
+export function linkRow(
+  origin: string,
+  link: { id?: string | undefined; partner: string; code: string; page_url?: string | undefined },
+) {
+  const { id, partner, code, page_url } = link
+  const isUsable = linkCode.test(code) && !/^svc-test-/i.test(code)
+  return row(
+    'link',
+    id ?? code.toLowerCase(),
+    origin,
+    { partner, code, page_url },
+    isUsable ? undefined : 'code_not_accepted',
+  )
+}
+
+/** Creates the row of a coupon code. */
+export function codeRow(
+  origin: string,
+  { id, partner, code }: { id?: string | undefined; partner: string; code: string },
+) {
+  return row(
+    'code',
+    id ?? code.toLowerCase(),
+    origin,
+    { partner, code },
+    couponCode.test(code) ? undefined : 'code_not_accepted',
+  )
+}

@@ -1,0 +1,93 @@
+import * as z from 'zod/mini'
+import { ApiError } from '../../errors.ts'
+import type { ReadContext } from '../read-files.ts'
+import type { ReadRow } from '../rows.ts'
+
+/** How a service is asked: its address, and what a person entered. */
+export interface Access {
+  /** The address without a final slash. */
+  url: string
+  key: string
+  /** The service's id of the account or the program, if it needs one. */
+  account: string
+}
+
+/** A page of one of a service's lists: its rows, and the cursor of the next page. */
+export interface Page {
+  rows: ReadRow[]
+  next: string | undefined
+}
+
+/** A list of a service, read page by page. The first page has no cursor. */
+export type List = (access: Access, context: ReadContext, cursor: string | undefined) => Promise<Page>
+
+const answerWithinMilliseconds = 20_000
+
+/** The service refused the key, or its answer is not understood. Asking again does not help. */
+export class RefusedByService extends Error {}
+
+/** Asks a service for JSON and checks its form. Throws `RefusedByService`, or any other error if asking again may help. */
+export async function ask<Schema extends z.ZodMiniType>(
+  schema: Schema,
+  address: string,
+  headers: Record<string, string>,
+): Promise<z.output<Schema>> {
+  const response = await fetch(address, {
+    headers: { accept: 'application/json', ...headers },
+    redirect: 'error',
+    signal: AbortSignal.timeout(answerWithinMilliseconds),
+  })
+  const path = new URL(address).pathname
+  if ([401, 403].includes(response.status)) {
+    throw new RefusedByService(
+      `The service refuses the key for ${path} (${response.status}). Check the key and its rights.`,
+    )
+  }
+  if ([400, 404, 422].includes(response.status)) {
+    throw new RefusedByService(
+      `The service has nothing at ${path} (${response.status}). Check the account or program id.`,
+    )
+  }
+  if (!response.ok) throw new ApiError('unavailable', `The service answered ${response.status} at ${path}.`)
+  const parsed = schema.safeParse(await response.json())
+  if (!parsed.success) {
+    const field = parsed.error.issues[0]?.path.join('.') ?? ''
+    throw new RefusedByService(
+      `The service's answer at ${path} has another form than expected (${field}). Import files instead.`,
+    )
+  }
+  return parsed.data
+}
+
+/** The header of HTTP's basic authentication. */
+export const basic = (user: string, password: string) => ({ authorization: `Basic ${btoa(`${user}:${password}`)}` })
+
+export const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+
+/** The next page of a list whose pages are numbered, until one is not full. */
+export const nextNumber = (cursor: string | undefined, items: readonly unknown[], size: number) =>
+  items.length < size ? undefined : String(Number(cursor ?? 1) + 1)
+
+/** An id as services write it: text or a number. */
+export const anId = z.pipe(z.union([z.string(), z.number()]), z.transform(String))
+
+/** A text that may be missing. */
+export const aText = z.prefault(z.nullish(z.pipe(z.union([z.string(), z.number()]), z.transform(String))), null)
+
+/** A time that may be missing, as ISO 8601. Numbers are milliseconds. */
+export const aTime = z.pipe(
+  z.prefault(z.nullish(z.union([z.string(), z.number()])), null),
+  z.transform((given: string | number | null | undefined) => {
+    const time = typeof given === 'number' ? given : Date.parse(given ?? '')
+    return Number.isFinite(time) ? new Date(time).toISOString() : undefined
+  }),
+)
+
+/** An integer amount in minor units, as a number or text. */
+export const someCents = z.pipe(
+  z.prefault(z.nullish(z.union([z.string(), z.number()])), null),
+  z.transform((given: string | number | null | undefined) => {
+    const cents = given === null || given === undefined || given === '' ? Number.NaN : Math.round(Number(given))
+    return Number.isSafeInteger(cents) && Math.abs(cents) <= 9_999_999_999_999 ? cents : undefined
+  }),
+)

@@ -1,0 +1,48 @@
+/** The sources of an import. */
+export const sources = ['rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub', 'csv'] as const
+export type Source = (typeof sources)[number]
+
+export interface Service {
+  title: string
+  /** The parameters of its links that carry a partner's code. */
+  params: readonly string[]
+  /** The address of its API. Absent for files. */
+  url?: string
+  /** Its name for the id that its API needs beside the key, if it needs one. */
+  account?: string
+  /** Whether the commissions that it has not paid are known, and so what it owes. */
+  knowsPaid: boolean
+}
+
+export const services: Record<Source, Service> = {
+  rewardful: { title: 'Rewardful', params: ['via'], url: 'https://api.getrewardful.com/v1', knowsPaid: true },
+  tolt: {
+    title: 'Tolt',
+    params: ['ref', 'via', 'aff'],
+    url: 'https://api.tolt.com/v1',
+    account: 'program id',
+    knowsPaid: true,
+  },
+  firstpromoter: {
+    title: 'FirstPromoter',
+    params: ['fpr', 'via', 'fp_ref', 'ref'],
+    url: 'https://v2.firstpromoter.com/api/v2/company',
+    account: 'account id',
+    knowsPaid: true,
+  },
+  partnerstack: {
+    title: 'PartnerStack',
+    params: ['gspk', 'ps_partner_key'],
+    url: 'https://api.partnerstack.com/api/v2',
+    knowsPaid: true,
+  },
+  tapfiliate: {
+    title: 'Tapfiliate',
+    params: ['ref'],
+    url: 'https://api.tapfiliate.com/1.6',
+    account: 'program id',
+    knowsPaid: false,
+  },
+  dub: { title: 'Dub', params: ['via'], url: 'https://api.dub.co', knowsPaid: true },
+  csv: { title: 'a file', params: ['via', 'ref'], knowsPaid: true },
+}

@@ -1,0 +1,68 @@
+/** A record of a table: its line in the file, from 1, and its cells. */
+export interface TableRecord {
+  line: number
+  cells: string[]
+}
+
+/**
+ * Decodes a file as spreadsheets save it: UTF-8 or UTF-16, with or without a byte order mark, and Windows-1252 if it
+ * is no UTF-8.
+ */
+export function decodeTable(bytes: Uint8Array): string {
+  const [first, second] = bytes
+  if (first === 0xfe && second === 0xff) return new TextDecoder('utf-16be').decode(bytes)
+  // Text in Latin letters has a NUL as every second byte in UTF-16.
+  if ((first === 0xff && second === 0xfe) || second === 0) return new TextDecoder('utf-16le').decode(bytes)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return new TextDecoder('windows-1252').decode(bytes)
+  }
+}
+
+const separators = [',', ';', '\t', '|']
+
+/** Reads the records of a table one by one: the headings first. Empty lines are no records. */
+export function* readTable(text: string): Generator<TableRecord> {
+  const { start, separator } = startOf(text)
+  let line = text.slice(0, start).includes('\n') ? 2 : 1
+  let lineOfRecord = line
+  let cells: string[] = []
+  let cell = ''
+  let isQuoted = false
+  for (let place = start; place <= text.length; place++) {
+    const character = text[place]
+    if (isQuoted && character !== undefined) {
+      if (character === '\n') line++
+      if (character !== '"') cell += character
+      else if (text[place + 1] === '"') cell += text[++place] ?? ''
+      else isQuoted = false
+    } else if (character === '"' && cell.trim() === '') {
+      cell = ''
+      isQuoted = true
+    } else if (character === separator || character === '\n' || character === '\r' || character === undefined) {
+      cells.push(cell.trim())
+      cell = ''
+      if (character === separator) continue
+      if (character === '\r' && text[place + 1] === '\n') place++
+      line++
+      if (cells.some(Boolean)) yield { line: lineOfRecord, cells }
+      cells = []
+      lineOfRecord = line
+    } else cell += character
+  }
+}
+
+/** Finds the separator: the one that Excel names in a first line `sep=;`, else the most frequent one of the headings. */
+function startOf(text: string): { start: number; separator: string } {
+  const beginning = text.slice(text.startsWith('\uFEFF') ? 1 : 0, 10_000)
+  const byteOrderMark = text.startsWith('\uFEFF') ? 1 : 0
+  const [named, separator] = /^sep=([,;\t|])\r?\n/i.exec(beginning) ?? []
+  if (named !== undefined && separator !== undefined) return { start: byteOrderMark + named.length, separator }
+  const headings = (/[^\r\n]+/.exec(beginning)?.[0] ?? '').replaceAll(/"[^"]*"/g, '')
+  const counted = separators.map((one) => ({ one, count: headings.split(one).length }))
+  return {
+    start: byteOrderMark,
+    separator: counted.reduce((best, next) => (next.count > best.count ? next : best)).one,
+  }
+}

@@ -1,0 +1,86 @@
+-- Moving in from another affiliate service: imports, their rows with the plan for each, and the past that they bring.
+
+create type import_kind as enum ('group', 'partner', 'link', 'code', 'customer', 'balance', 'commission');
+create type import_outcome as enum ('create', 'update', 'skip', 'error');
+
+create table imports (
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  source text not null
+    constraint imports_source check (source in ('rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub', 'csv')),
+  state text not null default 'reading'
+    constraint imports_state check (state in ('reading', 'planned', 'applying', 'applied', 'undoing', 'undone', 'failed')),
+  -- Why it failed, and what to do.
+  problem text check (length(problem) <= 1000),
+  -- The service's API key, encrypted, and the next page to read, until everything is read.
+  sealed_key bytea,
+  position jsonb,
+  -- The link parameters that it added to the program, for the undo.
+  added_params text[] not null default '{}',
+  created_at timestamptz not null default now(),
+  planned_at timestamptz,
+  applied_at timestamptz,
+  undone_at timestamptz,
+  primary key (program_id, id),
+  check (state = 'reading' or num_nonnulls(sealed_key, position) = 0)
+);
+create index imports_unfinished_idx on imports (program_id, id) where state in ('reading', 'applying', 'undoing');
+
+-- The contents of the source, one thing a row, in a form that all sources share (lib/moving/rows.ts). The plan decides each
+-- row's outcome and its reason; lib/moving/reasons.ts has the reasons.
+create table import_rows (
+  program_id bigint not null,
+  import_id bigint not null,
+  -- In the order of reading.
+  id bigint not null,
+  kind import_kind not null,
+  -- The id in the source, or what identifies it there.
+  source_id text not null check (length(source_id) between 1 and 200),
+  -- The file and the line, or the API's resource.
+  origin text not null check (length(origin) <= 200),
+  -- Addresses of customers are hashed before they come here.
+  fields jsonb not null,
+  outcome import_outcome,
+  reason text check (length(reason) <= 60),
+  -- The row of the partner that it belongs to, or the partner if no row brings one.
+  partner_row_id bigint,
+  partner_id bigint,
+  -- The row of the program that it creates, changes or finds.
+  target_id bigint,
+  -- The replaced values, for the undo.
+  replaced jsonb,
+  is_applied boolean not null default false,
+  primary key (program_id, import_id, id),
+  foreign key (program_id, import_id) references imports (program_id, id) on delete cascade
+);
+create index import_rows_source_idx on import_rows (program_id, import_id, kind, source_id);
+create index import_rows_outcome_idx on import_rows (program_id, import_id, outcome, id);
+create index import_rows_unplanned_idx on import_rows (program_id, import_id, kind, id) where outcome is null;
+create index import_rows_waiting_idx on import_rows (program_id, import_id, kind, id)
+  where not is_applied and outcome in ('create', 'update');
+create index import_rows_applied_idx on import_rows (program_id, import_id, kind desc, id desc) where is_applied;
+create index import_rows_email_idx on import_rows (program_id, import_id, (fields->>'email')) where kind = 'partner';
+create index import_rows_code_idx on import_rows (program_id, import_id, kind, lower(fields->>'code')) where kind in ('link', 'code');
+create index import_rows_target_idx on import_rows (program_id, target_id) where kind in ('partner', 'customer');
+
+-- Commissions of the former service, to read only: they are in no balance and no figure.
+create table imported_commissions (
+  program_id bigint not null,
+  id bigint generated always as identity,
+  partner_id bigint not null,
+  customer_id bigint,
+  external_id text not null check (length(external_id) between 1 and 255),
+  amount_cents bigint not null check (abs(amount_cents) <= 9999999999999),
+  currency currency_code not null,
+  status text not null check (status in ('pending', 'approved', 'paid', 'rejected')),
+  sale_cents amount_cents,
+  -- The payment's id at the processor.
+  payment_id text check (length(payment_id) <= 255),
+  earned_at timestamptz not null,
+  primary key (program_id, id),
+  constraint imported_commissions_external_id_key unique (program_id, external_id),
+  foreign key (program_id, partner_id) references partners (program_id, id),
+  foreign key (program_id, customer_id) references customers (program_id, id)
+);
+create index imported_commissions_partner_idx on imported_commissions (program_id, partner_id, id);
+create index imported_commissions_customer_idx on imported_commissions (program_id, customer_id) where customer_id is not null;

@@ -1,0 +1,215 @@
+-- Applies a planned import, in batches that each leave a sound program. A batch that is sent twice does its rows once.
+
+-- Starts to apply an import: notes the act and switches the source's link parameters on. Returns the state before; null if there is no
+-- such import. Only a planned import starts.
+create or replace function begin_import(of_program_id bigint, of_import_id bigint, params text[], out was text) language plpgsql as $$
+declare
+  import imports;
+begin
+  select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id for update;
+  was := import.state;
+  if was is distinct from 'planned' then
+    return;
+  end if;
+  perform write_program_audit(of_program_id, 'import.applied', of_import_id::text, jsonb_build_object('source', import.source, 'rows', (
+    select coalesce(jsonb_object_agg(k.kind, k.rows), '{}') from (
+      select r.kind, count(*) as rows from import_rows r
+      where r.program_id = of_program_id and r.import_id = of_import_id and r.outcome in ('create', 'update') group by r.kind
+    ) k)));
+  perform set_config('svc.importing', 'on', true);
+  update imports i set state = 'applying', added_params = array(
+    select n from unnest(params) n except select unnest(p.link_params) from programs p where p.id = of_program_id
+  )
+  where i.program_id = of_program_id and i.id = of_import_id returning i.* into import;
+  update programs p set link_params = p.link_params || import.added_params
+  where p.id = of_program_id and cardinality(import.added_params) > 0;
+end $$;
+
+-- A click id for a customer who never clicked here: the time and 20 random digits, as everywhere.
+create or replace function imported_click_id(of_program_id bigint) returns text language sql volatile
+return format('cust_%s_%s%s%s', (extract(epoch from now()) * 1000)::bigint,
+  lpad((('x' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 12))::bit(48)::bigint % 10000000000)::text, 10, '0'),
+  lpad((('x' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 12))::bit(48)::bigint % 10000000000)::text, 10, '0'), of_program_id);
+
+-- The group that a partner's row names by its id in the source or by its name.
+create or replace function group_of_row(import imports, named text) returns bigint language plpgsql stable as $$
+begin
+  return (
+    select g.id from partner_groups g
+    where g.program_id = import.program_id and g.removed_at is null and (g.external_id = imported_id(import, named)
+      or lower(g.name) = lower(coalesce((
+        select r.fields->>'name' from import_rows r
+        where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'group' and r.source_id = named order by r.id limit 1
+      ), named)))
+    order by g.external_id = imported_id(import, named) desc nulls last limit 1
+  );
+end $$;
+
+create or replace function apply_group_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
+begin
+  insert into partner_groups (program_id, name, external_id)
+  values (import.program_id, applied.fields->>'name', imported_id(import, applied.source_id)) returning id into applied.target_id;
+  if jsonb_array_length(applied.fields->'rules') > 0 then
+    perform save_rules(import.program_id, applied.target_id, null, applied.fields->'rules');
+  end if;
+  return applied;
+end $$;
+
+create or replace function apply_partner_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
+declare
+  of_group_id constant bigint := group_of_row(import, applied.fields->>'group');
+begin
+  if applied.outcome = 'create' then
+    insert into partners (program_id, name, email, payout_email, group_id, is_active, external_id)
+    values (import.program_id, applied.fields->>'name', applied.fields->>'email', applied.fields->>'payout_email', of_group_id,
+      applied.fields->>'status' is distinct from 'inactive', imported_id(import, applied.source_id))
+    returning id into applied.target_id;
+    return applied;
+  end if;
+  update partners p set external_id = imported_id(import, applied.source_id), group_id = coalesce(p.group_id, of_group_id),
+    payout_email = case when p.user_id is null then coalesce(p.payout_email, applied.fields->>'payout_email') else p.payout_email end
+  where p.program_id = import.program_id and p.id = applied.target_id
+  returning jsonb_build_object('external_id', old.external_id, 'group_id', old.group_id, 'payout_email', old.payout_email)
+  into applied.replaced;
+  return applied;
+end $$;
+
+create or replace function apply_code_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
+declare
+  of_partner_id constant bigint := partner_of_row(applied);
+begin
+  if applied.kind = 'link' then
+    insert into referral_links (program_id, partner_id, code, page_url, external_id, is_active)
+    select p.program_id, p.id, applied.fields->>'code', applied.fields->>'page_url', imported_id(import, applied.source_id), p.is_active
+    from partners p where p.program_id = import.program_id and p.id = of_partner_id returning id into applied.target_id;
+  else
+    insert into partner_codes (program_id, partner_id, code)
+    values (import.program_id, of_partner_id, applied.fields->>'code') returning id into applied.target_id;
+  end if;
+  return applied;
+end $$;
+
+-- Creates a customer with the dates of the former service, or adds names to one. Their payments count from now on: earlier ones were the
+-- former service's.
+create or replace function apply_customer_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
+declare
+  purchase constant timestamptz := least((applied.fields->>'first_purchase_date')::timestamptz, now());
+  signup constant timestamptz := least(coalesce((applied.fields->>'signup_date')::timestamptz, purchase), now());
+begin
+  if applied.outcome = 'create' then
+    insert into customers (program_id, click_id, customer_key, email_hash, mailbox_hash, link_id, partner_id, customer_status, signup_date,
+      lead_event_id, first_purchase_date, imported_at)
+    values (import.program_id, imported_click_id(import.program_id), applied.fields->>'customer_key',
+      decode(applied.fields->>'email_hash', 'hex'), decode(applied.fields->>'mailbox_hash', 'hex'), (
+        select l.id from referral_links l
+        where l.program_id = import.program_id and l.partner_id = partner_of_row(applied) and lower(l.code) = lower(applied.fields->>'link')
+      ), partner_of_row(applied), case when purchase is null then 'lead' else 'conversion' end, signup,
+      nextval('affiliate_lead_events_id_seq'), purchase, now())
+    returning id into applied.target_id;
+  else
+    update customers c set
+      customer_key = coalesce(c.customer_key, case when not exists (
+        select from customers k where k.program_id = c.program_id and k.customer_key = applied.fields->>'customer_key'
+      ) then applied.fields->>'customer_key' end),
+      email_hash = coalesce(c.email_hash, decode(applied.fields->>'email_hash', 'hex')),
+      mailbox_hash = case when c.email_hash is null then decode(applied.fields->>'mailbox_hash', 'hex') else c.mailbox_hash end
+    where c.program_id = import.program_id and c.id = applied.target_id
+    returning jsonb_build_object('customer_key', old.customer_key, 'email_hash', encode(old.email_hash, 'hex'),
+      'mailbox_hash', encode(old.mailbox_hash, 'hex')) into applied.replaced;
+  end if;
+  -- The minute of existed_at: clocks differ, and the processor counts whole seconds.
+  insert into processor_customers (program_id, processor_customer_id, customer_id, known_from)
+  select import.program_id, applied.fields->>'processor_customer_id', applied.target_id, now() - interval '1 minute'
+  where applied.fields ? 'processor_customer_id'
+  on conflict do nothing;
+  if found then
+    applied.replaced := coalesce(applied.replaced, '{}') || '{"added_processor_customer": true}';
+  end if;
+  return applied;
+end $$;
+
+-- Posts what the former service still owed a partner. Nobody is notified.
+create or replace function apply_balance_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
+declare
+  adjustment adjustments;
+begin
+  insert into adjustments (program_id, partner_id, currency, amount_cents, note, external_id, request_id, import_id)
+  values (import.program_id, partner_of_row(applied), applied.fields->>'currency', (applied.fields->>'amount_cents')::bigint,
+    applied.fields->>'note', import.source || ':balance:' || applied.source_id, gen_random_uuid(), import.id)
+  returning * into adjustment;
+  applied.target_id := adjustment.id;
+  insert into balances (program_id, partner_id, currency) values (import.program_id, adjustment.partner_id, adjustment.currency)
+  on conflict do nothing;
+  perform from balances b
+  where b.program_id = import.program_id and b.partner_id = adjustment.partner_id and b.currency = adjustment.currency for no key update;
+  perform change_balance(import.program_id, adjustment.partner_id, adjustment.currency, adjustment.amount_cents, 'opening_balance',
+    'adjustment:' || adjustment.id, jsonb_build_object('adjustment_id', adjustment.id, 'currency', adjustment.currency),
+    of_adjustment_id => adjustment.id);
+  return applied;
+end $$;
+
+create or replace function apply_commission_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
+begin
+  insert into imported_commissions (program_id, partner_id, customer_id, external_id, amount_cents, currency, status, sale_cents, payment_id,
+    earned_at)
+  values (import.program_id, partner_of_row(applied), (
+      select r.target_id from import_rows r
+      where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'customer'
+        and r.source_id = applied.fields->>'customer' and r.target_id is not null order by r.id limit 1
+    ), imported_id(import, applied.source_id), (applied.fields->>'amount_cents')::bigint, applied.fields->>'currency',
+    applied.fields->>'status', (applied.fields->>'sale_cents')::bigint, applied.fields->>'payment_id',
+    coalesce((applied.fields->>'earned_at')::timestamptz, now()))
+  returning id into applied.target_id;
+  return applied;
+end $$;
+
+-- Applies a row that is planned again. If the database refuses it, it becomes an error, so that one row never stops an import.
+create or replace function apply_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
+begin
+  applied := plan_row(import, applied);
+  if applied.outcome not in ('create', 'update') then
+    return applied;
+  end if;
+  applied := case applied.kind
+    when 'group' then apply_group_row(import, applied)
+    when 'partner' then apply_partner_row(import, applied)
+    when 'customer' then apply_customer_row(import, applied)
+    when 'balance' then apply_balance_row(import, applied)
+    when 'commission' then apply_commission_row(import, applied)
+    else apply_code_row(import, applied)
+  end;
+  applied.is_applied := true;
+  return applied;
+exception when integrity_constraint_violation or data_exception then
+  return decided(applied, 'error', 'not_accepted');
+end $$;
+
+-- Applies the next rows of an import, in the order of their kinds. Returns their number. After the last one the import is applied.
+create or replace function apply_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer) returns integer
+language plpgsql as $$
+declare
+  import imports;
+  applied import_rows;
+  applied_now integer := 0;
+begin
+  select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'applying' for update;
+  if not found then
+    return 0;
+  end if;
+  perform set_config('svc.importing', 'on', true);
+  for applied in
+    select r.* from import_rows r
+    where r.program_id = of_program_id and r.import_id = of_import_id and not r.is_applied and r.outcome in ('create', 'update')
+    order by r.kind, r.id limit max_rows
+  loop
+    applied := apply_row(import, applied);
+    update import_rows r set outcome = applied.outcome, reason = applied.reason, target_id = applied.target_id,
+      partner_row_id = applied.partner_row_id, partner_id = applied.partner_id, replaced = applied.replaced, is_applied = applied.is_applied
+    where r.program_id = of_program_id and r.import_id = of_import_id and r.id = applied.id;
+    applied_now := applied_now + 1;
+  end loop;
+  if applied_now = 0 then
+    update imports i set state = 'applied', applied_at = now() where i.program_id = of_program_id and i.id = of_import_id;
+  end if;
+  return applied_now;
+end $$;

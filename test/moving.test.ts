@@ -1,0 +1,405 @@
+import { expect, test } from 'vitest'
+import imports from '../functions/imports.ts'
+import { createApiKey } from '../lib/access/program-keys.ts'
+import { audit } from '../lib/commands/audit.ts'
+import { askPayout, refusePayout } from '../lib/money/payouts.ts'
+import { continueImports } from '../lib/moving/imports.ts'
+import { readTable } from '../lib/moving/table.ts'
+import { codeOfLink, readAmount, readDate } from '../lib/moving/values.ts'
+import { bill } from './support/payments.ts'
+import { startServices } from './support/services.ts'
+import { createShop, type TestShop } from './support/shops.ts'
+import { startEndpoint } from './support/stack.ts'
+import { openWebhook } from './support/webhook.ts'
+
+const endpoint = await startEndpoint()
+const { db, sql } = endpoint
+const { env: webhookEnv, send, salesOf } = await openWebhook(endpoint)
+const size = { partners: 130, customers: 130 }
+const services = await startServices(size)
+const env = { ...webhookEnv, IMPORT_API_URL: services.url }
+
+interface Caller {
+  shop: TestShop
+  // oxlint-disable-next-line no-explicit-any -- each test knows its answers
+  call: (method: string, path: string, body?: unknown, headers?: object) => Promise<{ status: number; body: any }>
+}
+
+async function startCaller(settings: Parameters<typeof createShop>[1] = {}): Promise<Caller> {
+  const shop = await createShop(sql, settings)
+  const key = await createApiKey(db, shop.programId, 'test', { scopes: ['manage', 'read'] })
+  const waiting: Promise<unknown>[] = []
+  const context = {
+    waitUntil: (work: Promise<unknown>) => waiting.push(work),
+    passThroughOnException: () => {},
+    props: {},
+  }
+  return {
+    shop,
+    call: async (method, path, body, headers = {}) => {
+      const sent = {
+        method,
+        headers: {
+          authorization: `Bearer ${key}`,
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      }
+      const response = await imports.request(`/api/v1/imports${path}`, sent, env, context)
+      const answer = { status: response.status, body: await response.json() }
+      await Promise.all(waiting)
+      return answer
+    },
+  }
+}
+
+/** All rows of a program in tables that an import writes, without the import's own. */
+async function contents({ programId }: TestShop): Promise<string> {
+  const tables = [
+    'partners',
+    'partner_groups',
+    'commission_rules',
+    'referral_links',
+    'partner_codes',
+    'customers',
+    'processor_customers',
+    'adjustments',
+    'balances',
+    'balance_entries',
+    'imported_commissions',
+    'outbox',
+    'uncounted_figures',
+    'daily_totals',
+  ]
+  const found = await Promise.all(
+    tables.map(
+      async (table) =>
+        (await sql.query(`select * from ${table} where program_id = $1 order by 1, 2, 3`, [programId])).rows,
+    ),
+  )
+  const program = await sql.query('select link_params from programs where id = $1', [programId])
+  return JSON.stringify([found, program.rows], null, 1)
+}
+
+/** The findings of the books' audit. The visitor of a shop has no click event. */
+const audits = async ({ programId }: TestShop) =>
+  (await audit(sql, programId)).filter(({ check, total }) => total > 0 && check !== 'a customer came by a click')
+
+/** Partners as a spreadsheet in Germany saves them: semicolons, decimal commas, stray blanks, UTF-16. */
+const partners = [
+  'Partner ID;Name;E-Mail;Campaign;Token;Coupon;Balance;Currency;Status',
+  '1; Ada Lovelace ;ADA@example.com;Gold;ada;ADA10;"1.234,50";USD;active',
+  '2;Grace Hopper;grace@example.com;Gold;grace, grace-2;;;;active',
+  '3;Idle Partner;idle@example.com;;idle;;0;USD;active',
+  '4;Ada Again;ada@example.com;;ada-old;;10,00;USD;active',
+  '5;Rival;rival@example.com;;ada;;;;active',
+  '6;Broken;not an address;;john doe!;;zwölf;USD;rejected',
+  ';;;;;;;;;',
+].join('\r\n')
+const customers = [
+  'stripe_customer_id,user id,customer email,affiliate id,token,signup date,first purchase date',
+  'cus_moved,user-1,buyer@example.com,1,ada,03/02/2024,25/02/2024',
+  'cus_other,,,grace@example.com,grace,2025-01-31,',
+  ',,,1,,,',
+  'cus_lost,user-3,,nobody,,,',
+].join('\n')
+const commissions = [
+  'Commission ID,Affiliate email,Customer ID,Amount,Currency,Status,Sale amount,Stripe charge ID,Created at',
+  'c1,ada@example.com,user-1,12.00,USD,paid,60.00,ch_1,2024-02-25',
+  'c2,ada@example.com,user-1,"1,200.00",JPY,voided,,,2024-03-25',
+  'c3,nobody@example.com,,1.00,USD,due,,,2024-03-25',
+].join('\n')
+
+const utf16 = (text: string) => Buffer.from(`\uFEFF${text}`, 'utf16le').toString('base64')
+const files = [
+  { name: 'partners.csv', content_base64: utf16(partners) },
+  { name: 'customers.csv', content: customers },
+  { name: 'commissions.csv', content: `\uFEFF${commissions}` },
+]
+
+test('an import is planned row by row, applied, repeated without a change, and undone to the row', async () => {
+  const { shop, call } = await startCaller()
+  const before = await contents(shop)
+  const planned = await call('POST', '', { source: 'rewardful', files })
+  expect(planned).toMatchObject({ status: 201, body: { state: 'planned', import_id: expect.any(Number) } })
+  const id = planned.body.import_id
+  expect(await contents(shop)).toBe(before)
+
+  const rows = (await call('GET', `/${id}/rows?limit=100`)).body.data
+  const shown = rows.map((row: Record<string, unknown>) =>
+    [row['kind'], row['source_id'], row['outcome'], row['reason']].join(' '),
+  )
+  expect(shown).toMatchInlineSnapshot(`
+    [
+      "group Gold create terms_not_imported",
+      "partner 1 create new",
+      "link ada create new",
+      "code ada10 create new",
+      "balance 1:usd create new",
+      "partner 2 create new",
+      "link grace create new",
+      "link grace-2 create new",
+      "partner 3 create new",
+      "link idle create new",
+      "partner 4 skip same_email_as_another_row",
+      "link ada-old create new",
+      "balance 4:usd skip added_to_another_row",
+      "partner 5 create new",
+      "link ada error code_taken",
+      "partner 6 create email_not_accepted",
+      "link john doe! error code_not_accepted",
+      "balance 6:usd error amount_not_accepted",
+      "customer cus_moved create new",
+      "customer cus_other create no_first_purchase_date",
+      "customer none error no_customer_id",
+      "customer cus_lost error partner_not_found",
+      "commission c1 create history_only",
+      "commission c2 create history_only",
+      "commission c3 error partner_not_found",
+    ]
+  `)
+  expect(JSON.stringify(rows)).not.toMatch(/buyer@|email_hash/)
+  const errors = (await call('GET', `/${id}/rows?outcome=error&limit=2`)).body
+  expect(errors.data.map((row: { outcome: string }) => row.outcome)).toEqual(['error', 'error'])
+  expect(
+    (await call('GET', `/${id}/rows?outcome=error&cursor=${errors.next_cursor}`)).body.data[0].row_id,
+  ).toBeGreaterThan(errors.data[1].row_id)
+
+  const applied = await call('POST', `/${id}/apply`)
+  expect(applied).toMatchObject({ status: 200, body: { state: 'applied', counts: planned.body.counts } })
+  expect(applied.body.applied_rows).toBe(applied.body.counts.create)
+  const ada = await sql.query(
+    `select p.external_id, g.name as group_name, b.balance_cents::integer, e.cause, array(select l.code from referral_links l where l.partner_id = p.id order by 1) as links
+    from partners p join partner_groups g on g.id = p.group_id join balances b on b.partner_id = p.id join balance_entries e on e.partner_id = p.id
+    where p.program_id = $1 and p.email = 'ada@example.com'`,
+    [shop.programId],
+  )
+  expect(ada.rows).toEqual([
+    {
+      external_id: 'rewardful:1',
+      group_name: 'Gold',
+      balance_cents: 124_450,
+      cause: 'opening_balance',
+      links: ['ada', 'ada-old'],
+    },
+  ])
+  const moved = await sql.query(
+    `select c.customer_key, c.first_purchase_date, c.signup_date, l.code from customers c
+    join processor_customers p on p.customer_id = c.id left join referral_links l on l.id = c.link_id
+    where c.program_id = $1 and p.processor_customer_id = 'cus_moved'`,
+    [shop.programId],
+  )
+  expect(moved.rows).toEqual([
+    {
+      customer_key: 'user-1',
+      signup_date: new Date('2024-02-03T00:00:00Z'),
+      first_purchase_date: new Date('2024-02-25T00:00:00Z'),
+      code: 'ada',
+    },
+  ])
+  expect(await audits(shop)).toEqual([])
+  const log = await sql.query(`select action from audit_log where program_id = $1 and api_key_id is not null`, [
+    shop.programId,
+  ])
+  expect(log.rows).toEqual([{ action: 'import.applied' }])
+  expect((await sql.query('select link_params from programs where id = $1', [shop.programId])).rows).toEqual([
+    { link_params: ['via'] },
+  ])
+
+  const once = await contents(shop)
+  expect((await call('POST', `/${id}/apply`)).body.state).toBe('applied')
+  const again = await call('POST', '', { source: 'rewardful', files })
+  expect(again.body.counts).toMatchObject({ create: 0, update: 0 })
+  expect((await call('POST', `/${again.body.import_id}/apply`)).body.state).toBe('applied')
+  expect(await contents(shop)).toBe(once)
+
+  expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
+  expect(await contents(shop)).toBe(before)
+  expect((await call('POST', `/${id}/undo`)).status).toBe(200)
+  expect((await call('POST', `/${id}/apply`)).status).toBe(409)
+  expect(await audits(shop)).toEqual([])
+})
+
+test('a renewal of an imported customer is attributed without metadata, and the undo keeps what it needs', async () => {
+  const { shop, call } = await startCaller()
+  const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
+  await call('POST', `/${id}/apply`)
+  const renewal = { id: 'in_9', payment_intent: 'pi_9', charge: 'ch_9', subscription: 'sub_9', metadata: {} }
+  expect(
+    (await send({ ...shop, customer: 'cus_moved' }, 'invoice.paid', bill({ ...shop, customer: 'cus_moved' }, renewal)))
+      .body,
+  ).toMatchObject({
+    outcome: 'recorded',
+    reason: null,
+  })
+  expect(await salesOf(shop)).toMatchObject([{ transaction_id: 'in_9', commission: 2000 }])
+  expect(await audits(shop)).toEqual([])
+  expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
+  const kept = await sql.query(
+    `select kind::text, count(*)::integer as rows from import_rows where program_id = $1 and reason = 'in_use' group by import_rows.kind order by import_rows.kind`,
+    [shop.programId],
+  )
+  expect(kept.rows).toEqual([
+    { kind: 'group', rows: 1 },
+    { kind: 'partner', rows: 1 },
+    { kind: 'link', rows: 1 },
+    { kind: 'customer', rows: 1 },
+  ])
+  expect(await salesOf(shop)).toHaveLength(1)
+  expect(await audits(shop)).toEqual([])
+})
+
+test('an import whose money is in a payout cannot be undone', async () => {
+  const { shop, call } = await startCaller()
+  const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
+  await call('POST', `/${id}/apply`)
+  const partner = await sql.query(`select id from partners where program_id = $1 and email = 'ada@example.com'`, [
+    shop.programId,
+  ])
+  const of = { programId: shop.programId, partnerId: partner.rows[0].id }
+  const payout = await askPayout(db, { ...of, currency: 'usd', amountCents: 5000, requestId: crypto.randomUUID() })
+  expect(await call('POST', `/${id}/undo`)).toMatchObject({ status: 409, body: { error: { code: 'conflict' } } })
+  await refusePayout(db, of.programId, payout, 'no')
+  expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
+})
+
+test('an import that broke off is continued, by its request or by the schedule', async () => {
+  const { shop, call } = await startCaller()
+  const twice = { 'idempotency-key': 'move' }
+  endpoint.neon.inject({ action: 'drop-before', matching: 'store_import_rows', times: 2 })
+  expect((await call('POST', '', { source: 'csv', files }, twice)).status).toBe(503)
+  const first = await call('POST', '', { source: 'csv', files }, twice)
+  expect((await call('POST', '', { source: 'csv', files }, twice)).body).toMatchObject({
+    import_id: first.body.import_id,
+    state: 'planned',
+  })
+  const id = first.body.import_id
+  await sql.query(`select begin_import($1, $2, '{via}')`, [shop.programId, id])
+  await sql.query('select apply_import_rows($1, $2, 3)', [shop.programId, id])
+  expect((await call('GET', `/${id}`)).body).toMatchObject({ state: 'applying', applied_rows: 3 })
+  await continueImports(db, env, 60)
+  expect((await call('GET', `/${id}`)).body).toMatchObject({ state: 'applied', counts: first.body.counts })
+  expect(await audits(shop)).toEqual([])
+})
+
+test.each<[text: string, currency: string, cents: number | undefined]>([
+  ['1.234,50', 'usd', 123_450],
+  ['1,234.50', 'usd', 123_450],
+  ['1,234', 'usd', 123_400],
+  ['1.234.567', 'usd', 123_456_700],
+  ['12,5', 'eur', 1250],
+  ['$ 12.00', 'usd', 1200],
+  ['-3.10 USD', 'usd', -310],
+  ['1.234', 'kwd', 1234],
+  ['1,200.00', 'jpy', 1200],
+  ["1'000.05", 'chf', 100_005],
+  ['twelve', 'usd', undefined],
+  ['', 'usd', undefined],
+  ['1.2.3,4,5', 'usd', 123_450],
+  ['99999999999999', 'usd', undefined],
+])('the amount %s in %s is %s', (text, currency, cents) => {
+  expect(readAmount(text, currency)).toBe(cents)
+})
+
+test.each<[text: string, order: 'day first' | 'month first', day: string | undefined]>([
+  ['2024-02-03', 'day first', '2024-02-03T00:00:00.000Z'],
+  ['2024-02-03 04:05:06', 'day first', '2024-02-03T04:05:06.000Z'],
+  ['2024-02-03T04:05:06+02:00', 'day first', '2024-02-03T02:05:06.000Z'],
+  ['03/02/2024', 'day first', '2024-02-03T00:00:00.000Z'],
+  ['03/02/2024', 'month first', '2024-03-02T00:00:00.000Z'],
+  ['3.2.24 14:30', 'day first', '2024-02-03T14:30:00.000Z'],
+  ['Feb 3, 2024', 'day first', '2024-02-03T00:00:00.000Z'],
+  ['3 February 2024', 'day first', '2024-02-03T00:00:00.000Z'],
+  ['1706918400', 'day first', '2024-02-03T00:00:00.000Z'],
+  ['1706918400000', 'day first', '2024-02-03T00:00:00.000Z'],
+  ['31/02/2024', 'day first', undefined],
+  ['soon', 'day first', undefined],
+])('the date %s with the %s is %s', (text, order, day) => {
+  expect(readDate(text, order)).toBe(day)
+})
+
+test.each([
+  ['ada', 'ada'],
+  ['https://shop.example.com/?via=ada&x=1', 'ada'],
+  ['shop.example.com/pricing?via=ada', 'ada'],
+  ['https://dub.sh/ada', 'ada'],
+  ['https://ada.partnerlinks.io/x1y2', 'x1y2'],
+])('the code of the link %s is %s', (link, code) => {
+  expect(codeOfLink(link, ['via'])).toBe(code)
+})
+
+const cellsOf = (text: string) => Array.from(readTable(text), ({ line, cells }) => [line, ...cells])
+
+test('tables have quotes, line breaks in cells, and any separator', () => {
+  expect(cellsOf('a,b\r\n"1 ""x"", y","2\nz"\r\n\r\n3')).toEqual([
+    [1, 'a', 'b'],
+    [2, '1 "x", y', '2\nz'],
+    [5, '3'],
+  ])
+  expect(cellsOf('\uFEFFa\tb\n1\t2,5\n')).toEqual([
+    [1, 'a', 'b'],
+    [2, '1', '2,5'],
+  ])
+  expect(cellsOf('sep=;\na;b\n1,5;2')).toEqual([
+    [2, 'a', 'b'],
+    [3, '1,5', '2'],
+  ])
+  expect(cellsOf('')).toEqual([])
+})
+
+test.each<[source: string, access: object, groups: number, balances: number]>([
+  ['rewardful', { api_key: 'key' }, 1, 65],
+  ['tolt', { api_key: 'key', account: 'main' }, 0, 65],
+  ['firstpromoter', { api_key: 'key', account: 'main' }, 1, 65],
+  ['partnerstack', { api_key: 'public:secret' }, 1, 65],
+  ['tapfiliate', { api_key: 'key', account: 'main' }, 1, 0],
+  ['dub', { api_key: 'key' }, 0, 65],
+])(
+  '%s is read by its API, applied, repeated without a change, and undone',
+  async (source, access, groups, balances) => {
+    const { shop, call } = await startCaller()
+    const before = await contents(shop)
+    const planned = await call('POST', '', { source, ...access })
+    expect(planned.body).toMatchObject({ state: 'planned', problem: null, counts: { error: 0, update: 0 } })
+    const id = planned.body.import_id
+    expect((await sql.query('select sealed_key from imports where id = $1', [id])).rows).toEqual([{ sealed_key: null }])
+    expect((await call('POST', `/${id}/apply`)).body.state).toBe('applied')
+    const [found] = (
+      await sql.query(
+        `select (select count(*)::integer from partners where program_id = $1 and external_id like $2 || ':%') as partners,
+        (select count(*)::integer from referral_links where program_id = $1 and code like 'token-%') as links,
+        (select count(*)::integer from customers where program_id = $1 and imported_at is not null and email_hash is not null or program_id = $1 and customer_key like 'user-%') as customers,
+        (select count(*)::integer from imported_commissions where program_id = $1 and customer_id is not null) as commissions,
+        (select count(*)::integer from partner_groups where program_id = $1) as groups,
+        (select coalesce(sum(balance_cents), 0)::integer from balances where program_id = $1) as balance_cents`,
+        [shop.programId, source],
+      )
+    ).rows
+    expect(found).toEqual({
+      partners: size.partners,
+      links: size.partners,
+      customers: size.customers,
+      commissions: size.customers,
+      groups,
+      balance_cents: balances * 1000,
+    })
+    expect(await audits(shop)).toEqual([])
+    const once = await contents(shop)
+    const again = await call('POST', '', { source, ...access })
+    expect(again.body).toMatchObject({ state: 'planned', counts: { create: 0, update: 0, error: 0 } })
+    await call('POST', `/${again.body.import_id}/apply`)
+    expect(await contents(shop)).toBe(once)
+    expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
+    expect(await contents(shop)).toBe(before)
+  },
+)
+
+test('a service that refuses the key fails the import, which keeps no key', async () => {
+  const { call } = await startCaller()
+  const refused = await call('POST', '', { source: 'rewardful', api_key: 'wrong' })
+  expect(refused.body).toMatchObject({ state: 'failed', problem: expect.stringContaining('refuses the key') })
+  expect(await call('POST', `/${refused.body.import_id}/apply`)).toMatchObject({ status: 409 })
+  for (const body of [{ source: 'csv', api_key: 'key' }, { source: 'tolt', api_key: 'key' }, { source: 'csv' }])
+    expect(await call('POST', '', body)).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+})
