@@ -1,5 +1,6 @@
 import type { Context } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
+import type { Viewer } from '../lib/access/viewer.ts'
 import { asApiError, createApp, limitBody } from '../lib/api/app.ts'
 import { clientAddress, enforceRateLimit } from '../lib/api/rate-limits.ts'
 import { turnstileOrigin } from '../lib/access/turnstile.ts'
@@ -32,10 +33,11 @@ import { pages as partnerNotifications } from './dashboard/partner/notifications
 import { pages as partnerSale } from './dashboard/partner/sale.tsx'
 import { pages as partnerPayouts } from './dashboard/partner/payouts.tsx'
 import { cameFrom } from './dashboard/components/address.ts'
+import { Card } from './dashboard/components/blocks.tsx'
 import { assets } from './dashboard/components/assets.ts'
 import { redirectWith } from './dashboard/components/flash.tsx'
 import { refuseAtField } from './dashboard/components/form.ts'
-import { PlainPage, renderPage } from './dashboard/components/layout.tsx'
+import { AccountPage, PartnerPage, PlainPage, ProgramPage, renderPage } from './dashboard/components/layout.tsx'
 import { actOnce, leadToFirstAnswer } from './dashboard/components/once.ts'
 import { createPages, type DashboardEnv, loadViewer } from './dashboard/components/page.ts'
 import { pages as adjustments } from './dashboard/program/adjustments.tsx'
@@ -56,6 +58,7 @@ import { pages as payoutRun } from './dashboard/program/payout-run.tsx'
 import { pages as payoutRuns } from './dashboard/program/payout-runs.tsx'
 import { pages as reviews } from './dashboard/program/reviews.tsx'
 import { pages as sale } from './dashboard/program/sale.tsx'
+import { pages as search } from './dashboard/program/search.tsx'
 import { pages as settings } from './dashboard/program/settings.tsx'
 import { pages as ownAccount } from './dashboard/program/own-account.tsx'
 import { callbackPages, pages as stripeConnection } from './dashboard/program/stripe-connection.tsx'
@@ -200,6 +203,7 @@ const allPages = [
   payoutRun,
   reviews,
   sale,
+  search,
   settings,
   ownAccount,
   stripeConnection,
@@ -242,17 +246,29 @@ async function renderRefusal(c: Context, refusal: ApiError): Promise<Response> {
   return await renderError(c, refusal.message, status)
 }
 
+/** A signed-in person keeps the navigation of the program, the partner account or the account that the address is about. */
 function renderError(c: Context, message: string, status: (typeof errorCodes)[keyof typeof errorCodes]['status']) {
   c.status(status)
-  return renderPage(
-    c,
-    <PlainPage title="That did not work" heading={status === 404 ? 'Not found' : 'That did not work'}>
-      <p>{message}</p>
-      <p>
-        <a href="/">Go to the start page</a>
-      </p>
-    </PlainPage>,
-  )
+  const heading = status === 404 ? 'Not found' : 'That did not work'
+  const title = 'That did not work'
+  const text = <p>{message}</p>
+  const viewer: Viewer | undefined = c.get('viewer')
+  if (!viewer) {
+    return renderPage(
+      c,
+      <PlainPage title={title} heading={heading}>
+        {text}
+        <p>
+          <a href="/">Go to the start page</a>
+        </p>
+      </PlainPage>,
+    )
+  }
+  const [, part, id] = c.req.path.split('/')
+  const program = part === 'programs' ? viewer.programs.find((one) => String(one.id) === id) : undefined
+  const page = { title, heading, children: <Card>{text}</Card> }
+  if (program) return renderPage(c, <ProgramPage {...page} of={{ viewer, program }} />)
+  return renderPage(c, part === 'partner' && viewer.partner ? <PartnerPage {...page} /> : <AccountPage {...page} />)
 }
 
 export default app

@@ -1,4 +1,6 @@
 import { type Expression, type SelectQueryBuilder, sql } from 'kysely'
+import type { Statement } from './database.ts'
+import { kysely } from './kysely.ts'
 
 /**
  * A page of a list: up to `limit` rows below the row with the id `before`, or with `after` the nearest rows above that
@@ -35,4 +37,30 @@ export function partOf<DB, TB extends keyof DB, Row, Id extends number | string>
   const beyond = sql.raw(rises ? '>' : '<')
   if (!value) return ordered.where(sql<boolean>`${id} ${beyond} ${end}`)
   return ordered.where(sql<boolean>`(${value.by}, ${id}) ${beyond} (${value.of(end)}, ${end})`)
+}
+
+/** The filters of a list, without its page. */
+export type Filters<List extends Part> = Omit<List, keyof Part>
+
+/** The number of rows of a whole list in one currency, and the sum of their amounts. Rows without amounts have no currency. */
+export interface Totals {
+  currency: string | null
+  rows: number
+  cents: number
+}
+
+/** Counts all rows of a list and sums up `cents`, an expression on its columns. */
+export function totalsOf<DB, TB extends keyof DB, Row>(
+  list: SelectQueryBuilder<DB, TB, Row>,
+  cents?: Expression<number>,
+): Statement<Totals> {
+  return kysely
+    .selectFrom(list.clearOrderBy().clearLimit().as('row'))
+    .select([
+      (cents ? sql<string | null>`currency` : sql<null>`null::text`).as('currency'),
+      sql<number>`count(*)`.as('rows'),
+      sql<number>`coalesce(sum(${cents ?? sql.lit(0)}), 0)::bigint`.as('cents'),
+    ])
+    .groupBy(sql`1`)
+    .orderBy(sql`1`)
 }

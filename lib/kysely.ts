@@ -1,4 +1,11 @@
-import { DefaultQueryExecutor, PostgresAdapter, PostgresQueryCompiler, QueryCreator, sql } from 'kysely'
+import {
+  DefaultQueryExecutor,
+  type Expression,
+  PostgresAdapter,
+  PostgresQueryCompiler,
+  QueryCreator,
+  sql,
+} from 'kysely'
 import type { DB } from './schema.ts'
 
 /**
@@ -24,3 +31,10 @@ export const lower = (text: string) => sql<string>`lower(${text}::text)`
 
 /** An `ilike` pattern for texts that contain this one. */
 export const containing = (text: string) => `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
+
+/** Tests whether a text contains every word of a search, in any order. */
+export function hasWords(text: Expression<string | null>, search: string) {
+  const words = search.split(/\s+/).filter((word) => word !== '')
+  const tests = words.map((word) => sql`${text} ilike ${containing(word)}`)
+  return sql<boolean>`(${sql.join([sql.lit(true), ...tests], sql` and `)})`
+}

@@ -372,4 +372,9 @@ test('details show the old and the new value of a rule, and times in UTC', () =>
   expect(detailsOf({ details })).toBe(
     'hold days: 30 → 14, closed at: none → Nov 22, 2026, 9:05 AM UTC, reference: 2026-11',
   )
+  const amounts = { 'minimum_payout_cents eur': [0, 5000], fixed_cents: 1234, commission_bp: [1000, 1250], clicks: 3 }
+  expect(detailsOf({ details: amounts }, 'jpy')).toBe(
+    'minimum payout: €0.00 → €50.00, fixed: ¥1,234, commission: 10% → 12.5%, clicks: 3',
+  )
+  expect(detailsOf({ details: { currency: 'usd', amount_cents: 150 } }, 'eur')).toBe('currency: usd, amount: $1.50')
 })

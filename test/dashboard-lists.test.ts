@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { formatMoney } from '../lib/money.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
+import { makeCode } from '../lib/programs/codes.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { countClicks } from '../lib/tracking/clicks.ts'
@@ -15,11 +17,14 @@ await fillEvents(stack.sql, sandbox.programId, 400)
 
 async function get(path: string): Promise<string> {
   const { dashboardToken } = path.startsWith(`/programs/${listing.programId}/`) ? listing : sandbox
-  const cookie = `${sessionCookie}=${encodeURIComponent(dashboardToken)}`
-  const response = await fetch(new URL(path, stack.baseUrl), { headers: { cookie } })
+  const response = await fetch(new URL(path, stack.baseUrl), { headers: cookieOf({ dashboardToken }) })
   expect(response.status).toBe(200)
   return await response.text()
 }
+
+const cookieOf = ({ dashboardToken }: { dashboardToken: string }) => ({
+  cookie: `${sessionCookie}=${encodeURIComponent(dashboardToken)}`,
+})
 
 /** Returns a page without its frame, whose forms have changing tokens. */
 const mainOf = (html: string) => html.slice(html.indexOf('<main'))
@@ -30,7 +35,7 @@ async function post(path: string, fields: Record<string, string>, from = path): 
     method: 'POST',
     redirect: 'manual',
     headers: {
-      cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}`,
+      ...cookieOf(sandbox),
       origin: stack.baseUrl,
       referer: stack.baseUrl + from,
     },
@@ -237,6 +242,142 @@ test('the partners of a search are listed and exported in the order of the addre
   const [, ...lines] = (await get(`${base}/partners.csv?q=AMY&sort=name`)).trimEnd().split('\r\n')
   expect(lines.map((line) => line.split(',')[1])).toEqual(['Amy', 'amylase'])
   expect(await get(`${base}/partners?q=nobody`)).toContain('No results')
+})
+
+const names = (html: string) => Array.from(html.matchAll(/<strong>([^<]+)<\/strong>/g), ([, name]) => name)
+
+test('a search takes words in any order, shows the partner or code of that very name first, and refuses unknown filters', async () => {
+  const add = async (name: string, code: string) =>
+    await addPartner(stack.db, { programId: sandbox.programId, name, email: null, code })
+  await add('Ada Lovelace', 'REX')
+  await add('Rex Regina', 'REX20')
+  expect(names(await get(`${base}/partners?q=lovelace+ada`))).toEqual(['Ada Lovelace'])
+  expect(names(await get(`${base}/partners?q=rex`))).toEqual(['Ada Lovelace', 'Rex Regina'])
+  const { partnerId } = await add('Max', 'MAX')
+  for (const code of ['SAVE', 'SAVE20']) {
+    await makeCode(stack.db, sandbox.programId, {
+      partner_id: partnerId,
+      code,
+      promotion_code_id: null,
+      account_id: null,
+    })
+  }
+  const [, ...codes] = (await get(`${base}/codes.csv?q=save`)).trimEnd().split('\r\n')
+  expect(codes.map((line) => /SAVE(20)?/.exec(line)?.[0])).toEqual(['SAVE', 'SAVE20'])
+
+  const filtered = await get(`${base}/partners?status=lost&q=rex`)
+  expect(filtered).toMatch(/role="alert">\s*The filter status=lost is unknown here/)
+  expect(names(filtered)).toHaveLength(2)
+  const file = await fetch(`${stack.baseUrl}${base}/partners.csv?status=lost`, { headers: cookieOf(sandbox) })
+  expect([file.status, await file.text()]).toEqual([400, expect.stringContaining('status=lost')])
+})
+
+test('the foot of a list counts and sums up all its rows, and its headings sort it', async () => {
+  const { rows } = await stack.sql.query<{ currency: string; rows: number; cents: number }>(
+    `select currency, count(*)::integer as rows, sum(amount_cents - reversed_cents)::integer as cents
+    from commissions where program_id = $1 group by currency order by currency`,
+    [sandbox.programId],
+  )
+  const count = rows.reduce((all, one) => all + one.rows, 0)
+  const sums = rows.map(({ cents, currency }) => formatMoney(cents, currency))
+  const foot = /<p class="muted small">([^]*?)<\/p>/
+  const list = mainOf(await get(`${base}/commissions`))
+  expect(foot.exec(list)?.[1]).toBe(`${count} commissions<strong> ${sums.join(' + ')}</strong>`)
+  expect(list).toMatch(/aria-sort="descending"[^>]*><a href="[^"]+sort=oldest">Created/)
+  const partners = mainOf(await get(`${base}/partners?q=rex&sort=name`))
+  expect(foot.exec(partners)?.[1]).toBe('2 partners')
+  expect(partners).toMatch(/aria-sort="ascending"[^>]*><a href="[^"]+q=rex&amp;sort=name">Partner/)
+  expect(partners).toMatch(/<th[^>]*><a href="[^"]+q=rex&amp;sort=clicks">Clicks</)
+})
+
+test('all applications that match are decided in parts, and one that arrives meanwhile is not', async () => {
+  const many = await createSandbox(stack.db, env)
+  const add = async (from: number, to: number, name: string) =>
+    await stack.sql.query(
+      `insert into applications (program_id, source, status, name, email, verified_at)
+      select $1, 'page', 'waiting', $2 || ' ' || n, lower($2) || n || '@example.com', now() from generate_series($3::integer, $4) n`,
+      [many.programId, name, from, to],
+    )
+  await add(1, 120, 'Ada')
+  await add(1, 60, 'Bob')
+  const address = `${stack.baseUrl}/programs/${many.programId}/bulk/applications`
+  const read = async (query: string) => {
+    const response = await fetch(address + query, { headers: cookieOf(many) })
+    return [response.status, await response.text()] as const
+  }
+  /** Sends the forms of one page after the other, and returns their number. */
+  const run = async (query: string, fields: Record<string, string> = {}) => {
+    const [, page] = await read(query)
+    for (let [html, parts] = [mainOf(page), 0]; parts < 9; parts++) {
+      const form = html.slice(html.indexOf('<form method="post"'))
+      const hidden = Array.from(form.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g), ([, name, value]) => [
+        name,
+        value,
+      ])
+      const response = await fetch(address + query, {
+        method: 'POST',
+        redirect: 'manual',
+        headers: { ...cookieOf(many), origin: stack.baseUrl },
+        body: new URLSearchParams({ ...Object.fromEntries(hidden), ...fields }),
+      })
+      if (response.status === 303) return parts + 1
+      expect(response.status).toBe(200)
+      html = mainOf(await response.text())
+      await add(1000 + parts, 1000 + parts, 'Ada')
+    }
+    return undefined
+  }
+  const states = async () => {
+    const { rows } = await stack.sql.query<{ text: string }>(
+      `select string_agg(text, ', ' order by text) as text from (
+        select split_part(name, ' ', 1) || ' ' || status || ' ' || count(*) as text from applications where program_id = $1
+        group by split_part(name, ' ', 1), status) one`,
+      [many.programId],
+    )
+    return rows[0]?.text
+  }
+
+  expect((await read('?verb=approve&q=ada'))[1]).toContain('Approve 120 applications')
+  expect(await run('?verb=approve&q=ada', { group: '' })).toBe(3)
+  expect(await states()).toBe('Ada approved 120, Ada waiting 2, Bob waiting 60')
+  expect(await run('?verb=reject&q=bob', { note: 'Too many' })).toBe(1)
+  expect(await states()).toBe('Ada approved 120, Ada waiting 2, Bob rejected 60')
+  await expect
+    .poll(async () => {
+      const { rows } = await stack.sql.query<{ recipient: string }>(
+        "select distinct recipient from mails where recipient ~ '^(ada|bob)[0-9]+@'",
+      )
+      return rows.length
+    })
+    .toBe(120)
+
+  const partners = `${stack.baseUrl}/programs/${many.programId}/bulk/partners`
+  const refused = await fetch(`${partners}?verb=deactivate&status=lost`, { headers: cookieOf(many) })
+  expect(refused.status).toBe(400)
+})
+
+test('the search of a program finds partners, codes, customers, sales and pages', async () => {
+  const { rows } = await stack.sql.query<{ transaction_id: string; customer_key: string; customer: string }>(
+    `select s.transaction_id, k.customer_key, k.id as customer from sales s join customers k on k.id = s.customer_id
+    where s.program_id = $1 and k.customer_key is not null and not s.is_test limit 1`,
+    [sandbox.programId],
+  )
+  const { transaction_id = '', customer_key = '', customer = '' } = rows[0] ?? {}
+  const found = async (text: string) => {
+    const html = mainOf(await get(`${base}/search?q=${encodeURIComponent(text)}`))
+    return Array.from(html.slice(html.indexOf('data-results')).matchAll(/href="([^"]+)"/g), ([, href]) => href)
+  }
+  expect(await found(transaction_id)).toEqual([`${base}/sales/${encodeURIComponent(transaction_id)}`])
+  expect(await found(customer_key)).toEqual([`${base}/customers/${customer}`])
+  expect(await found('LOVELACE ada')).toEqual([expect.stringMatching(/\/partners\/\d+$/)])
+  expect(await found('payout')).toEqual([`${base}/payouts`])
+  expect(await found('nothing like it')).toEqual([])
+})
+
+test('a page that is missing keeps the navigation of its program', async () => {
+  const response = await fetch(`${stack.baseUrl}${base}/partners/999999999`, { headers: cookieOf(sandbox) })
+  expect(response.status).toBe(404)
+  expect(await response.text()).toContain(`href="${base}/commissions"`)
 })
 
 test("a partner's page shows their referrals and earnings, and changes the program's data about them", async () => {

@@ -497,11 +497,41 @@ test('a value filters the page by mouse, by keyboard and without scripts, and it
   expect(await last.evaluate((point) => getComputedStyle(point.nextElementSibling as Element).opacity)).toBe('1')
   expect(await points.count()).toBe(7)
 
-  // Without a script, all entries of the navigation are visible.
+  // A phone shows tabs, and all entries behind a button, also without a script.
   await page.setViewportSize({ width: 390, height: 844 })
   expect(await page.locator('nav[aria-label="Main"] ul').evaluate((list) => list.scrollWidth - list.clientWidth)).toBe(
     0,
   )
+  expect(await page.getByRole('navigation', { name: 'Tabs' }).getByRole('link').allTextContents()).toEqual([
+    'Overview',
+    'All partners',
+    'Commissions',
+    'Payouts',
+  ])
+  await page.getByRole('button', { name: 'More' }).click()
+  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Settings' }).click()
+  await page.getByRole('heading', { name: 'Settings', level: 1 }).waitFor()
+  await context.close()
+})
+
+test('one key opens the search from any page, and its results are links', async () => {
+  const context = await browser.newContext({ baseURL: stack.baseUrl })
+  await context.addCookies([
+    {
+      name: sessionCookie,
+      value: encodeURIComponent(shop.dashboardToken),
+      domain: '127.0.0.1',
+      path: '/',
+      secure: true,
+    },
+  ])
+  const page = await context.newPage()
+  await page.goto(address)
+  await page.keyboard.press('Control+k')
+  const dialog = page.getByRole('dialog', { name: 'Search this program' })
+  await page.keyboard.type('adjust')
+  await dialog.getByRole('link', { name: 'Adjustments Page' }).click()
+  await page.waitForURL('**/adjustments')
   await context.close()
 })
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import * as z from 'zod/mini'
 import { Database } from '../lib/database.ts'
 import { balancesOf } from '../lib/money/balances.ts'
-import { earningsByDay, listCommissions } from '../lib/money/commission-list.ts'
+import { commissionTotals, earningsByDay, listCommissions } from '../lib/money/commission-list.ts'
 import { listPayoutLines } from '../lib/money/payout-lines.ts'
 import { listStatementEntries, readStatementTotals } from '../lib/money/statements.ts'
 import { listPayouts } from '../lib/money/payouts.ts'
@@ -176,6 +176,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     balancesOf: () => db.query(balancesOf(1, 2)),
     'listCommissions of a program': () => listCommissions(db, { programId: 1 }, { limit: 25, before: 99 }),
     'listCommissions of a partner': () => listCommissions(db, { userId: 'user' }, { limit: 25, status: 'paid' }),
+    commissionTotals: () => db.query(commissionTotals({ programId: 1 }, { status: 'paid' })),
     earningsByDay: () => earningsByDay(db, 'user', 'usd', 30),
     'listPayouts of a program': () => listPayouts(db, { programId: 1 }, { limit: 25, before: 99, status: 'paid' }),
     'listPayoutLines of a run': () => listPayoutLines(db, { programId: 1 }, { limit: 25, before: 99, payoutRunId: 1 }),

@@ -3,8 +3,8 @@ import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError, notOfProgram } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
-import { type Part, partOf } from '../keyset.ts'
-import { containing, kysely } from '../kysely.ts'
+import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
+import { hasWords, kysely } from '../kysely.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 
 export type Adjustment = InferResult<ReturnType<typeof adjustmentsStatement>>[number]
@@ -93,6 +93,9 @@ export async function listAdjustments(
   return await db.query(adjustmentsStatement(of, list))
 }
 
+export const adjustmentTotals = (of: { programId: number } | { userId: string }, filters: Filters<AdjustmentList>) =>
+  totalsOf(adjustmentsStatement(of, { ...filters, limit: 0 }), sql<number>`amount_cents`)
+
 export function adjustmentsStatement(of: { programId: number } | { userId: string }, list: AdjustmentList) {
   const { partner_id, external_id, search, requestId, ...part } = list
   let query = kysely
@@ -125,10 +128,8 @@ export function adjustmentsStatement(of: { programId: number } | { userId: strin
   if (external_id !== undefined) query = query.where('a.external_id', '=', external_id)
   if (requestId !== undefined) query = query.where('a.request_id', '=', requestId)
   if (search !== undefined) {
-    const like = containing(search)
-    query = query.where((eb) =>
-      eb.or([eb('p.name', 'ilike', like), eb('a.note', 'ilike', like), eb('s.transaction_id', '=', search)]),
-    )
+    const text = sql<string>`concat_ws(' ', p.name, a.note)`
+    query = query.where((eb) => eb.or([hasWords(text, search), eb('s.transaction_id', '=', search)]))
   }
   return partOf(query, sql.ref<number>('a.id'), part)
 }

@@ -11,7 +11,7 @@ export const debtsStatement = (programId: number) =>
     .innerJoin('partners as r', (join) =>
       join.onRef('r.program_id', '=', 'o.program_id').onRef('r.id', '=', 'o.partner_id'),
     )
-    .select(['r.name as partner_name'])
+    .select(['r.id as partner_id', 'r.name as partner_name'])
     // The generated types of a view take every column as nullable.
     .select((eb) => [
       eb.ref('o.currency').$notNull().as('currency'),

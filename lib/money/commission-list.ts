@@ -1,8 +1,8 @@
 import { type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import type { Database } from '../database.ts'
-import { type Order, type Part, partOf } from '../keyset.ts'
-import { containing, kysely } from '../kysely.ts'
+import { type Filters, type Order, type Part, partOf, totalsOf } from '../keyset.ts'
+import { hasWords, kysely } from '../kysely.ts'
 
 export const commissionStatuses = ['pending', 'approved', 'paid', 'refunded', 'reversed'] as const
 export type CommissionStatus = (typeof commissionStatuses)[number]
@@ -42,6 +42,10 @@ export async function listCommissions(
 ): Promise<ListedCommission[]> {
   return await db.query(commissionsStatement(of, list))
 }
+
+/** Counts and sums up a whole list of commissions, after reversals. */
+export const commissionTotals = (of: { programId: number } | { userId: string }, filters: Filters<CommissionList>) =>
+  totalsOf(commissionsStatement(of, { ...filters, limit: 0 }), sql<number>`amount_cents - reversed_cents`)
 
 const reviewOf = kysely
   .selectFrom('commission_reviews as r')
@@ -149,7 +153,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   if (commissionIds !== undefined) query = query.where(sql<boolean>`c.id = any (${commissionIds}::bigint[])`)
   if (search !== undefined) {
     // Looked up before, since neither is found by walking through the commissions.
-    const partners = kysely.selectFrom('partners as n').where('n.name', 'ilike', containing(search))
+    const partners = kysely.selectFrom('partners as n').where(hasWords(sql.ref('n.name'), search))
     const sales = kysely.selectFrom('sales as n').select('n.id').where('n.transaction_id', '=', search)
     const ofTheirs =
       'programId' in of

@@ -4,7 +4,7 @@ import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
-import { containing, kysely } from '../kysely.ts'
+import { hasWords, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import { debtsStatement } from './balances.ts'
@@ -138,7 +138,7 @@ export type DuePart = (typeof dueParts)[number]
  */
 export async function readPayoutsDue(db: Database, programId: number, search?: string) {
   const all = dueStatement(programId)
-  const due = search === undefined ? all : all.where('p.name', 'ilike', containing(search))
+  const due = search === undefined ? all : all.where(hasWords(sql.ref('p.name'), search))
   const [rows, sums, minimums, debts] = await db.batch([
     due.limit(shownDue),
     kysely
@@ -223,7 +223,7 @@ export async function listPayoutRuns(
             )
             .whereRef('w.program_id', '=', 'r.program_id')
             .whereRef('w.payout_run_id', '=', 'r.id')
-            .where('p.name', 'ilike', containing(search)),
+            .where(hasWords(sql.ref('p.name'), search)),
         ),
       ]),
     )
@@ -272,7 +272,7 @@ export async function readPayoutRunPart(
   const payments: PayoutList = 'payments' in of ? of.payments : { limit: 0 }
   const { search, ...part }: ExclusionList = 'excluded' in of ? of.excluded : { limit: 0 }
   let exclusions = exclusionsStatement(programId, runId)
-  if (search !== undefined) exclusions = exclusions.where('p.name', 'ilike', containing(search))
+  if (search !== undefined) exclusions = exclusions.where(hasWords(sql.ref('p.name'), search))
   const byName = {
     ascending: true,
     value: {

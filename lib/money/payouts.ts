@@ -2,8 +2,8 @@ import { type InferResult, type Selectable, sql } from 'kysely'
 import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { type Order, type Part, partOf } from '../keyset.ts'
-import { containing, kysely } from '../kysely.ts'
+import { type Filters, type Order, type Part, partOf, totalsOf } from '../keyset.ts'
+import { containing, hasWords, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import type { DB } from '../schema.ts'
@@ -229,6 +229,9 @@ export async function listPayouts(
   return await db.query(payoutsStatement(of, list))
 }
 
+export const payoutTotals = (of: { programId: number } | { userId: string }, filters: Filters<PayoutList>) =>
+  totalsOf(payoutsStatement(of, { ...filters, limit: 0 }), sql<number>`amount_cents`)
+
 /** One of a program. Refuses with `not_found`. */
 export async function readPayout(db: Database, programId: number, payoutId: number): Promise<Payout> {
   const [payout] = await db.query(one(programId, payoutId))
@@ -277,8 +280,9 @@ export function payoutsStatement(of: { programId: number } | { userId: string },
   if (from !== undefined) query = query.where('w.created_at', '>=', from)
   if (to !== undefined) query = query.where('w.created_at', '<', to)
   if (search !== undefined) {
-    const like = containing(search)
-    query = query.where((eb) => eb.or([eb('p.name', 'ilike', like), eb('w.reference', 'ilike', like)]))
+    query = query.where((eb) =>
+      eb.or([hasWords(eb.ref('p.name'), search), eb('w.reference', 'ilike', containing(search))]),
+    )
   }
   return partOf(query, sql.ref<number>('w.id'), part, orders[sort])
 }

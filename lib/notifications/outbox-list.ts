@@ -12,7 +12,16 @@ export async function listOutbox(db: Database, programId: number, part: Part) {
     .leftJoin('partners as p', (join) =>
       join.onRef('p.program_id', '=', 'o.program_id').onRef('p.id', '=', 'o.partner_id'),
     )
-    .select(['o.id', 'o.kind', 'o.audience', 'p.name as partner_name', 'o.created_at', 'o.sent_at', 'o.delivered_at'])
+    .select([
+      'o.id',
+      'o.kind',
+      'o.audience',
+      'o.partner_id',
+      'p.name as partner_name',
+      'o.created_at',
+      'o.sent_at',
+      'o.delivered_at',
+    ])
     .where('o.program_id', '=', programId)
   return await db.query(partOf(query, sql.ref<number>('o.id'), part))
 }

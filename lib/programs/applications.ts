@@ -4,8 +4,8 @@ import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
 import { ApiError, found } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
-import { type Part, partOf } from '../keyset.ts'
-import { containing, kysely } from '../kysely.ts'
+import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
+import { hasWords, kysely } from '../kysely.ts'
 import { workspaceBounds } from '../mail-bounds.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import { terms } from '../retention.ts'
@@ -32,7 +32,7 @@ interface ApplicationList extends Part {
 }
 
 /** Applications to a program, newest first. If `status` is missing, unconfirmed ones are excluded. */
-function applicationsStatement(programId: number, list: ApplicationList) {
+export function applicationsStatement(programId: number, list: ApplicationList) {
   const { status, search, searchesEmail = true, email, applicationIds, ...part } = list
   let query = kysely
     .selectFrom('applications as a')
@@ -52,10 +52,8 @@ function applicationsStatement(programId: number, list: ApplicationList) {
   else query = query.where('a.status', '<>', 'unverified')
   if (email !== undefined) query = query.where('a.email', '=', email.toLowerCase())
   if (search !== undefined) {
-    const like = containing(search)
-    query = query.where((eb) =>
-      eb.or([eb('a.name', 'ilike', like), ...(searchesEmail ? [eb('a.email', 'ilike', like)] : [])]),
-    )
+    const text = searchesEmail ? sql<string>`concat_ws(' ', a.name, a.email)` : sql.ref<string>('a.name')
+    query = query.where(hasWords(text, search))
   }
   return partOf(query, sql.ref<number>('a.id'), part)
 }
@@ -63,6 +61,9 @@ function applicationsStatement(programId: number, list: ApplicationList) {
 export async function listApplications(db: Database, programId: number, list: ApplicationList): Promise<Application[]> {
   return await db.query(applicationsStatement(programId, list))
 }
+
+export const applicationTotals = (programId: number, filters: Filters<ApplicationList>) =>
+  totalsOf(applicationsStatement(programId, { ...filters, limit: 0 }))
 
 /** Reads an application with the text of its accepted terms. Throws `not_found`. */
 export async function readApplication(db: Database, programId: number, applicationId: number) {
@@ -357,6 +358,22 @@ export async function rejectApplication(
   const application = found(read, 'application')
   refuseDecided(application, 'rejected')
   return { application, isFirst: row?.is_first ?? false }
+}
+
+/** Rejects the waiting ones of these applications, and returns their number. Sends no mail. */
+export async function rejectApplications(
+  db: Database,
+  programId: number,
+  applicationIds: number[],
+  note: string | null,
+): Promise<number> {
+  const ids = applicationIds.toSorted((one, other) => one - other)
+  const rejections = await retryOnce(() =>
+    db.batch(
+      ids.map((id) => call('reject_application', { of_program_id: programId, of_application_id: id, because: note })),
+    ),
+  )
+  return rejections.filter(([row]) => row?.is_first).length
 }
 
 /**

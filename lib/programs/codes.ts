@@ -3,7 +3,7 @@ import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
 import { ApiError, found, notOfProgram } from '../errors.ts'
 import { keepMade, type Made } from '../idempotency.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { isName } from '../names.ts'
 
@@ -45,19 +45,30 @@ function codesStatement(programId: number, list: CodeList) {
     .where('k.program_id', '=', programId)
   if (codeId !== undefined) query = query.where('k.id', '=', codeId)
   if (partnerId !== undefined) query = query.where('k.partner_id', '=', partnerId)
-  if (code !== undefined) query = query.where(sql`lower(normalize(k.code))`, '=', sql`lower(normalize(${code}::text))`)
+  if (code !== undefined) query = query.where(isCode(code))
   if (search !== undefined) query = query.where('k.code', 'ilike', containing(search))
   if (isRevoked !== undefined) query = query.where('k.revoked_at', isRevoked ? 'is not' : 'is', null)
   return partOf(query, sql.ref<number>('k.id'), part)
 }
 
+const isCode = (code: string) => sql<boolean>`lower(normalize(k.code)) = lower(normalize(${code}::text))`
+
 export async function listCodes(db: Database, programId: number, list: CodeList): Promise<PartnerCode[]> {
   return await db.query(codesStatement(programId, list))
 }
 
-/** The same with all-time figures, at most a minute old: sales (in any currency) and commission (after reversals, in the program's currency). */
+export const codeTotals = (programId: number, filters: Filters<CodeList>) =>
+  totalsOf(codesStatement(programId, { ...filters, limit: 0 }))
+
+/** The same with all-time figures, at most a minute old: sales (in any currency) and commission (after reversals, in the program's currency). The code that is exactly the searched one comes first. */
 export async function listCodeFigures(db: Database, programId: number, list: CodeList) {
-  return await db.query(codeFiguresStatement(programId, list))
+  const { search, before, after, limit } = list
+  if (search === undefined) return await db.query(codeFiguresStatement(programId, list))
+  const others = codeFiguresStatement(programId, list).where((eb) => eb.not(isCode(search)))
+  if ((before ?? after) !== undefined) return await db.query(others)
+  const named = codeFiguresStatement(programId, { ...list, search: undefined, code: search })
+  const [first, rest] = await db.batch([named, others])
+  return [...first, ...rest].slice(0, limit)
 }
 export type CodeWithFigures = InferResult<ReturnType<typeof codeFiguresStatement>>[number]
 

@@ -220,8 +220,8 @@ export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'
     .limit(sql.lit(1))
     .as('k')
 
-/** Enables or disables all links of a partner with the partner. Part of the same transaction. */
-export function linksFollow(of: { programId: number; partnerId: number } | { programId: number; userId: string }) {
+/** Enables or disables all links of partners with the partners. Part of the same transaction. */
+export function linksFollow(of: { programId: number; partnerIds: number[] } | { programId: number; userId: string }) {
   return kysely
     .updateTable('referral_links as l')
     .from('partners as p')
@@ -229,7 +229,9 @@ export function linksFollow(of: { programId: number; partnerId: number } | { pro
     .where('l.program_id', '=', of.programId)
     .whereRef('p.program_id', '=', 'l.program_id')
     .whereRef('p.id', '=', 'l.partner_id')
-    .where((eb) => ('userId' in of ? eb('p.user_id', '=', of.userId) : eb('p.id', '=', of.partnerId)))
+    .where((eb) =>
+      'userId' in of ? eb('p.user_id', '=', of.userId) : sql<boolean>`p.id = any (${of.partnerIds}::bigint[])`,
+    )
 }
 
 /** The partner of a program whose link has this code. */

@@ -4,8 +4,8 @@ import { keepMade, type Made } from '../idempotency.ts'
 import { refuse } from '../constraints.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError, found } from '../errors.ts'
-import { type Order, type Part, partOf } from '../keyset.ts'
-import { containing, kysely, lower, now } from '../kysely.ts'
+import { type Filters, type Order, type Part, partOf, totalsOf } from '../keyset.ts'
+import { containing, hasWords, kysely, lower, now } from '../kysely.ts'
 import { clicksOfLink, linksFollow, linksOf, partnerOfCode, suggestCode } from './links.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
 import { rulesOf } from './commission-rules.ts'
@@ -104,8 +104,8 @@ export async function updatePartner(
         .$if(rules !== undefined, (query) =>
           query.select(sql`save_rules(program_id, null, id, ${JSON.stringify(rules)})`.as('saved')),
         ),
-      // No partner has the id 0, so an unchanged field updates no row.
-      linksFollow({ programId, partnerId: is_active === undefined ? 0 : partnerId }),
+      linksFollow({ programId, partnerIds: is_active === undefined ? [] : [partnerId] }),
+      // No partner has the id 0, so an unchanged address updates no row.
       endMisaddressed(programId, email === undefined ? 0 : partnerId),
       partnersStatement(programId, { limit: 1, partnerId }),
     ])
@@ -116,6 +116,28 @@ export async function updatePartner(
     throw new ApiError('conflict', 'This partnership ended. Invite the partner again: it continues when they accept.')
   }
   throw new ApiError('conflict', 'This partner has an account. Only they can change their name and addresses.')
+}
+
+/** Deactivates the active ones of these partners with their links, and returns their number. */
+export async function deactivatePartners(db: Database, programId: number, partnerIds: number[]): Promise<number> {
+  const active = kysely
+    .selectFrom('partners')
+    .select('id')
+    .where('program_id', '=', programId)
+    .where(sql<boolean>`id = any (${partnerIds}::bigint[])`)
+    .where('is_active', '=', true)
+    .where('ended_at', 'is', null)
+  const [, changed] = await db.batch([
+    active.orderBy('id').forNoKeyUpdate(),
+    kysely
+      .updateTable('partners')
+      .set({ is_active: false })
+      .where('program_id', '=', programId)
+      .where('id', 'in', active)
+      .returning('id'),
+    linksFollow({ programId, partnerIds }),
+  ])
+  return changed.length
 }
 
 /** Revokes a partner's open invitation if it went to a different address. */
@@ -166,10 +188,23 @@ export async function listPartners(db: Database, programId: number, list: Partne
 
 export type PartnerWithCodes = Awaited<ReturnType<typeof listPartnersWithCodes>>[number]
 
-/** Lists partners with the clicks and the codes of all their links. Codes are separated by spaces, oldest first. */
+/**
+ * Lists partners with the clicks and the codes of all their links. Codes are separated by spaces, oldest first. The
+ * partner whose link has exactly the searched code comes first.
+ */
 export async function listPartnersWithCodes(db: Database, programId: number, list: PartnerList) {
-  return await db.query(partnersStatement(programId, list).select([allClicks, allCodes]))
+  const statement = (part: PartnerList) => partnersStatement(programId, part).select([allClicks, allCodes])
+  const { search, before, after, limit } = list
+  if (search === undefined) return await db.query(statement(list))
+  const others = statement(list).where('p.id', 'is distinct from', partnerOfCode(programId, search))
+  if ((before ?? after) !== undefined) return await db.query(others)
+  const named = statement({ ...list, limit: 1, search: undefined, code: search })
+  const [first, rest] = await db.batch([named, others])
+  return [...first, ...rest].slice(0, limit)
 }
+
+export const partnerTotals = (programId: number, filters: Filters<PartnerList>) =>
+  totalsOf(partnersStatement(programId, { ...filters, limit: 0 }))
 
 /** Reads a partner. Throws `not_found`. */
 export async function readPartner(db: Database, programId: number, partnerId: number): Promise<PartnerOfProgram> {
@@ -228,17 +263,16 @@ export function partnersStatement(programId: number, list: PartnerList) {
     query = query.where('p.is_active', '=', status === 'active').where('p.ended_at', 'is', null)
   }
   if (search !== undefined) {
-    const like = containing(search)
+    const text = searchesEmail ? sql<string>`concat_ws(' ', p.name, p.email)` : sql.ref<string>('p.name')
     query = query.where((eb) =>
       eb.or([
-        eb('p.name', 'ilike', like),
-        ...(searchesEmail ? [eb('p.email', 'ilike', like)] : []),
+        hasWords(text, search),
         eb.exists(
           eb
             .selectFrom('referral_links as l')
             .whereRef('l.program_id', '=', 'p.program_id')
             .whereRef('l.partner_id', '=', 'p.id')
-            .where('l.code', 'ilike', like),
+            .where('l.code', 'ilike', containing(search)),
         ),
       ]),
     )

@@ -73,7 +73,7 @@ export async function endPartnership(
       .where('program_id', '=', of.programId)
       .where('id', 'in', partner)
       .where('ended_at', 'is', null),
-    linksFollow(of),
+    linksFollow('userId' in of ? of : { programId: of.programId, partnerIds: [of.partnerId] }),
     kysely
       .updateTable('partner_codes')
       .set({ revoked_at: now })

@@ -1,6 +1,6 @@
 import { type Expression, type InferResult, type Selectable, sql } from 'kysely'
 import type { Database } from '../database.ts'
-import { containing, kysely, lower } from '../kysely.ts'
+import { hasWords, kysely, lower } from '../kysely.ts'
 import type { Part } from '../keyset.ts'
 import type { DB, Json } from '../schema.ts'
 import { isLeadOrBuyer } from './customer-list.ts'
@@ -143,7 +143,7 @@ async function withIds(db: Database, { partner, code, ...choice }: EventChoice):
           ? of.lit(false)
           : isId
             ? of('id', '=', Number(partner))
-            : of('name', 'ilike', containing(partner)),
+            : hasWords(of.ref('name'), partner),
       )
       .orderBy((of) => of.fn<number>('length', ['name']))
       .orderBy('id')

@@ -37,6 +37,14 @@ where "p"."user_id" = $1 and "c"."status" = $2
 order by "c"."id" desc
 limit $3;
 
+-- commissionTotals
+select currency as "currency", count(*) as "rows", coalesce(sum(amount_cents - reversed_cents), 0)::bigint as "cents"
+from (
+  -- 11 lines as in listCommissions of a program
+  where "c"."program_id" = $1 and "c"."status" = $2) as "row"
+group by 1
+order by 1;
+
 -- earningsByDay
 select cast("day"."date" as text) as "date", cast(coalesce(sum("c"."amount_cents" - "c"."reversed_cents"), 0) as bigint) as "amount_cents"
 from (

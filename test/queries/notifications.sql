@@ -39,7 +39,7 @@ where "n"."program_id" = $2 and "n"."audience" = 'advertiser'
 on conflict do nothing;
 
 -- listOutbox
-select "o"."id", "o"."kind", "o"."audience", "p"."name" as "partner_name", "o"."created_at", "o"."sent_at", "o"."delivered_at"
+select "o"."id", "o"."kind", "o"."audience", "o"."partner_id", "p"."name" as "partner_name", "o"."created_at", "o"."sent_at", "o"."delivered_at"
 from "outbox" as "o"
 left join "partners" as "p" on "p"."program_id" = "o"."program_id" and "p"."id" = "o"."partner_id"
 where "o"."program_id" = $1 and "o"."id" < $2

@@ -95,7 +95,7 @@ from "changed";
 update "referral_links" as "l"
 set "is_active" = "p"."is_active"
 from "partners" as "p"
-where "l"."program_id" = $1 and "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id" and "p"."id" = $2;
+where "l"."program_id" = $1 and "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id" and p.id = any ($2::bigint[]);
 update "partner_invitations" as "i"
 set "revoked_at" = now()
 from "partners" as "p"
@@ -213,7 +213,7 @@ where "program_id" = $3 and "id" in (
 update "referral_links" as "l"
 set "is_active" = "p"."is_active"
 from "partners" as "p"
-where "l"."program_id" = $1 and "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id" and "p"."id" = $2;
+where "l"."program_id" = $1 and "p"."program_id" = "l"."program_id" and "p"."id" = "l"."partner_id" and p.id = any ($2::bigint[]);
 update "partner_codes"
 set "revoked_at" = now()
 where "program_id" = $1 and "partner_id" in (

@@ -23,14 +23,19 @@ export const sessionCookieOf = (token: string) => ({ cookie: `__Host-svc_session
 
 /** A person who signs up on the open page and is then signed in. */
 export async function signUpInBrowser(page: Page, name: string, email: string) {
-  await page.getByLabel('Your name').fill(name)
-  await page.getByLabel('E-mail').fill(email)
-  await page.getByLabel('Password').fill(password)
-  await page.getByRole('button', { name: 'Create account' }).click()
+  await fillSignUp(page, name, email)
   await page.getByRole('heading', { name: 'Sign in' }).waitFor()
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password').fill(password)
   await page.getByRole('button', { name: 'Sign in' }).click()
+}
+
+/** Fills in the form. It signs people in whom a mail invited. */
+export async function fillSignUp(page: Page, name: string, email: string) {
+  await page.getByLabel('Your name').fill(name)
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Create account' }).click()
 }
 
 /** People who act through the sign-in API, their mails and the pages' forms. */

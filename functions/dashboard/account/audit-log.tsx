@@ -1,4 +1,4 @@
-import { type AuditThing, auditThings, listAuditEntries } from '../../../lib/access/audit-log.ts'
+import { type AuditEntry, type AuditThing, auditThings, listAuditEntries } from '../../../lib/access/audit-log.ts'
 import { csvOf } from '../../../lib/csv.ts'
 import { listMembers, type Member } from '../../../lib/programs/members.ts'
 import { actorOf, detailsOf, wordsOf } from '../components/audit-entry.ts'
@@ -33,8 +33,8 @@ workspaceList(pages, '/workspaces/:workspaceId/audit', 'audit:list', (c) => {
   const { id: workspaceId, name } = c.get('workspace')
   const thing = auditThings.find((known) => known === c.req.query('thing'))
   const userId = c.req.query('by') || undefined
-  const nameOf = (programId: number | null) =>
-    c.get('viewer').programs.find(({ id }) => id === programId)?.name ?? programId
+  const programOf = (entry: AuditEntry) => c.get('viewer').programs.find(({ id }) => id === entry.program_id)
+  const detailsIn = (entry: AuditEntry) => detailsOf(entry, programOf(entry)?.currency)
   return {
     title: 'Audit log',
     current: '',
@@ -59,8 +59,11 @@ workspaceList(pages, '/workspaces/:workspaceId/audit', 'audit:list', (c) => {
         { label: 'Who', cell: (entry) => <span class="name">{actorOf(entry)}</span> },
         { label: 'Action', cell: ({ action }) => <span class="words">{wordsOf(action)}</span> },
         { label: 'Subject', cell: ({ subject }) => <span class="name">{subject}</span> },
-        { label: 'Program', cell: ({ program_id: id }) => <span class="name">{nameOf(id)}</span> },
-        { label: 'Details', cell: (entry) => <span class="name">{detailsOf(entry)}</span> },
+        {
+          label: 'Program',
+          cell: (entry) => <span class="name">{programOf(entry)?.name ?? entry.program_id}</span>,
+        },
+        { label: 'Details', cell: (entry) => <span class="name">{detailsIn(entry)}</span> },
       ],
       empty: { title: 'No entries', text: 'Every action in the workspace appears here.' },
     }),
@@ -74,7 +77,7 @@ workspaceList(pages, '/workspaces/:workspaceId/audit', 'audit:list', (c) => {
         action: ({ action }) => action,
         program_id: (entry) => entry.program_id,
         subject: ({ subject }) => subject,
-        details: detailsOf,
+        details: detailsIn,
       }),
   }
 })

@@ -45,6 +45,21 @@ export async function passOn(c: Pick<PageContext, 'header'>, response: Response)
   return problems[response.status] ?? 'That did not work. Check what you entered and try again.'
 }
 
+/** better-auth's answer if the account has two-factor codes. */
+const withCode = z.object({ twoFactorRedirect: z.literal(true) })
+
+/** Signs in and goes on to the next page, or to the form for the code. Returns the form's message if that is refused. */
+export async function signIn(
+  c: PageContext,
+  credentials: { email: string; password: string },
+): Promise<Response | string> {
+  const response = await openAuth(c).api.signInEmail({ ...answered(c), body: credentials })
+  const problem = response.status === 400 ? wrongCredentials : await passOn(c, response)
+  if (problem) return problem
+  const { success: needsCode } = withCode.safeParse(await response.json())
+  return c.redirect(needsCode ? withNext('/two-factor', nextOf(c)) : nextOf(c), 303)
+}
+
 /** Refuses the form if `password`, typed in `field`, is not the signed-in person's. */
 export async function checkPassword(
   c: ViewerContext | WorkspaceContext | PartnerContext,

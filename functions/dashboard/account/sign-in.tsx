@@ -5,7 +5,7 @@ import { Field, Form } from '../components/fields.tsx'
 import { form, optionalText, refuseForm } from '../components/form.ts'
 import { PlainPage } from '../components/layout.tsx'
 import { createPages } from '../components/page.ts'
-import { answered, nextOf, passOn, Providers, withNext, wrongCredentials } from './credentials.tsx'
+import { answered, nextOf, passOn, Providers, signIn, withNext } from './credentials.tsx'
 
 /** Signing in, by password or by another provider, and out. */
 export const pages = createPages()
@@ -46,17 +46,12 @@ pages.get('/sign-in', async (c) => {
   )
 })
 
-/** better-auth's answer if the account has two-factor codes. */
-const withCode = z.object({ twoFactorRedirect: z.literal(true) })
-
 const signInForm = z.object({ email: optionalText.check(z.trim()), password: optionalText })
 
 pages.post('/sign-in', form(signInForm), async (c) => {
-  const response = await openAuth(c).api.signInEmail({ ...answered(c), body: c.req.valid('form') })
-  const problem = response.status === 400 ? wrongCredentials : await passOn(c, response)
-  if (problem) return await refuseForm(c, withNext('/sign-in', nextOf(c)), { problem })
-  const { success: needsCode } = withCode.safeParse(await response.json())
-  return c.redirect(needsCode ? withNext('/two-factor', nextOf(c)) : nextOf(c), 303)
+  const answer = await signIn(c, c.req.valid('form'))
+  if (answer instanceof Response) return answer
+  return await refuseForm(c, withNext('/sign-in', nextOf(c)), { problem: answer })
 })
 
 for (const provider of ['github', 'google'] as const) {

@@ -18,6 +18,7 @@ import {
   passOn,
   passwordField,
   Providers,
+  signIn,
   withNext,
 } from './credentials.tsx'
 
@@ -70,12 +71,16 @@ pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   const isUnmailed = (await codeOf(response)) === signUpUnmailed.code
   const problem = isUnmailed ? undefined : await passOn(c, response)
   if (problem) return await refuseForm(c, signUpPage(c), { problem })
-  const signIn = withNext('/sign-in', nextOf(c))
-  if (isInvited) return redirectWith(c, signIn, 'Sign in, then accept the invitation.')
-  if (isUnmailed) return redirectWith(c, signIn, signUpUnmailed.message, 'bad')
+  const signInPage = withNext('/sign-in', nextOf(c))
+  if (isInvited) {
+    // This tells whether the address had an account, but only to the reader of its mailbox.
+    const answer = await signIn(c, { email, password })
+    return answer instanceof Response ? answer : redirectWith(c, signInPage, 'Sign in, then accept the invitation.')
+  }
+  if (isUnmailed) return redirectWith(c, signInPage, signUpUnmailed.message, 'bad')
   const sent = canMail(c.env)
     ? `Check your e-mail: open the link that we sent to ${email} to confirm the address.`
     : mailIsMissing
   const text = `${sent} You can sign in and look around before that. Inviting others needs a confirmed address.`
-  return redirectWith(c, signIn, text)
+  return redirectWith(c, signInPage, text)
 })

@@ -1,4 +1,5 @@
 import type { AuditEntry } from '../../../lib/access/audit-log.ts'
+import { formatMoney } from '../../../lib/money.ts'
 import { formatTime } from './format.tsx'
 
 /** Words that replace names of the log and of tables. */
@@ -30,9 +31,24 @@ export function textOf(value: unknown): string {
   return isTime(value) ? formatTime(new Date(value)) : value
 }
 
-/** Formats the details, for example `hold days: 30 → 14`. A pair is the old and the new value. */
-export function detailsOf({ details }: Pick<AuditEntry, 'details'>): string {
-  return Object.entries(details ?? {})
-    .map(([name, value]) => `${wordsOf(name)}: ${Array.isArray(value) ? value.map(textOf).join(' → ') : textOf(value)}`)
+/**
+ * Formats the details, for example `hold days: 30 → 14`. A pair is the old and the new value. Amounts are in the currency that the details or
+ * their names have, else in `ofProgram`.
+ */
+export function detailsOf({ details }: Pick<AuditEntry, 'details'>, ofProgram?: string): string {
+  const entries = Object.entries(details ?? {})
+  const named = entries.find(([name]) => name === 'currency')?.[1]
+  const inDetails = typeof named === 'string' ? named : ofProgram
+  return entries
+    .map(([name, value]) => {
+      const [, amount, currency = inDetails] = /^(.+)_cents(?: ([a-z]{3}))?$/.exec(name) ?? []
+      const [, rate] = /^(.+)_bp$/.exec(name) ?? []
+      const format = (one: unknown) => {
+        if (typeof one === 'number' && amount && currency) return formatMoney(one, currency)
+        return typeof one === 'number' && rate ? `${one / 100}%` : textOf(one)
+      }
+      const text = Array.isArray(value) ? value.map(format).join(' → ') : format(value)
+      return `${wordsOf(amount ?? rate ?? name)}: ${text}`
+    })
     .join(', ')
 }

@@ -13,9 +13,16 @@ export function Heading({ title, lead, children }: PropsWithChildren<{ title: st
   )
 }
 
-export function Card({ title, aside, children }: PropsWithChildren<{ title?: string | undefined; aside?: Child }>) {
+interface CardProps {
+  title?: string | undefined
+  aside?: Child
+  /** A part of an address that leads here. */
+  id?: string
+}
+
+export function Card({ title, aside, id, children }: PropsWithChildren<CardProps>) {
   return (
-    <section class="card stack">
+    <section class="card stack" id={id}>
       {title && (
         <div class="row apart">
           <h2>{title}</h2>

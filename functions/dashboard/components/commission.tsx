@@ -17,7 +17,11 @@ export const commissionStates: States<CommissionStatus> = {
 }
 
 export const commissionColumns = {
-  made: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
+  made: {
+    label: 'Created',
+    sorts: { descending: 'newest', ascending: 'oldest' },
+    cell: ({ created_at: at }) => <Day at={at} />,
+  },
   state: { label: 'State', cell: (commission) => <State commission={commission} /> },
   amount: { label: 'Commission', right: true, cell: (commission) => <Amount commission={commission} /> },
 } satisfies Record<string, Column<ListedCommission>>

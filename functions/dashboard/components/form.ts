@@ -42,9 +42,9 @@ export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
   const parse = accept('form', schema, async (c: Context<E>, refusal) => {
     if (!(refusal instanceof ApiError) || !refusal.details) throw refusal
     const errors = byField(refusal.details)
-    const address = typeof page === 'function' ? page(c) : page
     // Nobody sees an error at a hidden field.
-    if (address !== undefined && !errors['request_id']) return await refuseForm(c, address, { errors })
+    const atField = 'request_id' in errors ? undefined : await refuseAtField(c, new FormRefusal(errors))
+    if (atField) return atField
     throw new ApiError('invalid_request', Object.values(errors)[0] ?? 'Check what you entered and try again.')
   })
   const parseForPage: typeof parse = async (c, next) => {

@@ -12,9 +12,11 @@ import {
   DataSwitch,
   isTestPage,
   Navigation,
-  type NavItem,
+  type NavGroup,
   partnerNav,
   programNav,
+  SearchDialog,
+  SearchLink,
   Switcher,
   testNav,
 } from './navigation.tsx'
@@ -97,9 +99,9 @@ interface PageProps {
   refreshSeconds?: number | undefined
 }
 
-/** `current` is the path of the page's navigation entry. */
+/** `current` is the path of the page's navigation entry, if it has one. */
 interface FramedPageProps extends PageProps {
-  current: string
+  current?: string
 }
 
 /** A card without navigation: sign-in, invitations, errors. `below` is shown under the card. */
@@ -158,15 +160,16 @@ interface FrameProps extends FramedPageProps {
   viewer: Viewer
   /** The text of the menu of programs and accounts. */
   label: string
-  items: NavItem[]
+  groups: NavGroup[]
   aside?: Child
   /** Shown above the page. */
   notice?: Child
+  dialog?: Child
 }
 
 function Frame(props: PropsWithChildren<FrameProps>) {
   const { title, heading = title, lead, actions, current, refreshSeconds, children } = props
-  const { viewer, label, items, aside, notice } = props
+  const { viewer, label, groups, aside, notice, dialog } = props
   const c = useRequest()
   return (
     <Document title={title} refreshSeconds={refreshSeconds}>
@@ -180,7 +183,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
             <Switcher viewer={viewer} label={label} />
             {aside}
           </div>
-          <Navigation items={items} current={current} />
+          <Navigation groups={groups} current={current} />
         </aside>
         <main class="stack loose" id="main">
           {notice}
@@ -194,6 +197,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
           {children}
         </main>
       </div>
+      {dialog}
     </Document>
   )
 }
@@ -208,18 +212,24 @@ export function ProgramPage({ of, ...page }: PropsWithChildren<ProgramPageProps>
   const c: ProgramContext = useRequest()
   const { viewer, program } = of ?? { viewer: c.get('viewer'), program: c.get('program') }
   const { title, heading = title, current } = page
-  const isTest = isTestPage(current)
+  const isTest = current !== undefined && isTestPage(current)
   return (
     <Frame
       {...page}
       viewer={viewer}
       label={program.name}
-      items={isTest ? testNav(program) : programNav(program)}
-      aside={<DataSwitch program={program} current={current} />}
+      groups={isTest ? testNav(program) : programNav(program)}
+      aside={
+        <>
+          <DataSwitch program={program} current={current ?? ''} />
+          <SearchLink programId={program.id} />
+        </>
+      }
+      dialog={<SearchDialog programId={program.id} />}
       notice={isTest && <TestNotice />}
       title={isTest ? `Test data: ${title}` : title}
       heading={heading}
-      current={`/programs/${program.id}${current}`}
+      {...(current !== undefined && { current: `/programs/${program.id}${current}` })}
     />
   )
 }
@@ -258,9 +268,9 @@ export function PartnerPage(page: PropsWithChildren<FramedPageProps>) {
       {...page}
       viewer={viewer}
       label={`Partner: ${viewer.partner?.name ?? viewer.user.name}`}
-      items={partnerNav(viewer)}
+      groups={partnerNav(viewer)}
       notice={<ClosedPrograms programs={viewer.partner?.closed ?? []} />}
-      current={`/partner${page.current}`}
+      {...(page.current !== undefined && { current: `/partner${page.current}` })}
     />
   )
 }
@@ -269,8 +279,8 @@ export function PartnerPage(page: PropsWithChildren<FramedPageProps>) {
 export function AccountPage(page: PropsWithChildren<PageProps>) {
   const viewer = useViewer()
   const programs = viewer.programs.map(({ id, name }) => ({ href: `/programs/${id}`, label: name }))
-  const items = [...programs, { href: '/docs', label: 'Documentation' }]
-  return <Frame {...page} viewer={viewer} label={viewer.user.name} items={items} current="" />
+  const groups = [{ items: [...programs, { href: '/docs', label: 'Documentation' }] }]
+  return <Frame {...page} viewer={viewer} label={viewer.user.name} groups={groups} />
 }
 
 /** A page below the partner's account. A person without one sees it below their own account. */

@@ -2,11 +2,14 @@ import type { Context } from 'hono'
 import type { Child, PropsWithChildren } from 'hono/jsx'
 import { noteExport, noteWorkspaceExport } from '../../../lib/access/audit-log.ts'
 import type { Action } from '../../../lib/access/roles.ts'
-import type { Part } from '../../../lib/keyset.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import type { Part, Totals } from '../../../lib/keyset.ts'
+import { formatMoney } from '../../../lib/money.ts'
 import { addressOf, cut, positiveInteger } from './address.ts'
 import { Badge, Card, Empty, LinkButton, Segments, type Tone } from './blocks.tsx'
 import { Field, Hidden } from './fields.tsx'
 import { emptyForm, FormContext } from './form.ts'
+import { formatNumber } from './format.tsx'
 import { AccountPage, PartnerPage, ProgramPage } from './layout.tsx'
 import {
   type createPages,
@@ -18,7 +21,7 @@ import {
   requireWorkspace,
   type WorkspaceContext,
 } from './page.ts'
-import { type Column, Table } from './table.tsx'
+import { type Column, type Sorting, Table } from './table.tsx'
 
 const pageSize = 50
 
@@ -59,7 +62,8 @@ export async function readPage<Row, Cursor>(
   const [before, after] = [parse(c.req.query('before')), parse(c.req.query('after'))]
   const limit = pageSize + 1
   const named = await read({ limit, before, after })
-  const isTop = named.length === 0 || (before === undefined && after === undefined)
+  const reachesTop = before === undefined && (after === undefined || named.length <= pageSize)
+  const isTop = named.length === 0 || reachesTop
   const isUpwards = after !== undefined && !isTop
   const rows = isTop && (before ?? after) !== undefined ? await read({ limit }) : named
   const goesOn = rows.length > pageSize
@@ -69,7 +73,7 @@ export async function readPage<Row, Cursor>(
   const at = (end: 'before' | 'after', row: Row) => addressOf(c.req.path, { ...query, [end]: text(of(row)) })
   return {
     rows: shown,
-    newer: first && (isUpwards ? goesOn : !isTop) ? at('after', first) : undefined,
+    newer: first && !isTop ? at('after', first) : undefined,
     older: last && (isUpwards || goesOn) ? at('before', last) : undefined,
   }
 }
@@ -83,10 +87,11 @@ interface ListProps<Row> {
   empty: { title: string; text: Child }
   /** Describes the position in the list. */
   position?: Child
+  sorting?: Sorting | undefined
 }
 
 /** A list with links to older and newer rows, or a message if it is empty. */
-export function List<Row>({ title, page, caption, columns, empty, position }: ListProps<Row> & { title?: string }) {
+export function List<Row>({ title, page, empty, position, ...table }: ListProps<Row> & { title?: string }) {
   const { rows, newer, older } = page
   return (
     <Card title={title}>
@@ -96,7 +101,7 @@ export function List<Row>({ title, page, caption, columns, empty, position }: Li
         </Empty>
       ) : (
         <>
-          <Table caption={caption} rows={rows} columns={columns} />
+          <Table rows={rows} {...table} />
           <Pager newer={newer} older={older}>
             {position}
           </Pager>
@@ -120,9 +125,12 @@ export interface ListOf<Row, Cursor = number, More = undefined> {
   states?: States<string>
   cursor: Cursors<Row, Cursor>
   read: (part: Part<Cursor>) => Promise<Row[]>
+  /** Reads the same, and counts and sums up all rows, for below the list. */
+  readWithTotals?: (part: Part<Cursor>) => Promise<readonly [Row[], Totals[]]>
   /** Reads more for the page at the same time. */
   more?: () => Promise<More>
-  show: (rows: Row[], more: More | undefined) => Shown<Row>
+  /** `count` is the number of all rows that match. */
+  show: (rows: Row[], more: More | undefined, count: number) => Shown<Row>
   /** The name of the file without its ending. Called after the first read. */
   file: () => string
   /** Writes rows with a header line. */
@@ -138,6 +146,20 @@ interface Shown<Row> extends Omit<ListProps<Row>, 'page'>, Omit<FindProps, 'addr
   above?: Child
 }
 
+/** Returns the filters of the address with a value that the list does not know, as `status=lost`. */
+function unknownFilters(c: Context, query: Query): string[] {
+  return Object.entries(c.req.query())
+    .filter(([name, value]) => value.trim() !== '' && Object.hasOwn(query, name) && !query[name])
+    .map(([name, value]) => `${name}=${cut(value, 50)}`)
+}
+
+/** Refuses to act on more rows than the address means to name. */
+export function refuseUnknownFilters(c: Context, query: Query): void {
+  const [unknown] = unknownFilters(c, query)
+  if (unknown === undefined) return
+  throw new ApiError('invalid_request', `The filter ${unknown} is unknown here. Go back and choose a filter again.`)
+}
+
 /** Renders the page of a list. */
 async function renderList<Row, Cursor, More>(
   c: Context,
@@ -145,9 +167,21 @@ async function renderList<Row, Cursor, More>(
   Page: typeof ProgramPage | typeof PartnerPage | typeof AccountPage,
 ) {
   const { title, heading, current, query = {}, states } = list
-  const [page, more] = await Promise.all([readPage(c, list.cursor, list.read, query), list.more?.()])
-  const { lead, views, actions, above, what, sorts, choices, empty, ...shown } = list.show(page.rows, more)
+  let totals: Totals[] = []
+  const read = async (part: Part<Cursor>) => {
+    if (!list.readWithTotals) return await list.read(part)
+    const [rows, all] = await list.readWithTotals(part)
+    totals = all
+    return rows
+  }
+  const [page, more] = await Promise.all([readPage(c, list.cursor, read, query), list.more?.()])
+  const { lead, views, actions, above, what, sorts, choices, empty, ...shown } = list.show(
+    page.rows,
+    more,
+    countOf(totals),
+  )
   const address = c.req.path
+  const unknown = unknownFilters(c, query)
   const isFiltered = Object.entries(query).some(([name, value]) => value && name !== 'sort')
   const besideHeading = (
     <>
@@ -159,10 +193,37 @@ async function renderList<Row, Cursor, More>(
   )
   return c.render(
     <Page title={title} heading={heading ?? title} current={current} lead={lead} actions={besideHeading}>
+      {unknown.length > 0 && (
+        <p class="message warn" role="alert">
+          The filter {unknown.join(', ')} is unknown here and not applied. <a href={address}>Show all {list.rows}</a>
+        </p>
+      )}
       {above}
       {(what ?? choices) && <Find address={address} query={query} what={what} sorts={sorts} choices={choices} />}
-      <List page={page} empty={isFiltered ? noneFits(address, list.rows) : empty} {...shown} />
+      <List
+        page={page}
+        empty={isFiltered ? noneFits(address, list.rows) : empty}
+        position={totals.length > 0 && <Sums totals={totals} rows={list.rows} />}
+        sorting={
+          sorts && { sort: query['sort'] ?? 'newest', addressBy: (sort) => addressOf(address, { ...query, sort }) }
+        }
+        {...shown}
+      />
     </Page>,
+  )
+}
+
+const countOf = (totals: Totals[]) => totals.reduce((all, { rows }) => all + rows, 0)
+
+/** The number of all rows of a list, and the sum of their amounts in each currency. */
+function Sums({ totals, rows }: { totals: Totals[]; rows: string }) {
+  const count = countOf(totals)
+  const sums = totals.flatMap(({ cents, currency }) => (currency === null ? [] : [formatMoney(cents, currency)]))
+  return (
+    <>
+      {formatNumber(count)} {count === 1 ? rows.replace(/s$/, '') : rows}
+      {sums.length > 0 && <strong>{` ${sums.join(' + ')}`}</strong>}
+    </>
   )
 }
 
@@ -343,8 +404,9 @@ export function noneFits(address: string, what: string): ListProps<never>['empty
 /** Streams all rows of a list as a CSV file, page by page. If a query fails, the download fails too. */
 export async function listResponse<Row, Cursor>(
   c: Context,
-  { file, read, cursor, csv }: Pick<ListOf<Row, Cursor>, 'file' | 'read' | 'cursor' | 'csv'>,
+  { file, read, cursor, csv, query = {} }: Pick<ListOf<Row, Cursor>, 'file' | 'read' | 'cursor' | 'csv' | 'query'>,
 ): Promise<Response> {
+  refuseUnknownFilters(c, query)
   const text = new TextEncoder()
   let rows = await read({ limit: csvPageSize })
   let isFirst = true

@@ -7,28 +7,60 @@ export interface NavItem {
   label: string
   action?: Action
   count?: number
+  /** Whether a phone shows it as a tab. The others are behind "More". */
+  isTab?: true
 }
 
-export function programNav(program: ViewerProgram): NavItem[] {
+/** Entries of the navigation below one heading. */
+export interface NavGroup {
+  label?: string
+  items: NavItem[]
+}
+
+export function programNav(program: ViewerProgram): NavGroup[] {
   const base = `/programs/${program.id}`
-  const items: NavItem[] = [
-    { href: base, label: 'Overview', action: 'performance:read' },
-    { href: `${base}/events`, label: 'Events', action: 'tracking:list' },
-    { href: `${base}/partners`, label: 'Partners', action: 'partner:list' },
-    { href: `${base}/groups`, label: 'Groups', action: 'partner:list' },
-    { href: `${base}/codes`, label: 'Codes', action: 'partner:list' },
-    { href: `${base}/applications`, label: 'Applications', action: 'partner:list' },
-    { href: `${base}/commissions`, label: 'Commissions', action: 'commission:list' },
-    { href: `${base}/payout-runs`, label: 'Payout runs', action: 'payout:list' },
-    { href: `${base}/payouts`, label: 'Payouts', action: 'payout:list' },
-    { href: `${base}/notices`, label: 'Notifications', action: 'notice:list', count: program.unread },
-    { href: `${base}/deliveries`, label: 'Stripe events', action: 'delivery:list' },
-    { href: `${base}/webhooks`, label: 'Webhooks', action: 'webhook:list' },
-    { href: `${base}/settings`, label: 'Settings', action: 'program:read' },
-    { href: `${base}/check`, label: 'Set up', action: 'program:read' },
-    { href: '/docs', label: 'Documentation' },
+  const groups: NavGroup[] = [
+    {
+      items: [
+        { href: base, label: 'Overview', action: 'performance:read', isTab: true },
+        { href: `${base}/notices`, label: 'Notifications', action: 'notice:list', count: program.unread },
+      ],
+    },
+    {
+      label: 'Partners',
+      items: [
+        { href: `${base}/partners`, label: 'All partners', action: 'partner:list', isTab: true },
+        { href: `${base}/applications`, label: 'Applications', action: 'partner:list' },
+        { href: `${base}/groups`, label: 'Groups', action: 'partner:list' },
+        { href: `${base}/codes`, label: 'Codes', action: 'partner:list' },
+      ],
+    },
+    {
+      label: 'Money',
+      items: [
+        { href: `${base}/commissions`, label: 'Commissions', action: 'commission:list', isTab: true },
+        { href: `${base}/reviews`, label: 'Reviews', action: 'commission:list' },
+        { href: `${base}/payouts`, label: 'Payouts', action: 'payout:list', isTab: true },
+        { href: `${base}/adjustments`, label: 'Adjustments', action: 'commission:list' },
+      ],
+    },
+    {
+      label: 'Developers',
+      items: [
+        { href: `${base}/events`, label: 'Events', action: 'tracking:list' },
+        { href: `${base}/deliveries`, label: 'Stripe events', action: 'delivery:list' },
+        { href: `${base}/webhooks`, label: 'Webhooks', action: 'webhook:list' },
+        { href: `${base}/settings#keys`, label: 'API keys', action: 'api-key:manage' },
+        { href: `${base}/check`, label: 'Set up', action: 'program:read' },
+        { href: '/docs', label: 'Documentation' },
+      ],
+    },
+    { items: [{ href: `${base}/settings`, label: 'Settings', action: 'program:read' }] },
   ]
-  return items.filter(({ action }) => action === undefined || may(program.roles, action))
+  const mayOpen = ({ action }: NavItem) => action === undefined || may(program.roles, action)
+  return groups
+    .map((group) => ({ ...group, items: group.items.filter(mayOpen) }))
+    .filter(({ items }) => items.length > 0)
 }
 
 /** The pages of test data, each with its live page. */
@@ -38,10 +70,11 @@ const testPages = [
   { path: '/test/deliveries', live: '/deliveries', label: 'Stripe events', action: 'delivery:list' },
 ] as const satisfies { path: string; live: string; label: string; action: Action }[]
 
-export function testNav(program: ViewerProgram): NavItem[] {
-  return testPages
+export function testNav(program: ViewerProgram): NavGroup[] {
+  const items = testPages
     .filter(({ action }) => may(program.roles, action))
-    .map(({ path, label }) => ({ href: `/programs/${program.id}${path}`, label }))
+    .map(({ path, label }) => ({ href: `/programs/${program.id}${path}`, label, isTab: true as const }))
+  return [{ items }]
 }
 
 /** True if the page at this path of a program shows test data. */
@@ -63,16 +96,30 @@ export function DataSwitch({ program, current }: { program: ViewerProgram; curre
   )
 }
 
-export function partnerNav(viewer: Viewer): NavItem[] {
+export function partnerNav(viewer: Viewer): NavGroup[] {
   return [
-    { href: '/partner', label: 'Earnings' },
-    { href: '/partner/links', label: 'Links' },
-    { href: '/partner/campaigns', label: 'Campaigns' },
-    { href: '/partner/commissions', label: 'Commissions' },
-    { href: '/partner/payouts', label: 'Payouts' },
-    { href: '/partner/notifications', label: 'Notifications', count: viewer.partner?.unread ?? 0 },
-    { href: '/partner/invitations', label: 'Invitations', count: viewer.invitations },
-    { href: '/partner/applications', label: 'Applications' },
+    {
+      items: [
+        { href: '/partner', label: 'Earnings', isTab: true },
+        { href: '/partner/links', label: 'Links', isTab: true },
+        { href: '/partner/campaigns', label: 'Campaigns' },
+        { href: '/partner/notifications', label: 'Notifications', count: viewer.partner?.unread ?? 0 },
+      ],
+    },
+    {
+      label: 'Money',
+      items: [
+        { href: '/partner/commissions', label: 'Commissions', isTab: true },
+        { href: '/partner/payouts', label: 'Payouts', isTab: true },
+      ],
+    },
+    {
+      label: 'Programs',
+      items: [
+        { href: '/partner/invitations', label: 'Invitations', count: viewer.invitations },
+        { href: '/partner/applications', label: 'Applications' },
+      ],
+    },
   ]
 }
 
@@ -125,26 +172,89 @@ export function Switcher({ viewer, label }: { viewer: Viewer; label: string }) {
   )
 }
 
-/** Links to the other pages. `current` is the address of this page. */
-export function Navigation({ items, current }: { items: NavItem[]; current: string }) {
-  if (items.length === 0) return null
+/** Leads to the search page. With a script, it opens the search as a dialog, as does ⌘K. */
+export function SearchLink({ programId }: { programId: number }) {
   return (
-    <nav aria-label="Main">
-      <ul>
-        {items.map(({ href, label, count = 0 }) => (
+    <a class="button search-link" href={searchOf(programId)} data-search aria-keyshortcuts="Meta+K Control+K">
+      Search <kbd class="muted small">⌘K</kbd>
+    </a>
+  )
+}
+
+export function SearchDialog({ programId }: { programId: number }) {
+  return (
+    <dialog id="search" aria-label="Search this program">
+      <form method="get" action={searchOf(programId)} role="search">
+        <input
+          type="search"
+          name="q"
+          placeholder="Partner, code, customer, transaction id or page"
+          aria-label="Search"
+          autocomplete="off"
+          autofocus
+        />
+      </form>
+      <div data-results aria-live="polite" />
+    </dialog>
+  )
+}
+
+const searchOf = (programId: number) => `/programs/${programId}/search`
+
+interface NavigationProps {
+  groups: NavGroup[]
+  /** The address of this page. */
+  current: string | undefined
+}
+
+/** Links to the other pages. A phone shows four of them as tabs and all behind "More". */
+export function Navigation({ groups, current }: NavigationProps) {
+  const tabs = groups.flatMap(({ items }) => items.filter(({ isTab }) => isTab))
+  if (groups.length === 0) return null
+  return (
+    <>
+      <nav aria-label="Main" id="navigation" popover="auto">
+        <ul>
+          {groups.map(({ label, items }) => (
+            <>
+              <li class="group" aria-hidden={label ? undefined : 'true'}>
+                {label}
+              </li>
+              {items.map((item) => (
+                <NavLink item={item} current={current} />
+              ))}
+            </>
+          ))}
+        </ul>
+      </nav>
+      <nav aria-label="Tabs" class="tabs">
+        <ul>
+          {tabs.map((item) => (
+            <NavLink item={item} current={current} />
+          ))}
           <li>
-            <a href={href} aria-current={href === current ? 'page' : undefined}>
-              {label}
-              {count > 0 && (
-                <span class="badge warn">
-                  {count > 99 ? '99+' : count}
-                  <span class="hidden"> unread</span>
-                </span>
-              )}
-            </a>
+            <button type="button" popovertarget="navigation">
+              More
+            </button>
           </li>
-        ))}
-      </ul>
-    </nav>
+        </ul>
+      </nav>
+    </>
+  )
+}
+
+function NavLink({ item: { href, label, count = 0 }, current }: { item: NavItem; current: string | undefined }) {
+  return (
+    <li>
+      <a href={href} aria-current={href === current ? 'page' : undefined}>
+        {label}
+        {count > 0 && (
+          <span class="badge warn">
+            {count > 99 ? '99+' : count}
+            <span class="hidden"> unread</span>
+          </span>
+        )}
+      </a>
+    </li>
   )
 }

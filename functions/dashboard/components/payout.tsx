@@ -17,9 +17,18 @@ export const payoutStates: States<PayoutStatus> = {
 }
 
 export const payoutColumns = {
-  asked: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
+  asked: {
+    label: 'Created',
+    sorts: { descending: 'newest', ascending: 'oldest' },
+    cell: ({ created_at: at }) => <Day at={at} />,
+  },
   state: { label: 'State', cell: (payout) => <State payout={payout} /> },
-  amount: { label: 'Amount', right: true, cell: (payout) => <PayoutAmount payout={payout} /> },
+  amount: {
+    label: 'Amount',
+    right: true,
+    sorts: { descending: 'amount' },
+    cell: (payout) => <PayoutAmount payout={payout} />,
+  },
 } satisfies Record<string, Column<Payout>>
 
 /** Writes payouts as CSV text. `whose` adds columns that name the two sides. */
@@ -51,19 +60,21 @@ function payoutRow(payout: Payout) {
   }
 }
 
-/** The payee with their payout address. */
-export function Payee({
-  name,
-  address,
-  waitsUntil,
-}: {
+interface PayeeProps {
+  /** The partner's page. */
+  href: string
   name: string
   address: string | null
   waitsUntil?: Date | null
-}) {
+}
+
+/** The payee with their payout address. */
+export function Payee({ href, name, address, waitsUntil }: PayeeProps) {
   return (
     <div>
-      <strong>{name}</strong>
+      <a href={href}>
+        <strong>{name}</strong>
+      </a>
       {address && <div class="muted small">{address}</div>}
       {waitsUntil && waitsUntil > new Date() && (
         <div class="small">

@@ -1,6 +1,7 @@
 /**
  * The dashboard's only script, served as a file. Pages work without it. It copies to the clipboard, asks for confirmation, refreshes parts
- * marked `data-poll`, sets the address from `data-address`, and scrolls the current page into view in the navigation.
+ * marked `data-poll`, sets the address from `data-address`, opens the search, and sends
+ * the next part of a job.
  */
 export const script = String.raw`
 document.addEventListener('click', async (event) => {
@@ -58,12 +59,30 @@ for (const part of document.querySelectorAll('[data-poll]')) poll(part)
 // So reloading or revisiting a secret that is shown once sends nothing again.
 const answered = document.querySelector('[data-address]')
 if (answered) history.replaceState(null, '', answered.dataset.address)
+// A job that takes several requests goes on by itself.
+document.querySelector('form[data-continue]')?.requestSubmit()
 
-// With scrollIntoView, the Tab key would start behind the link.
-const current = document.querySelector('nav [aria-current="page"]')
-const list = current?.closest('ul')
-if (list) {
-  const [own, around] = [current.getBoundingClientRect(), list.getBoundingClientRect()]
-  list.scrollLeft += own.left + own.width / 2 - around.left - around.width / 2
+// Search results load into the dialog while somebody types. Without a script, the form leads to the search page.
+const search = document.querySelector('dialog#search')
+function openSearch(event) {
+  event.preventDefault()
+  search.showModal()
+}
+if (search) {
+  let asked
+  document.querySelector('[data-search]').addEventListener('click', openSearch)
+  document.addEventListener('keydown', (event) => {
+    if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === 'k') openSearch(event)
+  })
+  search.addEventListener('input', async ({ target }) => {
+    const address = target.form.action + '?q=' + encodeURIComponent(target.value)
+    asked = address
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    if (asked !== address) return
+    const response = await fetch(address, { headers: { accept: 'text/html' } })
+    if (!response.ok || asked !== address) return
+    const page = new DOMParser().parseFromString(await response.text(), 'text/html')
+    search.querySelector('[data-results]').replaceChildren(...page.querySelector('main [data-results]').childNodes)
+  })
 }
 `

@@ -1,5 +1,6 @@
 import type { PropsWithChildren } from 'hono/jsx'
 import * as z from 'zod/mini'
+import { LinkButton } from './blocks.tsx'
 import { Hidden, NoDefault, Problem } from './fields.tsx'
 import { FormContext, optionalText, useForm, useFormOf } from './form.ts'
 
@@ -33,8 +34,17 @@ export function SelectionForm({ action, ids, children }: PropsWithChildren<{ act
   )
 }
 
+interface SelectionButtonsProps {
+  verb: string
+  /** The number of rows on the page. */
+  count: number
+  confirm: string
+  /** The page that acts on all rows that match, on all pages. */
+  all?: string | undefined
+}
+
 /** `which` is `chosen` or `shown`. Fields for another button don't block these. */
-export function SelectionButtons({ verb, count, confirm }: { verb: string; count: number; confirm: string }) {
+export function SelectionButtons({ verb, count, confirm, all }: SelectionButtonsProps) {
   return (
     <>
       <button type="submit" name="which" value="chosen" formnovalidate>
@@ -43,6 +53,7 @@ export function SelectionButtons({ verb, count, confirm }: { verb: string; count
       <button type="submit" name="which" value="shown" formnovalidate data-confirm={confirm}>
         {verb} all {count} on this page
       </button>
+      {all !== undefined && <LinkButton href={all} text={`${verb} all that match…`} />}
     </>
   )
 }

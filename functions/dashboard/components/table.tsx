@@ -6,6 +6,14 @@ export interface Column<Row> {
   label?: string
   cell: (row: Row) => Child
   right?: boolean
+  /** The orders of the list that go by this column. */
+  sorts?: { ascending?: string; descending?: string }
+}
+
+/** The order of a list, and the address of the list in another order. */
+export interface Sorting {
+  sort: string
+  addressBy: (sort: string) => string
 }
 
 /** A table that becomes cards on a phone. `caption` is its name for screen readers. */
@@ -13,10 +21,12 @@ export function Table<Row>({
   caption,
   columns,
   rows,
+  sorting,
 }: {
   caption: string
   columns: (Column<Row> | false)[]
   rows: Row[]
+  sorting?: Sorting | undefined
 }) {
   const shown = columns.filter((column) => column !== false)
   return (
@@ -24,9 +34,17 @@ export function Table<Row>({
       <caption class="hidden">{caption}</caption>
       <thead>
         <tr>
-          {shown.map(({ label, right = !label }) => (
-            <th scope="col" class={right ? 'right' : undefined}>
-              {label ?? <span class="hidden">Actions</span>}
+          {shown.map(({ label, sorts, right = !label }) => (
+            <th
+              scope="col"
+              class={right ? 'right' : undefined}
+              aria-sort={sorts && sorting && directionOf(sorts, sorting)}
+            >
+              {sorts && sorting ? (
+                <SortLink sorts={sorts} sorting={sorting} label={label} />
+              ) : (
+                (label ?? <span class="hidden">Actions</span>)
+              )}
             </th>
           ))}
         </tr>
@@ -43,6 +61,26 @@ export function Table<Row>({
         ))}
       </tbody>
     </table>
+  )
+}
+
+type Sorts = NonNullable<Column<never>['sorts']>
+
+function directionOf({ ascending, descending }: Sorts, { sort }: Sorting): 'ascending' | 'descending' | undefined {
+  if (sort === ascending) return 'ascending'
+  return sort === descending ? 'descending' : undefined
+}
+
+/** Sorts the list by a column, and the other way round if it is sorted so already. */
+function SortLink({ sorts, sorting, label }: { sorts: Sorts; sorting: Sorting; label: string | undefined }) {
+  const direction = directionOf(sorts, sorting)
+  const { descending, ascending } = sorts
+  const next = direction === 'descending' ? (ascending ?? descending) : (descending ?? ascending)
+  return (
+    <a href={sorting.addressBy(next ?? '')}>
+      {label}
+      {direction && <span aria-hidden="true">{direction === 'ascending' ? ' ▴' : ' ▾'}</span>}
+    </a>
   )
 }
 

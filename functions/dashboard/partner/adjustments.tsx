@@ -1,5 +1,5 @@
 import { toCsv } from '../../../lib/csv.ts'
-import { listAdjustments } from '../../../lib/money/adjustments.ts'
+import { adjustmentsStatement, adjustmentTotals, listAdjustments } from '../../../lib/money/adjustments.ts'
 import { adjustmentColumns, adjustmentRow, whatColumn } from '../components/adjustment.tsx'
 import { byId, partnerList } from '../components/list.tsx'
 import { createPages } from '../components/page.ts'
@@ -17,6 +17,10 @@ partnerList(pages, '/partner/adjustments', (c) => ({
   rows: 'manual commissions',
   cursor: byId,
   read: (part) => listAdjustments(c.get('db'), { userId: c.get('viewer').user.id }, part),
+  readWithTotals: (part) => {
+    const of = { userId: c.get('viewer').user.id }
+    return c.get('db').batch([adjustmentsStatement(of, part), adjustmentTotals(of, {})])
+  },
   show: () => ({
     lead: 'Changes that advertisers made to your balance by hand, with their reasons.',
     caption: 'Your manual commissions and deductions, newest first',

@@ -1,4 +1,4 @@
-import { listCommissions } from '../../../lib/money/commission-list.ts'
+import { commissionsStatement, commissionTotals, listCommissions } from '../../../lib/money/commission-list.ts'
 import { LinkButton } from '../components/blocks.tsx'
 import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../components/commission.tsx'
 import { byId, partnerList, stateIn } from '../components/list.tsx'
@@ -12,6 +12,7 @@ const csvColumns = ['id', 'made', 'kind', 'transaction_id', 'status', 'currency'
 
 partnerList(pages, '/partner/commissions', (c) => {
   const status = stateIn(c, commissionStates)
+  const of = { userId: c.get('viewer').user.id }
   return {
     title: 'Commissions',
     current: '/commissions',
@@ -19,7 +20,9 @@ partnerList(pages, '/partner/commissions', (c) => {
     query: { status },
     states: commissionStates,
     cursor: byId,
-    read: (part) => listCommissions(c.get('db'), { userId: c.get('viewer').user.id }, { ...part, status }),
+    read: (part) => listCommissions(c.get('db'), of, { ...part, status }),
+    readWithTotals: (part) =>
+      c.get('db').batch([commissionsStatement(of, { ...part, status }), commissionTotals(of, { status })]),
     show: () => ({
       lead: 'Your commission for each sale, and its state.',
       actions: <LinkButton href="/partner/adjustments" text="Manual commissions" />,

@@ -21,7 +21,7 @@ interface ApiKeysProps {
 export function ApiKeys({ baseUrl, page, keys, made, proxyKey }: ApiKeysProps) {
   const address = `${page}/keys`
   return (
-    <Card title="API keys">
+    <Card title="API keys" id="keys">
       <p class="muted">
         Your server uses a key to send leads, sales and refunds, or to read and change the program. A key belongs to
         this program only. The <a href="/docs">documentation</a> has the code.

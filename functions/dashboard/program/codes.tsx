@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { csvOf } from '../../../lib/csv.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { may } from '../../../lib/access/roles.ts'
-import { codeText, type CodeWithFigures, listCodeFigures } from '../../../lib/programs/codes.ts'
+import { codeText, codeTotals, type CodeWithFigures, listCodeFigures } from '../../../lib/programs/codes.ts'
 import { makePartnerCode, type Promotion, revokePartnerCode } from '../../../lib/programs/promotion-codes.ts'
 import { idInPath } from '../components/address.ts'
 import { Card } from '../components/blocks.tsx'
@@ -32,6 +32,11 @@ programList(pages, '/codes', 'partner:list', (c) => {
     query: { q: search, partner: partnerId?.toString() },
     cursor: byId,
     read: (part) => listCodeFigures(c.get('db'), program.id, { ...part, search, partnerId }),
+    readWithTotals: (part) =>
+      Promise.all([
+        listCodeFigures(c.get('db'), program.id, { ...part, search, partnerId }),
+        c.get('db').query(codeTotals(program.id, { search, partnerId })),
+      ]),
     show: () => ({
       lead: "A sale with one of these codes is attributed to the code's partner, with or without a click. Add codes on a partner's page.",
       what: 'Code',

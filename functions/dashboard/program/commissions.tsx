@@ -1,6 +1,12 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
-import { type commissionSorts, listCommissions, type ListedCommission } from '../../../lib/money/commission-list.ts'
+import {
+  type commissionSorts,
+  commissionsStatement,
+  commissionTotals,
+  listCommissions,
+  type ListedCommission,
+} from '../../../lib/money/commission-list.ts'
 import {
   approveCommission,
   approveCommissions,
@@ -74,6 +80,10 @@ programList(pages, '/commissions', 'commission:list', (c) => {
     states: commissionStates,
     cursor: byId,
     read: (part) => listCommissions(c.get('db'), { programId }, { ...part, ...asked }),
+    readWithTotals: (part) =>
+      c
+        .get('db')
+        .batch([commissionsStatement({ programId }, { ...part, ...asked }), commissionTotals({ programId }, asked)]),
     show: (rows) => {
       const open = decides ? rows.filter(isOpen) : []
       return {

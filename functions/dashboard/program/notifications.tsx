@@ -10,6 +10,7 @@ import { Time } from '../components/format.tsx'
 import { byId, programList } from '../components/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../components/notification.tsx'
 import { createProgramPages, requireProgram } from '../components/page.ts'
+import { partnerAddress } from './partner-columns.tsx'
 
 /** Lists events that an advertiser should review, and sent notifications with their delivery. */
 export const pages = createProgramPages()
@@ -81,7 +82,12 @@ programList(pages, '/deliveries/notifications', 'delivery:list', (c) => {
         { label: 'Notification', cell: ({ kind }) => wordsOf(kind) },
         {
           label: 'To',
-          cell: ({ audience, partner_name: name }) => (audience === 'partner' ? name : 'your workspace'),
+          cell: ({ audience, partner_id: id, partner_name: name }) =>
+            audience === 'partner' && id !== null ? (
+              <a href={partnerAddress(program.id, id)}>{name}</a>
+            ) : (
+              'your workspace'
+            ),
         },
         { label: 'State', cell: (notification) => <State notification={notification} /> },
       ],

@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { csvOf } from '../../../lib/csv.ts'
+import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
 import { linksListed } from '../../../lib/programs/links.ts'
 import type { PartnerOfProgram, PartnerWithCodes } from '../../../lib/programs/partners.ts'
@@ -12,16 +13,30 @@ import { CopyLink } from '../components/link.tsx'
 import type { ProgramContext } from '../components/page.ts'
 import type { Column } from '../components/table.tsx'
 import { optionalText } from '../components/form.ts'
-import { idInPath } from '../components/address.ts'
+import { idInPath, positiveInteger } from '../components/address.ts'
 
 /** The columns of a program's list of partners. */
 export function partnerColumns(program: ViewerProgram): Column<PartnerWithCodes>[] {
   return [
-    { label: 'Partner', cell: (partner) => <PartnerName program={program} partner={partner} /> },
+    {
+      label: 'Partner',
+      sorts: { ascending: 'name' },
+      cell: (partner) => <PartnerName program={program} partner={partner} />,
+    },
     { label: 'Links', cell: (partner) => <Links program={program} partner={partner} /> },
-    { label: 'Clicks', right: true, cell: (partner) => <Clicks clicks={partner.all_links} /> },
-    { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
-    { label: 'Balance', right: true, cell: (partner) => <Balances partner={partner} currency={program.currency} /> },
+    {
+      label: 'Clicks',
+      right: true,
+      sorts: { descending: 'clicks' },
+      cell: (partner) => <Clicks clicks={partner.all_links} />,
+    },
+    { label: 'Sales', right: true, sorts: { descending: 'sales' }, cell: ({ sales }) => formatNumber(sales) },
+    {
+      label: 'Balance',
+      right: true,
+      sorts: { descending: 'balance' },
+      cell: (partner) => <Balances partner={partner} currency={program.currency} />,
+    },
   ]
 }
 
@@ -78,6 +93,14 @@ export const optionalEmail = z.pipe(
     z.string().check(z.trim(), z.toLowerCase(), z.maxLength(320), z.email('Enter an e-mail address, or none.')),
   ]),
 )
+
+/** Returns the id of the group that somebody chose, or null for none. */
+export function groupIn(chosen: string | undefined): number | null {
+  if (chosen === '') return null
+  const id = positiveInteger(chosen)
+  if (id === undefined) throw new ApiError('invalid_request', 'Choose a group.')
+  return id
+}
 
 /** Returns the id of the partner in the path. */
 export const partnerIn = (c: { req: ProgramContext['req'] }) =>

@@ -106,7 +106,7 @@ pages.get('/partners/:partnerId', requireProgram('partner:list'), async (c) => {
             { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
             { label: 'Who', cell: actorOf },
             { label: 'Action', cell: ({ action }) => <span class="words">{wordsOf(action)}</span> },
-            { label: 'Details', cell: detailsOf },
+            { label: 'Details', cell: (entry) => detailsOf(entry, program.currency) },
           ]}
         />
       )}

@@ -1,13 +1,17 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
+import type { Part } from '../../../lib/keyset.ts'
 import { nameField } from '../../../lib/names.ts'
 import {
   addPartner,
+  deactivatePartners,
+  listPartners,
   listPartnersWithCodes,
   type PartnerOfProgram,
   partnerSorts,
   partnerStates,
+  partnerTotals,
   readPartner,
   updatePartner,
 } from '../../../lib/programs/partners.ts'
@@ -15,8 +19,9 @@ import { countInvitationMail, mailInvitation } from '../../../lib/programs/invit
 import { groupNamesStatement, movePartners } from '../../../lib/programs/groups.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
-import { backTo, cameFrom, positiveInteger } from '../components/address.ts'
-import { Card } from '../components/blocks.tsx'
+import { addressOf, backTo, cameFrom, positiveInteger } from '../components/address.ts'
+import { Card, LinkButton } from '../components/blocks.tsx'
+import { bulkPages } from '../components/bulk.tsx'
 import { CountingHelp } from '../components/counting.tsx'
 import { Field, FormDetails, optionsOf } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
@@ -25,6 +30,7 @@ import { askedOf, byId, programList, stateIn, type States } from '../components/
 import { createProgramPages, type ProgramContext, requireProgram, requireVerified } from '../components/page.ts'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import {
+  groupIn,
   optionalEmail,
   PartnerActions,
   partnerAddress,
@@ -54,25 +60,39 @@ const states: States<(typeof partnerStates)[number]> = {
   ended: { name: 'Ended', tone: 'bad' },
 }
 
+/** The filters of the list, from its address, and as its address has them. */
+function filtersIn(c: ProgramContext) {
+  const { search } = askedOf(c, sorts)
+  const [status, group_id] = [stateIn(c, states), positiveInteger(c.req.query('group'))]
+  const searchesEmail = may(c.get('program').roles, 'payout-address:read')
+  return {
+    filters: { search, status, group_id, searchesEmail },
+    query: { q: search, group: group_id?.toString(), status },
+  }
+}
+
 programList(pages, '/partners', 'partner:list', (c) => {
   const program = c.get('program')
-  const { search, sort } = askedOf(c, sorts)
-  const asked = { search, sort, status: stateIn(c, states), group_id: positiveInteger(c.req.query('group')) }
-  const searchesEmail = may(program.roles, 'payout-address:read')
+  const { filters, query } = filtersIn(c)
+  const { sort } = askedOf(c, sorts)
   const manages = may(program.roles, 'partner:manage')
   const address = addressIn(program.id)
+  const read = (part: Part) => listPartnersWithCodes(c.get('db'), program.id, { ...part, ...filters, sort })
   return {
     title: 'Partners',
     current: '/partners',
     rows: 'partners',
-    query: { q: search, sort, group: asked.group_id?.toString(), status: asked.status },
+    query: { ...query, sort },
     states,
     cursor: byId,
-    read: (part) => listPartnersWithCodes(c.get('db'), program.id, { ...part, ...asked, searchesEmail }),
+    read,
+    readWithTotals: (part) => Promise.all([read(part), c.get('db').query(partnerTotals(program.id, filters))]),
     more: () => c.get('db').query(groupNamesStatement(program.id)),
-    show: (rows, groups: GroupName[] = []) => {
+    show: (rows, groups: GroupName[] = [], count) => {
       const moves = manages && groups.length > 0 && rows.length > 0
-      const isFiltered = Boolean(search ?? asked.status ?? asked.group_id)
+      const isFiltered = Object.values(query).some(Boolean)
+      const isCut = count > rows.length
+      const allOf = (verb: string) => addressOf(`/programs/${program.id}/bulk/partners`, { verb, ...query })
       return {
         lead: 'The people and sites who refer customers to you.',
         what: 'Name, e-mail or code',
@@ -84,7 +104,14 @@ programList(pages, '/partners', 'partner:list', (c) => {
           <>
             {manages && <AddPartner address={address} open={rows.length === 0 && !isFiltered} />}
             <CountingHelp names={['Clicks', 'Sales']} note="All-time figures." />
-            {moves && <MoveSome address={address} partners={rows} groups={groups} />}
+            {moves && (
+              <MoveSome address={address} partners={rows} groups={groups} all={isCut ? allOf('move') : undefined} />
+            )}
+            {manages && isCut && (filters.status ?? 'active') === 'active' && (
+              <div class="row">
+                <LinkButton href={allOf('deactivate')} text="Deactivate all that match…" />
+              </div>
+            )}
           </>
         ),
         caption: 'Partners of this program',
@@ -113,10 +140,12 @@ interface MoveSomeProps {
   address: string
   partners: PartnerOfProgram[]
   groups: GroupName[]
+  /** The page that moves all partners that match. */
+  all: string | undefined
 }
 
 /** Moves the selected partners, or all on the page, to a group. */
-function MoveSome({ address, partners, groups }: MoveSomeProps) {
+function MoveSome({ address, partners, groups, all }: MoveSomeProps) {
   const options = [...optionsOf(groups), ['', 'None'] as const]
   return (
     <SelectionForm action={`${address}/move`} ids={partners.map(({ id }) => id)}>
@@ -125,10 +154,45 @@ function MoveSome({ address, partners, groups }: MoveSomeProps) {
         verb="Move"
         count={partners.length}
         confirm={`Move all ${partners.length} partners on this page? They earn under the group's rules from now on.`}
+        all={all}
       />
     </SelectionForm>
   )
 }
+
+bulkPages(pages, '/bulk/partners', 'partner:manage', async (c) => {
+  const { id: programId } = c.get('program')
+  const db = c.get('db')
+  const { filters, query } = filtersIn(c)
+  const list = addressOf(addressIn(programId), query)
+  const shared = { rows: 'partners', current: '/partners', list, partSize: 500 }
+  if (c.req.query('verb') === 'deactivate') {
+    const active = { ...filters, status: filters.status ?? ('active' as const) }
+    return {
+      ...shared,
+      verb: 'Deactivate',
+      done: 'deactivated',
+      query: { verb: 'deactivate', ...query },
+      totals: partnerTotals(programId, active),
+      next: (part) => listPartners(db, programId, { ...part, ...active }),
+      text: 'Clicks on their links are refused from then on. Their earnings stay theirs, and you can activate them again.',
+      act: (ids) => deactivatePartners(db, programId, ids),
+    }
+  }
+  const groups = await db.query(groupNamesStatement(programId))
+  const options = [...optionsOf(groups), ['', 'None'] as const]
+  return {
+    ...shared,
+    verb: 'Move',
+    done: 'moved',
+    query: { verb: 'move', ...query },
+    totals: partnerTotals(programId, filters),
+    next: (part) => listPartners(db, programId, { ...part, ...filters }),
+    text: 'They earn by the rules of the group from now on.',
+    fields: { to: <Field name="to" label="Move to group" options={options} /> },
+    act: (ids, { to }) => movePartners(db, programId, ids, groupIn(to)),
+  }
+})
 
 const moveForm = z.looseObject({
   which: z.enum(['chosen', 'shown'], 'Select which partners to move.'),

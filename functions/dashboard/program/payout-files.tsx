@@ -8,6 +8,7 @@ import {
   pays,
 } from '../../../lib/money/payout-files.ts'
 import { addressOf, positiveInteger } from '../components/address.ts'
+import { Segments } from '../components/blocks.tsx'
 import { LinkButton } from '../components/blocks.tsx'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise', csv: 'CSV' }
@@ -41,6 +42,20 @@ export function PayoutFileLinks({ address, counts }: { address: string; counts: 
           }),
       )}
     </>
+  )
+}
+
+/** Switches between payouts and payout runs. */
+export function PayoutViews({ programId, current }: { programId: number; current: 'payouts' | 'runs' }) {
+  const base = `/programs/${programId}`
+  return (
+    <Segments
+      label="View"
+      items={[
+        { href: `${base}/payouts`, text: 'Payouts', current: current === 'payouts' },
+        { href: `${base}/payout-runs`, text: 'Due and runs', current: current === 'runs' },
+      ]}
+    />
   )
 }
 

@@ -40,6 +40,7 @@ import { shownCents, transferFields, TransferFields } from '../components/transf
 import { saleAddress } from '../components/explanation.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
 import { Payee, payoutColumns, payoutStates } from '../components/payout.tsx'
+import { partnerAddress, partnerColumn } from './partner-columns.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
 /** One payout run: its payments, its files, and the form that marks it as paid. */
@@ -103,9 +104,13 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
   const readPayments = async (asked: Part) => (await readRun({ payments: { ...asked, search } })).payments
   const readExcluded = async (asked: Part<string>) => (await readRun({ excluded: { ...asked, search } })).excluded
   const list = part ? (
-    <ExcludedPartners page={await readPage(c, exclusionCursors, readExcluded, query)} address={address} />
+    <ExcludedPartners
+      page={await readPage(c, exclusionCursors, readExcluded, query)}
+      programId={programId}
+      address={address}
+    />
   ) : (
-    <Payments page={await readPage(c, byId, readPayments, query)} address={address} />
+    <Payments page={await readPage(c, byId, readPayments, query)} programId={programId} address={address} />
   )
   if (!run) throw new ApiError('not_found', missing)
   const pays = may(roles, 'payout:pay')
@@ -116,7 +121,7 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
   return c.render(
     <ProgramPage
       title={`Payout run ${run.id}`}
-      current="/payout-runs"
+      current="/payouts"
       lead={
         <>
           Created <Day at={run.created_at} /> <RunState run={run} />
@@ -163,7 +168,13 @@ const exclusionCursors = {
   parse: (text = '') => /^[1-9]\d{0,14}-[a-z]{3}$/.exec(text)?.[0],
 }
 
-function Payments({ page, address }: { page: Page<Payout>; address: string }) {
+interface PartProps<Row> {
+  page: Page<Row>
+  programId: number
+  address: string
+}
+
+function Payments({ page, programId, address }: PartProps<Payout>) {
   return (
     <List
       title="Payments"
@@ -173,7 +184,9 @@ function Payments({ page, address }: { page: Page<Payout>; address: string }) {
         { label: 'Payment', cell: ({ id }) => <code>payout-{id}</code> },
         {
           label: 'Partner',
-          cell: ({ partner_name: name, payout_address: payTo }) => <Payee name={name} address={payTo} />,
+          cell: ({ partner_id: id, partner_name: name, payout_address: payTo }) => (
+            <Payee href={partnerAddress(programId, id)} name={name} address={payTo} />
+          ),
         },
         {
           label: 'State',
@@ -187,14 +200,14 @@ function Payments({ page, address }: { page: Page<Payout>; address: string }) {
 }
 
 /** The partners with a payable balance that the run excludes. */
-function ExcludedPartners({ page, address }: { page: Page<ExcludedPartner>; address: string }) {
+function ExcludedPartners({ page, programId, address }: PartProps<ExcludedPartner>) {
   return (
     <List
       title="Excluded"
       page={page}
       caption="Partners excluded from this run"
       columns={[
-        { label: 'Partner', cell: ({ partner_name: name }) => <strong>{name}</strong> },
+        partnerColumn(programId),
         { label: 'Reason', cell: ({ reason }) => exclusionTexts[reason] },
         {
           label: 'Payable at that time',
@@ -205,8 +218,8 @@ function ExcludedPartners({ page, address }: { page: Page<ExcludedPartner>; addr
       empty={noneFits(addressOf(address, { part: excludedPart }), 'excluded partners')}
       position={
         <>
-          Their current balances are on <a href={address.replace(/\/\d+$/, '')}>Payout runs</a>. You can record a manual
-          payment there.
+          Their current balances are on <a href={payoutsOf(programId)}>Payout runs</a>. You can record a manual payment
+          there.
         </>
       }
     />
@@ -248,7 +261,7 @@ programList(pages, '/payout-runs/:runId/lines', 'payout:list', (c) => {
   const payoutRunId = runIn(c)
   return payoutLineList({
     title: `Paid by payout run ${payoutRunId}`,
-    current: '/payout-runs',
+    current: '/payouts',
     file: `payout-run-${programId}-${payoutRunId}-lines`,
     read: (part) => listPayoutLines(c.get('db'), { programId }, { ...part, payoutRunId }),
     saleAddress: (sale) => saleAddress(programId, sale.transactionId),
@@ -273,7 +286,7 @@ pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(pay
   return c.render(
     <ProgramPage
       title={`Confirm payout run ${runId}`}
-      current="/payout-runs"
+      current="/payouts"
       heading={`Mark ${counted(payments, 'payment', 'payments')} as paid?`}
       lead="Each partner's balance is reduced, and each partner is notified."
     >

@@ -28,6 +28,8 @@ import { Table } from '../components/table.tsx'
 import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
 import { smallestUnits } from '../components/typed-number.ts'
 import { Payee } from '../components/payout.tsx'
+import { partnerAddress, partnerColumn } from './partner-columns.tsx'
+import { PayoutViews } from './payout-files.tsx'
 import { exclusionTexts, payoutsOf, RunState, totals } from './payout-run.tsx'
 
 /** Payout runs: the partners who are due, the runs, and payments by hand. */
@@ -56,20 +58,21 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
   return c.render(
     <ProgramPage
       title="Payout runs"
-      current="/payout-runs"
+      current="/payouts"
       lead="A payout run has one payment for each partner with due commissions. Pay it with its file, then mark it as paid."
       actions={
-        may(program.roles, 'payout:pay') &&
-        !search &&
-        included.length > 0 && (
-          <PostButton
-            action={payoutsOf(program.id)}
-            class="primary"
-            fields={{ request_id: crypto.randomUUID() }}
-            confirm={`Create a payout run of ${totals(included)}?`}
-            text="Create payout run"
-          />
-        )
+        <>
+          <PayoutViews programId={program.id} current="runs" />
+          {may(program.roles, 'payout:pay') && !search && included.length > 0 && (
+            <PostButton
+              action={payoutsOf(program.id)}
+              class="primary"
+              fields={{ request_id: crypto.randomUUID() }}
+              confirm={`Create a payout run of ${totals(included)}?`}
+              text="Create payout run"
+            />
+          )}
+        </>
       }
     >
       <Find
@@ -80,7 +83,7 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
         sortLabel="Order of runs"
       />
       <Due program={program} due={rows} sums={sums} search={search} />
-      <Debts debts={debts} />
+      <Debts programId={program.id} debts={debts} />
       <Runs programId={program.id} page={page} query={query} />
       {may(program.roles, 'program:update') && <Minimum program={program} minimums={minimums} />}
     </ProgramPage>,
@@ -90,7 +93,7 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
 const daysSince = (time: Date) => Math.floor((Date.now() - time.getTime()) / 86_400_000)
 
 /** Partners whose balance is below zero, the oldest debt first. */
-function Debts({ debts }: { debts: Debt[] }) {
+function Debts({ programId, debts }: { programId: number; debts: Debt[] }) {
   if (debts.length === 0) return null
   return (
     <Card title="Owed by partners">
@@ -102,7 +105,7 @@ function Debts({ debts }: { debts: Debt[] }) {
         caption="Partners with a balance below zero"
         rows={debts}
         columns={[
-          { label: 'Partner', cell: ({ partner_name: name }) => <Payee name={name} address={null} /> },
+          partnerColumn(programId),
           { label: 'Since', cell: ({ owed_since: since }) => <Day at={since} /> },
           { label: 'Age', cell: ({ owed_since: since }) => counted(daysSince(since), 'day', 'days') },
           {
@@ -164,7 +167,9 @@ function Due({ program, due, sums, search }: DueProps) {
         columns={[
           {
             label: 'Partner',
-            cell: ({ partner_name: name, payout_address: payTo }) => <Payee name={name} address={payTo} />,
+            cell: ({ partner_id: id, partner_name: name, payout_address: payTo }) => (
+              <Payee href={partnerAddress(program.id, id)} name={name} address={payTo} />
+            ),
           },
           {
             label: 'Next run',

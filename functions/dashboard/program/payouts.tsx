@@ -7,6 +7,8 @@ import {
   listPayouts,
   type Payout,
   type payoutSorts,
+  payoutsStatement,
+  payoutTotals,
   payPayout,
   refusePayout,
   returnPayout,
@@ -24,7 +26,8 @@ import { payoutLineList } from '../components/payout-lines.tsx'
 import { statementList } from '../components/statement.tsx'
 import { partnerIn } from './partner-columns.tsx'
 import { Payee, payoutColumns, payoutsCsv, payoutStates } from '../components/payout.tsx'
-import { type PaymentCount, PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
+import { partnerAddress } from './partner-columns.tsx'
+import { type PaymentCount, PayoutFileLinks, payoutFileOf, PayoutViews } from './payout-files.tsx'
 
 /** The payouts that partners requested and that runs created. */
 export const pages = createProgramPages()
@@ -51,11 +54,14 @@ programList(pages, '/payouts', 'payout:list', (c) => {
     states: payoutStates,
     cursor: byId,
     read: (part) => listPayouts(c.get('db'), { programId }, { ...part, ...asked }),
+    readWithTotals: (part) =>
+      c.get('db').batch([payoutsStatement({ programId }, { ...part, ...asked }), payoutTotals({ programId }, asked)]),
     more: async () => (pays ? await countAskedPayments(c.get('db'), programId) : []),
     show: (_, counts: PaymentCount[] = []) => ({
       lead: 'Payouts that partners requested or that payout runs created. Transfer the money, then mark them as paid.',
       what: 'Partner or reference',
       sorts,
+      views: <PayoutViews programId={programId} current="payouts" />,
       actions: <PayoutFileLinks address={`${address}/payouts.csv`} counts={counts} />,
       caption: 'Payouts, newest first',
       columns: [
@@ -63,8 +69,13 @@ programList(pages, '/payouts', 'payout:list', (c) => {
         { label: 'Payout', cell: ({ id }) => <a href={`${address}/${id}/lines`}>{id}</a> },
         {
           label: 'Partner',
-          cell: ({ partner_name: name, payout_email: payTo, payout_waits_until: until, status }) => (
-            <Payee name={name} address={payTo} waitsUntil={status === 'requested' ? until : null} />
+          cell: ({ partner_id: id, partner_name: name, payout_email: payTo, payout_waits_until: until, status }) => (
+            <Payee
+              href={partnerAddress(programId, id)}
+              name={name}
+              address={payTo}
+              waitsUntil={status === 'requested' ? until : null}
+            />
           ),
         },
         payoutColumns.state,

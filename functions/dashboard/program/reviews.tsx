@@ -38,7 +38,7 @@ pages.get('/reviews', requireProgram('commission:list'), async (c) => {
   return c.render(
     <ProgramPage
       title="Reviews"
-      current="/commissions"
+      current="/reviews"
       lead="Suspicious commissions. Each is held with the reasons until you release or reject it."
       actions={
         <Segments

@@ -24,20 +24,51 @@ export const frame = css`
     color: var(--accent);
   }
   .frame nav ul {
-    position: relative;
     list-style: none;
-    display: flex;
-    gap: 0.25rem;
-    overflow-x: auto;
-    margin: 0.5rem -1rem 0;
-    padding: 0 1rem 0.5rem;
-    scrollbar-width: thin;
+    display: grid;
+    gap: 0.125rem;
+    margin: 0;
+    padding: 0;
   }
-  /* Without a script, nothing scrolls the current page into view, so the list wraps. */
-  @media (scripting: none) {
-    .frame nav ul {
-      flex-wrap: wrap;
-    }
+  .frame nav .group {
+    padding: 0.75rem 0.625rem 0.25rem;
+    font-size: 0.75rem;
+    font-weight: 600;
+    color: var(--muted);
+  }
+  .frame nav .group:empty {
+    padding: 0.25rem 0 0;
+  }
+  /* On a phone, four tabs stand at the bottom, and "More" opens all entries above them. */
+  .frame nav[popover] {
+    inset: auto 0.5rem 4rem;
+    width: auto;
+    max-height: 70vh;
+    padding: 0.5rem;
+    border: 1px solid var(--line);
+    border-radius: var(--radius);
+    background: var(--surface);
+    color: var(--text);
+  }
+  .frame .tabs {
+    position: fixed;
+    inset: auto 0 0;
+    z-index: 1;
+    border-top: 1px solid var(--line);
+    background: var(--surface);
+  }
+  .frame .tabs ul {
+    grid-auto-flow: column;
+    grid-auto-columns: 1fr;
+  }
+  .frame .tabs :is(a, button) {
+    width: 100%;
+    justify-content: center;
+    padding: 0.75rem 0.25rem;
+    border: 0;
+    background: none;
+    color: var(--muted);
+    font-size: 0.75rem;
   }
   .frame nav a {
     display: flex;
@@ -60,11 +91,43 @@ export const frame = css`
     font-weight: 600;
   }
   .frame main {
-    padding: 1.25rem 1rem 4rem;
+    padding: 1.25rem 1rem 6rem;
     max-width: 76rem;
     width: 100%;
     margin: 0 auto;
     min-width: 0;
+  }
+  .search-link {
+    justify-content: space-between;
+    color: var(--muted);
+    font-weight: 400;
+  }
+  dialog {
+    width: min(36rem, 92vw);
+    margin-top: 12vh;
+    padding: 0.75rem;
+    border: 1px solid var(--line);
+    border-radius: var(--radius);
+    background: var(--surface);
+    color: var(--text);
+  }
+  dialog::backdrop {
+    background: rgb(0 0 0 / 0.4);
+  }
+  .results {
+    list-style: none;
+  }
+  .results a {
+    display: flex;
+    justify-content: space-between;
+    gap: 0.75rem;
+    padding: 0.4375rem 0.625rem;
+    border-radius: 0.4375rem;
+    color: var(--text);
+    text-decoration: none;
+  }
+  .results a:is(:hover, :focus-visible) {
+    background: var(--accent-soft);
   }
   .switcher {
     position: relative;
@@ -181,12 +244,21 @@ export const frame = css`
       grid-template-columns: minmax(0, 1fr);
       gap: var(--gap);
     }
-    .frame nav ul {
-      display: grid;
-      gap: 0.125rem;
+    .frame nav[popover] {
+      display: block;
+      position: static;
+      flex: none;
+      max-height: none;
       margin: 0;
       padding: 0;
+      border: 0;
       overflow: visible;
+    }
+    .frame nav a {
+      padding-block: 0.3125rem;
+    }
+    .frame .tabs {
+      display: none;
     }
     .frame main {
       padding: 2rem 2.5rem 5rem;

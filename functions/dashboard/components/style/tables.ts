@@ -17,6 +17,9 @@ export const tables = css`
     padding: 0.375rem 0.625rem;
     white-space: nowrap;
   }
+  th a {
+    color: inherit;
+  }
   td {
     padding: 0.5625rem 0.625rem;
     border-top: 1px solid var(--line);
