@@ -704,7 +704,7 @@ export interface ProcessorConnections {
   program_id: Int8;
   refusal: string | null;
   refused_at: Timestamp | null;
-  secret: Uint8Array;
+  secret: Uint8Array | null;
 }
 
 export interface ProcessorConnectStates {

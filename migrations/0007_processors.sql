@@ -9,8 +9,8 @@ create table processor_connections (
   program_id bigint not null references programs (id),
   -- A row of the table in lib/processors/connections.ts.
   processor text not null check (processor ~ '^[a-z]{2,30}$'),
-  -- The key that signs its webhooks, encrypted (lib/processors/seal.ts).
-  secret bytea not null,
+  -- The key that signs its webhooks, encrypted (lib/processors/seal.ts). Null until somebody pastes it.
+  secret bytea,
   -- Whether it is connected to the processor's live mode or to its sandbox.
   livemode boolean not null,
   -- Its events of later times wait until it is connected again.

@@ -1038,7 +1038,7 @@ create table processor_connections (
   account_id text not null,
   program_id bigint not null,
   processor text not null,
-  secret bytea not null,
+  secret bytea,
   livemode boolean not null,
   disconnected_at timestamp with time zone,
   refused_at timestamp with time zone,
@@ -7133,7 +7133,7 @@ CREATE OR REPLACE FUNCTION public.lasting_names(fact jsonb)
  RETURNS text[]
  LANGUAGE sql
  IMMUTABLE
-RETURN array_remove(ARRAY[('customer '::text || (fact ->> 'processor_customer_id'::text)), ('subscription '::text || (fact #>> '{sale,subscription_id}'::text[]))], NULL::text)
+RETURN array_remove(ARRAY[('customer '::text || (fact ->> 'processor_customer_id'::text)), ('subscription '::text || COALESCE((fact ->> 'subscription_id'::text), (fact #>> '{sale,subscription_id}'::text[])))], NULL::text)
 ;
 
 CREATE OR REPLACE FUNCTION public.lead_terms(customer customers, OUT commission_cents bigint, OUT rule_id bigint, OUT currency text, OUT webhook_types text[], OUT user_id text)
@@ -10131,7 +10131,10 @@ begin
   given.customer_key := event.fact->>'customer_key';
   given.resolution := event.resolution;
   if (select p.commission_base from programs p where p.id = event.program_id) = 'net_of_fees' then
-    given.commission_base_cents := greatest(0, given.commission_base_cents - coalesce(given.processor_fee_cents, 0));
+    if given.processor_fee_cents > given.commission_base_cents then
+      given.processor_fee_cents := given.commission_base_cents;
+    end if;
+    given.commission_base_cents := given.commission_base_cents - coalesce(given.processor_fee_cents, 0);
   else
     given.processor_fee_cents := null;
   end if;

@@ -7,6 +7,9 @@ import { errorCodes } from '../lib/errors.ts'
 import { readFunctions } from '../lib/commands/wrangler-file.ts'
 import { openApiDocument } from '../lib/api/openapi.ts'
 import { payloadTypes } from '../lib/api/webhook-payloads.ts'
+import { exampleConnectionId } from '../lib/api/processor-webhook.ts'
+import { paddleFixtures } from '../lib/local/paddle-events.ts'
+import { changeSecret } from '../lib/processors/connections.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { startTrackingApi } from './support/api.ts'
 import { axeFindings } from './support/axe.ts'
@@ -155,6 +158,11 @@ describe('the service answers the examples as documented', async () => {
     values (1, 7, 'page', 'waiting', 'Ada', 'ada@example.com', now()),
       (1, 8, 'page', 'unverified', 'Eve', 'eve@example.com', null)`,
   )
+  await stack.sql.query(
+    "insert into processor_connections (account_id, program_id, processor, livemode) values ($1, 1, 'paddle', true)",
+    [exampleConnectionId],
+  )
+  await changeSecret(stack.db, stack.environment, 1, exampleConnectionId, 'paddle-secret')
   const clickIds = new Set(JSON.stringify(operations.map(({ examples }) => examples)).match(/cust_\d+_\d+/g))
   for (const clickId of clickIds) {
     await stack.sql.query(
@@ -181,7 +189,10 @@ describe('the service answers the examples as documented', async () => {
       key: () => ({ authorization: `Bearer ${program.apiKey}` }),
       'key or browser': () => ({ authorization: `Bearer ${program.apiKey}` }),
       session: () => ({ authorization: `Bearer ${program.dashboardToken}` }),
-      signature: () => ({ 'stripe-signature': Stripe.webhooks.generateTestHeaderString({ payload, secret }) }),
+      signature: () => ({
+        'stripe-signature': Stripe.webhooks.generateTestHeaderString({ payload, secret }),
+        ...paddleFixtures.headersOf(payload, 'paddle-secret', new Date()),
+      }),
     }
     return await fetch(url, {
       method: method.toUpperCase(),

@@ -12,7 +12,7 @@ import { partnerOperations } from './partners.ts'
 import { groupedPerformance } from './performance.ts'
 import { payoutRunOperations } from './payout-runs.ts'
 import { payoutOperations } from './payouts.ts'
-import { processorWebhook } from './processor-webhook.ts'
+import { connectionWebhook, processorWebhook } from './processor-webhook.ts'
 import { reviewOperations } from './reviews.ts'
 import { saleExplanation } from './sale-explanation.ts'
 import { saleOperations } from './sales.ts'
@@ -50,4 +50,5 @@ export const operations = [
   trackingPerformance(),
   trackingEvents(),
   processorWebhook(),
+  connectionWebhook(),
 ]

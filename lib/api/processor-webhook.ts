@@ -62,3 +62,69 @@ export const processorWebhook = (): Operation => ({
     },
   ],
 })
+
+export const exampleConnectionId = `conn_${'a'.repeat(43)}`
+const connectionPath = z.object({ processor: z.enum(['paddle', 'lemonsqueezy', 'polar']), connection: z.string() })
+
+const businessCreated = {
+  event_id: 'evt_01k000000000000000000000000',
+  event_type: 'business.created',
+  occurred_at: '2026-01-01T00:00:00.000000Z',
+  notification_id: 'ntf_01k000000000000000000000000',
+  data: { id: 'biz_1' },
+}
+
+/** Describes POST /api/v1/webhooks/<processor>/<connection> for the reference. lib/processors reads the events. */
+export const connectionWebhook = (): Operation => ({
+  id: 'connectionWebhook',
+  method: 'post',
+  path: '/api/v1/webhooks/{processor}/{connection}',
+  summary: 'Receive an event of Paddle, Lemon Squeezy or Polar',
+  description:
+    "Called by the processor, which signs each delivery with the connection's secret. The settings of a program show the address. Attach `svc_click_id`, `svc_customer_key` and `program_id` to the custom data of the checkout, which Polar calls metadata.",
+  auth: 'signature',
+  parameters: [
+    {
+      in: 'path',
+      schema: connectionPath,
+      fields: {
+        processor: { description: 'The processor.', example: 'paddle' },
+        connection: { description: 'The id of the connection.', example: exampleConnectionId },
+      },
+    },
+  ],
+  success: {
+    schemas: [webhookResponse()],
+    description: 'The outcome of the event. Each is final: the processor does not need to deliver it again.',
+  },
+  errors: [
+    'invalid_request',
+    'invalid_json',
+    'invalid_signature',
+    'not_found',
+    'payload_too_large',
+    'internal_error',
+    'unavailable',
+  ],
+  examples: [
+    answered(
+      'ignored',
+      'An event that no program uses',
+      { outcome: 'ignored', reason: 'Events of this type are not used.' },
+      businessCreated,
+    ),
+    {
+      ...refused(
+        'invalid_signature',
+        'A delivery without the processor’s signature',
+        {
+          code: 'invalid_signature',
+          message:
+            'The signature does not match the body, the time or the secret. Check the secret of this connection in the settings.',
+        },
+        businessCreated,
+      ),
+      unsigned: true,
+    },
+  ],
+})

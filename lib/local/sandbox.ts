@@ -12,6 +12,9 @@ import { addPartner } from '../programs/partners.ts'
 import { createProgram, programDefaults, programSettings, type ProgramSettings } from '../programs/programs.ts'
 import { createWorkspace } from '../programs/workspaces.ts'
 import { addMember, createPerson, tiePartner } from './people.ts'
+import { newToken } from '../access/tokens.ts'
+import { changeSecret, createConnection, isProcessor, type SecretsEnv } from '../processors/connections.ts'
+import { type ProcessorName, processors } from '../processors/processors.ts'
 import { ownAccount } from '../processors/stripe/client.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import { readRunningStack } from '../commands/running-stack.ts'
@@ -105,6 +108,7 @@ const sandboxOptions = {
   'lead-commission-cents': { type: 'string' },
   currency: { type: 'string' },
   'own-account': { type: 'boolean' },
+  processor: { type: 'string' },
   'attribution-model': { type: 'string' },
   'commission-duration-months': { type: 'string' },
   'minimum-payout-cents': { type: 'string' },
@@ -123,6 +127,7 @@ const help = `Makes a workspace with a program, an API key, a partner and people
   --commission-duration-months 12                       from the first purchase on
   --minimum-payout-cents 5000                           the smallest payable amount
   --attribute-known-customers                           also payments of Stripe without metadata
+  --processor paddle|lemonsqueezy|polar                 also connected to it
   --own-account                                         events of Stripe carry no account; one sandbox at a time has them`
 
 /** Two decimals, so that 12.55 percent does not become 1255.0000000000002 basis points. */
@@ -158,8 +163,28 @@ function minimumPayoutFrom(values: Arguments): number {
   throw new OperatorError('--minimum-payout-cents: Enter an amount in minor units, for example 5000.')
 }
 
+function processorFrom({ processor }: Arguments): ProcessorName | undefined {
+  if (processor === undefined || isProcessor(processor)) return processor
+  throw new OperatorError(`--processor: Choose one of ${Object.keys(processors).join(', ')}.`)
+}
+
+/** Connects a sandbox to a processor's live mode with a secret of its own. */
+async function connect(
+  db: Database,
+  env: SecretsEnv,
+  programId: number,
+  processor: ProcessorName,
+  baseUrl: string,
+): Promise<{ processorWebhookUrl: string; processorWebhookSecret: string }> {
+  const accountId = await createConnection(db, programId, { processor, livemode: true })
+  const processorWebhookSecret = newToken().slice(0, 40)
+  await changeSecret(db, env, programId, accountId, processorWebhookSecret)
+  return { processorWebhookUrl: `${baseUrl}/api/v1/webhooks/${processor}/${accountId}`, processorWebhookSecret }
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: sandboxOptions })
+  const processor = processorFrom(values)
   const settings = settingsFrom(values)
   const minimumPayoutCents = minimumPayoutFrom(values)
   const { baseUrl, environment } = readRunningStack()
@@ -173,7 +198,8 @@ async function main(): Promise<void> {
     deadLetterQueueUrl: environment.DEAD_LETTER_QUEUE_URL,
     webhookSecret: environment.STRIPE_WEBHOOK_SECRET,
   }
-  console.log(JSON.stringify({ baseUrl, ...sandbox, ...addresses }, null, 2))
+  const connection = processor && (await connect(db, environment, sandbox.programId, processor, baseUrl))
+  console.log(JSON.stringify({ baseUrl, ...sandbox, ...addresses, ...connection }, null, 2))
 }
 
 if (import.meta.main) await runCommand(help, main)

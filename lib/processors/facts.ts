@@ -1,3 +1,5 @@
+import { maxAmountCents } from '../money.ts'
+
 /**
  * The facts of one webhook event, whatever the payload's generation: everything that is needed to apply it now or again. The log stores it
  * under the same column names. It holds no e-mail address, only its keyed hash. The functions of migrations/functions/6_processor/ read it.
@@ -171,3 +173,13 @@ export interface Unread {
 }
 
 export const ignored = (reason: string): Ignored => ({ kind: 'ignored', reason })
+
+/**
+ * Returns whether an amount is above the database's limit. An amount within the processor's own limit can be, because its unit can be a
+ * hundred times smaller.
+ */
+export function isTooLarge(fact: Fact): boolean {
+  if (fact.kind === 'purchase') return (fact.sale?.amount_cents ?? 0) > maxAmountCents
+  if (fact.kind === 'refunded_total') return fact.total_cents > maxAmountCents
+  return fact.kind === 'reversals' && fact.reversals.some(({ amount_cents: cents }) => cents > maxAmountCents)
+}

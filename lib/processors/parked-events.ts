@@ -4,7 +4,7 @@ import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import type { RelayMessage } from '../notifications/outbox.ts'
 import { applyEvent } from './apply-event.ts'
-import { askStripe } from './stripe/ask.ts'
+import { askProcessor } from './ask-processor.ts'
 import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
 
 /**
@@ -25,7 +25,7 @@ export async function applyParkedEvents(
   const done = { applied: 0, failed: 0, outbox: [] as RelayMessage[] }
   for (const event of events) {
     try {
-      const { outbox } = await applyEvent(db, askStripe(stripe), event)
+      const { outbox } = await applyEvent(db, askProcessor(stripe), event)
       done.applied += 1
       done.outbox.push(...outbox)
     } catch (error) {

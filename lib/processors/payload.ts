@@ -65,3 +65,45 @@ export const metadata = z.nullish(
 )
 
 export const noMetadata = { program_id: null, click_id: null, customer_key: null }
+
+/** The three keys of a purchase's metadata. */
+export type Names = NonNullable<z.output<typeof metadata>>
+
+const clickId = /^cust_\d+_\d+$/
+
+/** Whether a reference that a page can put into a payment link is a click id. Others put an order or a customer there. */
+export const isClickId = (text: string) => clickId.test(text)
+
+/**
+ * Reads the keys in metadata that may hold anything. Numbers count as text: processors keep the types of custom data, and nobody expects
+ * `program_id: 7` to differ from `"7"`.
+ */
+export function namesIn(custom: unknown): Names {
+  if (typeof custom !== 'object' || custom === null) return noMetadata
+  const asText = Object.entries(custom).map(([key, value]) => [
+    key,
+    Number.isSafeInteger(value) ? String(value) : value,
+  ])
+  return metadata.parse(Object.fromEntries(asText)) ?? noMetadata
+}
+
+/** Whether metadata names a click, a customer or a program. */
+export const namesSomething = (names: Names) => Object.values(names).some((value) => value !== null)
+
+/** A currency in any case. */
+export const anyCurrency = z.pipe(
+  z.string().check(z.regex(/^[A-Za-z]{3}$/)),
+  z.transform((code) => code.toLowerCase()),
+)
+
+/** A number or a text as an id. */
+export const numericId = z.pipe(
+  z.union([z.int(), id]),
+  z.transform((value) => String(value)),
+)
+
+/** A time with its zone as ISO 8601 in milliseconds. */
+export const time = z.pipe(
+  z.string().check(z.refine((text: string) => !Number.isNaN(Date.parse(text)))),
+  z.transform((text) => new Date(text).toISOString()),
+)

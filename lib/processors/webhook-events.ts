@@ -9,7 +9,9 @@ import { keptSince, terms } from '../retention.ts'
 import { applyEvent, type AppliedEvent } from './apply-event.ts'
 import { emailHash } from '../tracking/customers.ts'
 import type { WebhookEvent } from './facts.ts'
-import { askStripe } from './stripe/ask.ts'
+import { askProcessor } from './ask-processor.ts'
+import { readReceiverOf } from './connections.ts'
+import { readDelivery } from './read-delivery.ts'
 import { readEvent } from './stripe/read-event.ts'
 import { unseal } from './seal.ts'
 
@@ -165,16 +167,23 @@ export async function replayWebhookEvent(
     webhookEventsOf(programId).where('e.event_id', '=', eventId).select(loggedEventColumns).$castTo<LoggedEvent>(),
   )
   if (!event) throw new ApiError('not_found', 'There is no such event. Events are kept for 90 days.')
-  return { ...(await applyEvent(db, askStripe(stripe), await readAgain(event, secret))), livemode: event.livemode }
+  return {
+    ...(await applyEvent(db, askProcessor(stripe), await readAgain(db, event, secret))),
+    livemode: event.livemode,
+  }
 }
 
 /** Reads an event again with the current schemas if no schema could read it before. */
-async function readAgain(event: WebhookEvent, secret: string): Promise<WebhookEvent> {
+async function readAgain(db: Database, event: WebhookEvent, secret: string): Promise<WebhookEvent> {
   if (event.payload === null) return event
   const text = await unseal(secret, 'unread webhook payload', event.event_id, event.payload)
   if (text === undefined) return event
-  const read = await readEvent(JSON.parse(text), (email) => emailHash(secret, email))
-  return 'unread' in read.fact ? event : read
+  const hash = (email: string) => emailHash(secret, email)
+  const receiver = event.account_id.startsWith('conn_') ? await readReceiverOf(db, event.account_id) : undefined
+  const read = receiver
+    ? await readDelivery(receiver, JSON.parse(text), undefined, hash)
+    : await readEvent(JSON.parse(text), hash)
+  return 'unread' in read.fact ? event : { ...read, event_id: event.event_id }
 }
 
 /** Lists the events whose payload is stored because no schema reads it, oldest first, each with a program that can replay it. */

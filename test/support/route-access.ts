@@ -281,7 +281,13 @@ export const routes = {
    * The lead call accepts a key or, from a browser, none. The webhook has a signature. They have tests of their own
    * below.
    */
-  other: ['POST /api/v1/track/lead', 'POST /api/v1/webhooks/stripe', 'POST /api/v1/webhooks/mail'],
+  other: [
+    'POST /api/v1/track/lead',
+    'POST /api/v1/webhooks/stripe',
+    'POST /api/v1/webhooks/:processor/:connection',
+    'POST /:processor/:connection',
+    'POST /api/v1/webhooks/mail',
+  ],
   anyone: [
     'POST /api/v1/track/click',
     'GET /js/',

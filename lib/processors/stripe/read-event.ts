@@ -1,13 +1,12 @@
 import { Stripe } from 'stripe'
 import * as z from 'zod/mini'
 import { ApiError } from '../../errors.ts'
-import { maxAmountCents } from '../../money.ts'
 import { ownAccount } from './client.ts'
 import { readCheckout } from './read-checkout-session.ts'
 import { readCreditNote } from './read-credit-note.ts'
 import { readCustomer } from './read-customer.ts'
 import { readDispute } from './read-dispute.ts'
-import { type Fact, ignored, type Unread, type WebhookEvent } from '../facts.ts'
+import { type Fact, ignored, isTooLarge, type Unread, type WebhookEvent } from '../facts.ts'
 import { type HashEmail, id, looseReference, unixTime } from '../payload.ts'
 import { readInvoice, readInvoicePayment } from './read-invoice.ts'
 import { readCapturedCharge, readIntent } from './read-payment.ts'
@@ -172,13 +171,4 @@ function aboutUnread(object: unknown): Unread {
     processor_customer_id: found?.customer ?? null,
     subscription_id: parent?.subscription_details.subscription ?? found?.subscription ?? null,
   }
-}
-
-/**
- * Returns whether an amount is above the database's limit. An amount within Stripe's own limit can be, because its unit can be a hundred
- * times smaller.
- */
-function isTooLarge(fact: Fact): boolean {
-  if (fact.kind === 'purchase') return (fact.sale?.amount_cents ?? 0) > maxAmountCents
-  return fact.kind === 'reversals' && fact.reversals.some(({ amount_cents: cents }) => cents > maxAmountCents)
 }

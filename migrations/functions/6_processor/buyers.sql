@@ -57,7 +57,8 @@ return jsonb_build_object('steps', jsonb_build_array(
 
 -- Returns the names of a buyer that are the same in all their payments.
 create or replace function lasting_names(fact jsonb) returns text[] language sql immutable
-return array_remove(array['customer ' || (fact->>'processor_customer_id'), 'subscription ' || (fact#>>'{sale,subscription_id}')], null);
+return array_remove(array['customer ' || (fact->>'processor_customer_id'),
+  'subscription ' || coalesce(fact->>'subscription_id', fact#>>'{sale,subscription_id}')], null);
 
 -- Returns all names of a purchase's buyer.
 create or replace function buyer_names(fact jsonb) returns text[] language sql immutable

@@ -36,7 +36,10 @@ begin
   given.customer_key := event.fact->>'customer_key';
   given.resolution := event.resolution;
   if (select p.commission_base from programs p where p.id = event.program_id) = 'net_of_fees' then
-    given.commission_base_cents := greatest(0, given.commission_base_cents - coalesce(given.processor_fee_cents, 0));
+    if given.processor_fee_cents > given.commission_base_cents then
+      given.processor_fee_cents := given.commission_base_cents;
+    end if;
+    given.commission_base_cents := given.commission_base_cents - coalesce(given.processor_fee_cents, 0);
   else
     given.processor_fee_cents := null;
   end if;

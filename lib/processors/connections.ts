@@ -1,0 +1,141 @@
+import { type InferResult, sql } from 'kysely'
+import * as z from 'zod/mini'
+import { newToken } from '../access/tokens.ts'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely, now } from '../kysely.ts'
+import { type ProcessorName, processors } from './processors.ts'
+import type { Receiver } from './read-delivery.ts'
+import { seal } from './seal.ts'
+
+/** The key from which the key of stored secrets derives. */
+export interface SecretsEnv {
+  EMAIL_HASH_KEY: string
+}
+
+export const isProcessor = (name: string): name is ProcessorName => Object.hasOwn(processors, name)
+
+/** Webhook secrets of processors are printable text without blanks. */
+export const processorSecret = z
+  .string('Paste the secret that the processor shows.')
+  .check(z.trim(), z.regex(/^[!-~]{6,500}$/, 'Paste the secret that the processor shows. It has no spaces.'))
+
+export interface NewConnection {
+  processor: ProcessorName
+  /** Whether it is of the processor's live mode or of its sandbox. */
+  livemode: boolean
+}
+
+/**
+ * Creates a connection of a program and returns its id, a part of the address of its webhook. It works once `changeSecret` stored its
+ * secret, because processors show the secret only after they got the address.
+ */
+export async function createConnection(db: Database, programId: number, connection: NewConnection): Promise<string> {
+  const accountId = `conn_${newToken()}`
+  await db.query(
+    kysely.insertInto('processor_connections').values({ account_id: accountId, program_id: programId, ...connection }),
+  )
+  return accountId
+}
+
+/** Stores the secret of a connection, and connects it again if it was disconnected. Refuses with `not_found`. */
+export async function changeSecret(
+  db: Database,
+  { EMAIL_HASH_KEY }: SecretsEnv,
+  programId: number,
+  accountId: string,
+  secret: string,
+): Promise<void> {
+  const changed = await db.query(
+    kysely
+      .updateTable('processor_connections')
+      .set({
+        secret: sql<Uint8Array>`${await seal(EMAIL_HASH_KEY, 'processor secret', accountId, secret)}::bytea`,
+        disconnected_at: null,
+        refused_at: null,
+        refusal: null,
+      })
+      .where('program_id', '=', programId)
+      .where('account_id', '=', accountId)
+      .returning('account_id'),
+  )
+  if (changed.length === 0) throw new ApiError('not_found', 'This program has no such connection.')
+}
+
+/** Disconnects a connection. Its later events wait until it is connected again. */
+export async function disconnectConnection(db: Database, programId: number, accountId: string): Promise<void> {
+  await db.query(
+    kysely
+      .updateTable('processor_connections')
+      .set({ disconnected_at: now })
+      .where('program_id', '=', programId)
+      .where('account_id', '=', accountId)
+      .where('disconnected_at', 'is', null),
+  )
+}
+
+export type Connection = InferResult<ReturnType<typeof connectionsOf>>[number]
+
+/** The connections of a program, the newest first, without their secrets. */
+export async function listConnections(db: Database, programId: number): Promise<Connection[]> {
+  return await db.query(connectionsOf(programId))
+}
+
+function connectionsOf(programId: number) {
+  return kysely
+    .selectFrom('processor_connections as c')
+    .select([
+      'c.account_id',
+      'c.processor',
+      'c.livemode',
+      'c.disconnected_at',
+      'c.refused_at',
+      'c.refusal',
+      'c.created_at',
+    ])
+    .select((eb) => [
+      eb('c.secret', 'is not', null).$castTo<boolean>().as('has_secret'),
+      eb
+        .selectFrom('processor_events as e')
+        .select((event) => event.fn.max('e.received_at').as('at'))
+        .whereRef('e.account_id', '=', 'c.account_id')
+        .as('last_event_at'),
+      eb
+        .selectFrom('processor_events as e')
+        .select((event) => event.fn.countAll<number>().as('waiting'))
+        .whereRef('e.account_id', '=', 'c.account_id')
+        .where('e.waits_for', '=', 'connection')
+        .as('waiting'),
+    ])
+    .where('c.program_id', '=', programId)
+    .orderBy('c.created_at', 'desc')
+    .orderBy('c.account_id')
+}
+
+/** The connection to which deliveries come, with its encrypted secret. */
+export async function readReceiverOf(
+  db: Database,
+  accountId: string,
+): Promise<(Receiver & { secret: string | null }) | undefined> {
+  if (!/^conn_[\w-]{43}$/.test(accountId)) return undefined
+  const [found] = await db.query(
+    kysely
+      .selectFrom('processor_connections')
+      .select(['account_id', 'program_id', 'processor', 'livemode', sql<string | null>`secret::text`.as('secret')])
+      .where('account_id', '=', accountId),
+  )
+  return found && isProcessor(found.processor) ? { ...found, processor: found.processor } : undefined
+}
+
+/** Notes that a connection refused a delivery, at most once a minute. */
+export async function noteRefusal(db: Database, accountId: string, refusal: string): Promise<void> {
+  await db.query(
+    kysely
+      .updateTable('processor_connections')
+      .set({ refused_at: now, refusal })
+      .where('account_id', '=', accountId)
+      .where((eb) =>
+        eb.or([eb('refused_at', 'is', null), eb('refused_at', '<', sql<Date>`now() - interval '1 minute'`)]),
+      ),
+  )
+}

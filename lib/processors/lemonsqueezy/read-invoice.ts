@@ -1,0 +1,73 @@
+import * as z from 'zod/mini'
+import { type Fact, ignored } from '../facts.ts'
+import { amount, anyCurrency, freeText, type HashEmail, namesIn, numericId, time } from '../payload.ts'
+import type { ProcessorEvent } from '../processor.ts'
+import { purchaseOf } from '../purchase.ts'
+import { invoiceId, subscriptionId } from './ids.ts'
+
+const invoice = z.looseObject({
+  id: numericId,
+  subscription_id: numericId,
+  customer_id: z.nullish(numericId),
+  user_email: freeText(320),
+  billing_reason: z.nullish(z.string()),
+  currency: anyCurrency,
+  total: amount,
+  tax: z.nullish(amount),
+  refunded: z.nullish(z.boolean()),
+  refunded_amount: z.nullish(amount),
+  created_at: time,
+  custom_data: z.optional(z.unknown()),
+})
+
+/** The ids of an invoice's payment. That of an initial invoice is the order's, as `subscription_created` says. */
+function paymentIdsOf({ id, subscription_id, billing_reason }: z.output<typeof invoice>): string[] {
+  return billing_reason === 'initial' ? [invoiceId(id), subscriptionId(subscription_id)] : [invoiceId(id)]
+}
+
+/**
+ * Reads `subscription_payment_success` and `subscription_payment_recovered`. The initial invoice reports the payment of an order, which
+ * `order_created` records. Invoices name no product.
+ */
+export async function readInvoice({ object }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
+  const paid = invoice.parse(object)
+  if (paid.billing_reason === 'initial') {
+    return { kind: 'invoice_payment', payment_ids: paymentIdsOf(paid), invoice_id: null }
+  }
+  return await purchaseOf(
+    {
+      names: namesIn(paid.custom_data),
+      email: paid.user_email,
+      customerId: paid.customer_id ?? null,
+      subscriptionId: subscriptionId(paid.subscription_id),
+      paymentIds: paymentIdsOf(paid),
+      startedAt: paid.created_at,
+      settlesLead: false,
+      sale:
+        paid.total === 0
+          ? null
+          : {
+              transaction_id: invoiceId(paid.id),
+              amount_cents: paid.total,
+              commission_base_cents: Math.max(0, paid.total - (paid.tax ?? 0)),
+              currency: paid.currency,
+              isRenewal: paid.billing_reason !== 'updated',
+              paidAt: paid.created_at,
+            },
+    },
+    hashEmail,
+  )
+}
+
+/** Reads `subscription_payment_refunded`, which reports the total of all refunds of the invoice. */
+export function readInvoiceRefund({ object }: ProcessorEvent): Fact {
+  const refunded = invoice.parse(object)
+  const total_cents = refunded.refunded_amount ?? (refunded.refunded === true ? refunded.total : 0)
+  if (total_cents === 0) return ignored('Nothing was refunded.')
+  return {
+    kind: 'refunded_total',
+    payment_ids: paymentIdsOf(refunded),
+    total_cents,
+    currency: refunded.currency,
+  }
+}

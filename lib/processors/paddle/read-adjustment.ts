@@ -1,0 +1,69 @@
+import * as z from 'zod/mini'
+import { type Fact, ignored } from '../facts.ts'
+import { anyCurrency, freeText, id } from '../payload.ts'
+import type { ProcessorEvent } from '../processor.ts'
+import { paddleAmount } from './amount.ts'
+
+const totals = z.looseObject({ total: paddleAmount })
+
+const adjustment = z.looseObject({
+  id,
+  action: z.string(),
+  status: z.nullish(z.string()),
+  transaction_id: id,
+  reason: freeText(1000),
+  currency_code: anyCurrency,
+  totals,
+  items: z.nullish(z.array(z.looseObject({ type: z.nullish(z.string()), totals: z.nullish(totals) }))),
+})
+
+/** Actions that move no money of the sale. */
+const withoutMoney: Readonly<Record<string, string>> = {
+  credit: 'It credits the customer’s balance. No money went back.',
+  credit_reverse: 'It takes back a credit of the customer’s balance. No money moved.',
+  chargeback_warning: 'A warning moves no money.',
+  chargeback_warning_reverse: 'A warning moves no money.',
+}
+
+/**
+ * Reads `adjustment.created` and `adjustment.updated`. A refund counts once Paddle approves it, and is put back if Paddle rejects or reverses
+ * it afterwards. A chargeback counts at once. Its reversal is an adjustment of its own, which does not name the chargeback.
+ */
+export function readAdjustment({ object }: ProcessorEvent): Fact {
+  const { action, status, ...moved } = adjustment.parse(object)
+  const reason = withoutMoney[action]
+  if (reason !== undefined) return ignored(reason)
+  const isRefund = action === 'refund'
+  if (!isRefund && action !== 'chargeback' && action !== 'chargeback_reverse') {
+    return ignored('Adjustments of this action are not used.')
+  }
+  if (isRefund && status !== 'approved' && status !== 'rejected' && status !== 'reversed') {
+    return ignored('Paddle has not approved the refund yet.')
+  }
+  const amount = refundedOf(moved)
+  if (amount === 0) return ignored('It refunds tax only, which earns no commission.')
+  const isUndone = status === 'rejected' || status === 'reversed'
+  return {
+    kind: 'reversals',
+    payment_intent_id: null,
+    charge_id: moved.transaction_id,
+    invoice_id: null,
+    reversals: [
+      {
+        reversal_id: moved.id,
+        reason: isRefund ? 'refund' : 'chargeback',
+        reason_text: moved.reason,
+        amount_cents: amount,
+        currency: moved.currency_code,
+        returned: isUndone || action === 'chargeback_reverse',
+        ...(!isRefund && { pairs: true as const }),
+      },
+    ],
+  }
+}
+
+/** The refunded amount with its tax, without items that refund only tax. */
+function refundedOf({ items, totals: all }: Pick<z.output<typeof adjustment>, 'items' | 'totals'>): number {
+  const taxOnly = (items ?? []).filter(({ type }) => type === 'tax')
+  return Math.max(0, all.total - taxOnly.reduce((sum, item) => sum + (item.totals?.total ?? 0), 0))
+}

@@ -1,0 +1,20 @@
+import * as z from 'zod/mini'
+import { type Fact, ignored } from '../facts.ts'
+import { id, namesIn, namesSomething } from '../payload.ts'
+import type { ProcessorEvent } from '../processor.ts'
+
+const customer = z.looseObject({ id, custom_data: z.optional(z.unknown()) })
+
+/** Reads `customer.created` and `customer.updated`: the custom data attributes those payments of the customer that have none. */
+export function readCustomer({ object, createdAt }: ProcessorEvent): Fact {
+  const read = customer.parse(object)
+  const names = namesIn(read.custom_data)
+  if (!namesSomething(names)) return ignored("The customer's custom data names no visitor.")
+  return {
+    kind: 'customer',
+    ...names,
+    processor_customer_id: read.id,
+    is_deleted: false,
+    reported_at: createdAt.toISOString(),
+  }
+}

@@ -1,0 +1,72 @@
+import * as z from 'zod/mini'
+import { shareOf } from '../../../tracker/src/stripe-amounts.ts'
+import type { Fact, PurchaseSale } from '../facts.ts'
+import { amount, anyCurrency, freeText, type HashEmail, id, time } from '../payload.ts'
+import type { ProcessorEvent } from '../processor.ts'
+import { purchaseOf } from '../purchase.ts'
+import { namesOf } from './names.ts'
+
+const order = z.looseObject({
+  id,
+  created_at: time,
+  billing_reason: z.nullish(z.string()),
+  /** After discounts and without tax. */
+  net_amount: z.nullish(amount),
+  tax_amount: amount,
+  total_amount: amount,
+  /** The customer's balance: negative if it pays a part. */
+  applied_balance_amount: z.nullish(z.int()),
+  platform_fee_amount: z.nullish(amount),
+  currency: anyCurrency,
+  customer_id: z.nullish(id),
+  subscription_id: z.nullish(id),
+  product_id: z.nullish(id),
+  metadata: z.optional(z.unknown()),
+  customer: z.nullish(z.looseObject({ email: freeText(320), external_id: freeText(255) })),
+  subscription: z.nullish(z.looseObject({ metadata: z.optional(z.unknown()) })),
+  items: z.nullish(z.array(z.looseObject({ product_price_id: z.nullish(id), amount: z.nullish(amount) }))),
+})
+
+/** Reads `order.paid`: a single payment, or one of a subscription. */
+export async function readOrder({ object, createdAt }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
+  const paid = order.parse(object)
+  const { total_amount: total, tax_amount: tax, net_amount: net } = paid
+  const amountPaid = Math.max(0, total + (paid.applied_balance_amount ?? 0))
+  const isRenewal = paid.billing_reason === 'subscription_cycle' || paid.billing_reason === 'subscription_meter_cycle'
+  return await purchaseOf(
+    {
+      names: namesOf([paid.metadata, paid.subscription?.metadata], paid.customer?.external_id),
+      email: paid.customer?.email ?? null,
+      customerId: paid.customer_id ?? null,
+      subscriptionId: paid.subscription_id ?? null,
+      paymentIds: [paid.id],
+      startedAt: paid.created_at,
+      settlesLead: !isRenewal,
+      sale:
+        amountPaid === 0
+          ? null
+          : {
+              transaction_id: paid.id,
+              amount_cents: amountPaid,
+              commission_base_cents: Math.min(amountPaid, shareOf(amountPaid, Math.max(0, net ?? total - tax), total)),
+              processor_fee_cents: paid.platform_fee_amount ?? null,
+              currency: paid.currency,
+              lines: linesOf(paid),
+              isRenewal,
+              paidAt: createdAt.toISOString(),
+            },
+    },
+    hashEmail,
+  )
+}
+
+/** The lines that name what was sold, each with its amount without tax. Null if none names anything. */
+function linesOf({ items, product_id }: Pick<z.output<typeof order>, 'items' | 'product_id'>): PurchaseSale['lines'] {
+  const lines = (items ?? []).map((item) => ({
+    product_ids: [item.product_price_id, product_id].filter((one) => typeof one === 'string'),
+    weight: item.amount ?? 0,
+  }))
+  if (lines.length === 0 && product_id) return [{ product_ids: [product_id], weight: 1 }]
+  const sold = lines.filter(({ weight }) => weight > 0).slice(0, 50)
+  return sold.some((line) => line.product_ids.length > 0) ? sold : null
+}

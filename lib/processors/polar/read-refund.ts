@@ -1,0 +1,41 @@
+import * as z from 'zod/mini'
+import { type Fact, ignored } from '../facts.ts'
+import { amount, anyCurrency, freeText, id } from '../payload.ts'
+import type { ProcessorEvent } from '../processor.ts'
+
+const refund = z.looseObject({
+  id,
+  status: z.string(),
+  reason: freeText(1000),
+  /** Without tax. */
+  amount,
+  tax_amount: z.nullish(amount),
+  currency: anyCurrency,
+  order_id: id,
+  dispute: z.optional(z.unknown()),
+})
+
+/** Reads `refund.created` and `refund.updated`. A refund counts once it succeeded, and is put back if it fails afterwards. */
+export function readRefund({ object }: ProcessorEvent): Fact {
+  const refunded = refund.parse(object)
+  const isUndone = refunded.status === 'failed' || refunded.status === 'canceled'
+  if (!isUndone && refunded.status !== 'succeeded')
+    return ignored(`The refund is ${refunded.status}: nothing was refunded yet.`)
+  return {
+    kind: 'reversals',
+    payment_intent_id: null,
+    charge_id: refunded.order_id,
+    invoice_id: null,
+    reversals: [
+      {
+        reversal_id: refunded.id,
+        reason: refunded.dispute ? 'chargeback' : 'refund',
+        reason_text: refunded.reason,
+        // With its tax, as the sale's amount has it.
+        amount_cents: refunded.amount + (refunded.tax_amount ?? 0),
+        currency: refunded.currency,
+        returned: isUndone,
+      },
+    ],
+  }
+}

@@ -1,0 +1,9 @@
+import { lemonsqueezy } from './lemonsqueezy/processor.ts'
+import { paddle } from './paddle/processor.ts'
+import { polar } from './polar/processor.ts'
+import type { Processor } from './processor.ts'
+
+/** The processors beside Stripe, by the name in the address of their webhooks. */
+export const processors = { paddle, lemonsqueezy, polar } satisfies Record<string, Processor>
+
+export type ProcessorName = keyof typeof processors

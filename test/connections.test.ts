@@ -1,0 +1,377 @@
+import { describe, expect, test } from 'vitest'
+import trackRefund from '../functions/track-refund.ts'
+import trackSale from '../functions/track-sale.ts'
+import { generateApiKey } from '../lib/access/api-keys.ts'
+import { processorFixtures } from '../lib/local/processor-fixture.ts'
+import { openStripe } from '../lib/processors/stripe/client.ts'
+import { applyParkedEvents } from '../lib/processors/parked-events.ts'
+import { changeSecret, disconnectConnection, listConnections } from '../lib/processors/connections.ts'
+import { type ProcessorName, processors } from '../lib/processors/processors.ts'
+import { replayWebhookEvent } from '../lib/processors/webhook-events.ts'
+import { addressOf, type ConnectedShop, openConnections, storyOf } from './support/connections.ts'
+import { startEndpoint } from './support/stack.ts'
+import { testWhatIsKept } from './support/webhook.ts'
+
+const endpoint = await startEndpoint()
+const { db, sql } = endpoint
+const { env, post, connect, send, tell, salesOf } = openConnections(endpoint)
+const stripe = openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' })
+const names: ProcessorName[] = ['paddle', 'lemonsqueezy', 'polar']
+const recorded = { status: 200, body: { outcome: 'recorded' } }
+
+const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000)
+
+/** The event of each processor that reports a sale. */
+const saleEvent: Record<ProcessorName, string> = {
+  paddle: 'transaction.completed',
+  lemonsqueezy: 'order_created',
+  polar: 'order.paid',
+}
+const earned = { amount: 12_000, base: 10_000, commission: 2000, reversed: 0, refunded: 0 }
+
+describe.each(names)('%s', (processor) => {
+  test('a sale is recorded once, in two database requests, with the amount without tax as the base', async () => {
+    const shop = await connect(processor)
+    expect(await tell(shop, saleEvent[processor])).toMatchObject({ ...recorded, requests: 2 })
+    expect(await tell(shop, saleEvent[processor])).toMatchObject({ status: 200, body: { outcome: expect.any(String) } })
+    expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId, is_test: false }])
+  })
+
+  test('a program can exclude the reported fee from the base', async () => {
+    const shop = await connect(processor)
+    await sql.query(`update programs set commission_base = 'net_of_fees' where id = $1`, [shop.programId])
+    await tell(shop, saleEvent[processor])
+    // Lemon Squeezy reports no fee.
+    const base = processor === 'lemonsqueezy' ? 10_000 : 9400
+    expect(await salesOf(shop)).toMatchObject([{ amount: 12_000, base, commission: base / 5 }])
+  })
+
+  test('a free order settles the lead and sells nothing', async () => {
+    const shop = await connect(processor)
+    expect(await tell(shop, `${saleEvent[processor]}:free`)).toMatchObject(recorded)
+    expect(await salesOf(shop)).toEqual([])
+  })
+
+  test('each fixture is understood, and repeated it changes nothing', async () => {
+    const shop = await connect(processor)
+    const events = Object.values(processorFixtures[processor].events).map((event) => event(storyOf(shop)))
+    for (const event of events) {
+      const { status, body } = await send(shop, event)
+      expect([status, body.reason ?? ''], JSON.stringify(event)).toEqual([
+        200,
+        expect.not.stringMatching(/could not be read|are not used|names no program/),
+      ])
+    }
+    const sales = await salesOf(shop)
+    for (const event of events) await send(shop, event)
+    expect(await salesOf(shop)).toEqual(sales)
+  })
+
+  test('refuses other keys, changed bodies, stale times and missing signatures', async () => {
+    const shop = await connect(processor)
+    const body = JSON.stringify(processorFixtures[processor].events[saleEvent[processor]]?.(storyOf(shop)))
+    const { headersOf } = processorFixtures[processor]
+    const signed = headersOf(body, shop.secret, new Date())
+    const minute = 60_000
+    const refused: [string, Record<string, string>][] = [
+      [body, headersOf(body, 'another', new Date())],
+      [`${body} `, signed],
+      [body, {}],
+      [body, Object.fromEntries(Object.keys(signed).map((name) => [name, 'x'.repeat(5000)]))],
+      ...(processor === 'lemonsqueezy'
+        ? []
+        : [-6, 6].map((minutes): [string, Record<string, string>] => [
+            body,
+            headersOf(body, shop.secret, new Date(Date.now() + minutes * minute)),
+          ])),
+    ]
+    for (const [text, headers] of refused) {
+      expect(await post(addressOf(shop), text, headers)).toMatchObject({
+        status: 400,
+        body: { error: { code: 'invalid_signature' } },
+      })
+    }
+    expect(await salesOf(shop)).toEqual([])
+    expect(await listConnections(db, shop.programId)).toMatchObject([{ refused_at: expect.any(Date) }])
+  })
+
+  test('keeps programs apart: the connection of another accepts neither its signature nor its refunds', async () => {
+    const [shop, other] = [await connect(processor), await connect(processor)]
+    await changeSecret(db, env, other.programId, other.accountId, 'another-secret')
+    const story = storyOf(shop)
+    const event = processorFixtures[processor].events[saleEvent[processor]]?.(story) ?? {}
+    expect(await send({ ...shop, accountId: other.accountId }, event)).toMatchObject({ status: 400 })
+    await send(shop, event)
+    // The other program cannot name this program, its click or its payment.
+    expect(await send({ ...other, secret: 'another-secret' }, event)).toMatchObject({ body: { outcome: 'ignored' } })
+    expect(await salesOf(other)).toEqual([])
+    const another = names.find((name) => name !== processor) ?? 'paddle'
+    expect(await post(addressOf({ ...shop, processor: another }), '{}', {})).toMatchObject({ status: 404 })
+    expect(await post(`/api/v1/webhooks/${processor}/conn_${'x'.repeat(43)}`, '{}', {})).toMatchObject({ status: 404 })
+    expect(await post(`/api/v1/webhooks/stripes/${shop.accountId}`, '{}', {})).toMatchObject({ status: 404 })
+  })
+
+  test('a sandbox connection makes test sales', async () => {
+    const shop = await connect(processor, {}, false)
+    await tell(shop, saleEvent[processor])
+    expect(await salesOf(shop)).toMatchObject([{ is_test: true, commission: null }])
+  })
+
+  test('events of a disconnected connection wait and apply when it is connected again', async () => {
+    const shop = await connect(processor)
+    await disconnectConnection(db, shop.programId, shop.accountId)
+    expect(await tell(shop, saleEvent[processor])).toMatchObject({ body: { outcome: 'parked' } })
+    expect(await salesOf(shop)).toEqual([])
+    expect(await listConnections(db, shop.programId)).toMatchObject([{ waiting: 1 }])
+    await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
+    await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
+    expect(await salesOf(shop)).toMatchObject([earned])
+  })
+
+  test('what no schema reads is kept encrypted, notifies nobody of strangers, and can be replayed', async () => {
+    const shop = await connect(processor)
+    const event = processorFixtures[processor].events[saleEvent[processor]]?.(storyOf(shop)) ?? {}
+    const broken = JSON.stringify(event).replaceAll(/"(currency|currency_code)":"[A-Za-z]+"/g, '"$1":17')
+    const { headersOf } = processorFixtures[processor]
+    const answer = await post(addressOf(shop), broken, headersOf(broken, shop.secret, new Date()))
+    expect(answer).toMatchObject({ status: 200, body: { outcome: 'ignored', reason: /could not be read/ } })
+    const { rows } = await sql.query(`select event_id, payload from processor_events where account_id = $1`, [
+      shop.accountId,
+    ])
+    expect(rows).toMatchObject([{ payload: expect.any(Buffer) }])
+    expect(rows[0].payload.toString()).not.toContain('example.com')
+    expect(await replayWebhookEvent(db, stripe, 'key', shop.programId, rows[0].event_id)).toMatchObject({
+      outcome: 'ignored',
+    })
+  })
+
+  test('no body breaks it', async () => {
+    const shop = await connect(processor)
+    const { events, headersOf } = processorFixtures[processor]
+    const whole = Object.values(events).map((event) => JSON.stringify(event(storyOf(shop))))
+    const bodies = [
+      '',
+      '[]',
+      'null',
+      '{}',
+      '7',
+      '"x"',
+      '{"data":null}',
+      '{"type":"order.paid","data":{}}',
+      ...whole.flatMap((text) => [
+        text.replaceAll(/:"[^"]*"/g, ':null'),
+        text.replaceAll(/:\d+/g, ':-1'),
+        text.replaceAll(/:"\d+"/g, ':"99999999999999999"'),
+        text.replaceAll(/:\{/g, ':[{').replaceAll('}', '}]').replace(/^\{/, '[{'),
+        text.replaceAll(/"(\w+_at)":"[^"]*"/g, '"$1":"never"'),
+      ]),
+    ]
+    for (const body of bodies) {
+      const { status } = await post(addressOf(shop), body, headersOf(body, shop.secret, new Date()))
+      expect(status, body).toBeLessThan(500)
+    }
+  })
+})
+
+describe('Paddle', () => {
+  test('a renewal without custom data belongs to the buyer of its subscription', async () => {
+    const shop = await connect('paddle')
+    await tell(shop, 'transaction.completed:subscription')
+    await tell(shop, 'transaction.completed:renewal-without-data', { now: inSeconds(1) })
+    expect(await salesOf(shop)).toMatchObject([
+      { ...earned, is_recurring: false },
+      { ...earned, is_recurring: true, partner_id: shop.partnerId },
+    ])
+  })
+
+  test('a renewal that comes before the first payment is attributed when that comes', async () => {
+    const shop = await connect('paddle')
+    const now = new Date()
+    await tell(shop, 'transaction.completed:renewal-without-data', { now: new Date(now.getTime() + 1000) })
+    await tell(shop, 'subscription.created', { now })
+    await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
+    expect(await salesOf(shop)).toMatchObject([{ ...earned, is_recurring: true }])
+  })
+
+  test('a refund counts once it is approved, and is put back if it is reversed', async () => {
+    const shop = await connect('paddle')
+    await tell(shop, 'transaction.completed')
+    await tell(shop, 'adjustment.created')
+    expect(await salesOf(shop)).toMatchObject([earned])
+    await tell(shop, 'adjustment.updated')
+    await tell(shop, 'adjustment.updated')
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 500 }])
+    await tell(shop, 'adjustment.updated:reversed')
+    expect(await salesOf(shop)).toMatchObject([earned])
+  })
+
+  test('a refund before its sale is applied with the sale; a rejected one and a credit take nothing', async () => {
+    const shop = await connect('paddle')
+    expect(await tell(shop, 'adjustment.updated')).toMatchObject({ body: { outcome: 'parked' } })
+    await tell(shop, 'transaction.completed')
+    await tell(shop, 'adjustment.created:credit')
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 500 }])
+    await tell(shop, 'adjustment.updated:rejected', { order: '2' })
+    await tell(shop, 'transaction.completed', { order: '2' })
+    expect(await salesOf(shop)).toMatchObject([{}, earned])
+  })
+
+  const steps = ['transaction.completed', 'adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
+  test.each([
+    [0, 1, 2],
+    [0, 2, 1],
+    [1, 2, 0],
+    [2, 1, 0],
+    [2, 0, 1],
+    [1, 0, 2],
+  ])('a chargeback and its reversal leave the commission, in the order %i %i %i', async (...order) => {
+    const shop = await connect('paddle')
+    for (const step of [...order, ...order]) await tell(shop, steps[step] ?? '')
+    expect(await salesOf(shop)).toMatchObject([earned])
+    // Another chargeback of the same payment counts.
+    const again = { id: 'adj_again', action: 'chargeback', status: 'approved' }
+    const event = processorFixtures.paddle.events['adjustment.created:chargeback']?.(storyOf(shop)) ?? {}
+    await send(shop, {
+      ...event,
+      event_id: 'evt_again',
+      data: { ...('data' in event && Object(event.data)), ...again },
+    })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
+  })
+
+  test('a warning moves nothing', async () => {
+    const shop = await connect('paddle')
+    await tell(shop, 'transaction.completed')
+    expect(await tell(shop, 'adjustment.created:chargeback_warning')).toMatchObject({ body: { outcome: 'ignored' } })
+    expect(await salesOf(shop)).toMatchObject([earned])
+  })
+})
+
+describe('Lemon Squeezy', () => {
+  test('the initial invoice of an order is no second sale, and both refund totals are one refund, in any order', async () => {
+    const all = [
+      'order_created',
+      'subscription_created',
+      'subscription_payment_success:initial',
+      'order_refunded',
+      'subscription_payment_refunded:initial',
+    ]
+    for (const order of [all, all.toReversed(), [...all.slice(2), ...all.slice(0, 2)]]) {
+      const shop = await connect('lemonsqueezy')
+      for (const name of order) await tell(shop, name)
+      expect(await salesOf(shop), order.join()).toMatchObject([{ ...earned, refunded: 3000, reversed: 500 }])
+    }
+  })
+
+  test('each rise of the refunded total is one refund', async () => {
+    const shop = await connect('lemonsqueezy')
+    await tell(shop, 'order_created')
+    await tell(shop, 'order_refunded', { refunded: 5000, now: inSeconds(2) })
+    await tell(shop, 'order_refunded', { refunded: 3000, now: inSeconds(1) })
+    await tell(shop, 'order_refunded', { refunded: 12_000, now: inSeconds(3) })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
+    const { rows } = await sql.query(
+      `select requested_cents::int as by from refunds where program_id = $1 order by id`,
+      [shop.programId],
+    )
+    expect(rows).toEqual([{ by: 5000 }, { by: 7000 }])
+  })
+
+  test('a renewal without custom data belongs to the buyer of its subscription, and has refunds of its own', async () => {
+    const shop = await connect('lemonsqueezy')
+    for (const name of ['order_created', 'subscription_created']) await tell(shop, name)
+    await tell(shop, 'subscription_payment_success:without-data', { now: inSeconds(1) })
+    await tell(shop, 'subscription_payment_refunded', { now: inSeconds(2) })
+    expect(await salesOf(shop)).toMatchObject([
+      earned,
+      { ...earned, is_recurring: true, refunded: 3000, reversed: 500 },
+    ])
+  })
+
+  test('a payload of test mode makes a test sale', async () => {
+    const shop = await connect('lemonsqueezy')
+    await tell(shop, 'order_created', { isTest: true })
+    expect(await salesOf(shop)).toMatchObject([{ is_test: true, commission: null }])
+  })
+})
+
+describe('Polar', () => {
+  test('a refund counts once it succeeded, and is put back if it fails', async () => {
+    const shop = await connect('polar')
+    await tell(shop, 'order.paid')
+    await tell(shop, 'refund.created')
+    expect(await salesOf(shop)).toMatchObject([earned])
+    await tell(shop, 'refund.updated')
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 500 }])
+    await tell(shop, 'refund.updated:failed')
+    expect(await salesOf(shop)).toMatchObject([earned])
+  })
+
+  test('the reference of a checkout link names the buyer', async () => {
+    const shop = await connect('polar')
+    await tell(shop, 'order.paid:checkout-link')
+    expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId }])
+  })
+
+  test('a renewal without metadata belongs to the buyer of its subscription', async () => {
+    const shop = await connect('polar')
+    await tell(shop, 'order.paid:subscription')
+    await tell(shop, 'order.paid:renewal-without-data', { now: inSeconds(1) })
+    expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true }])
+  })
+
+  test('the key is the whole secret, with its prefix', async () => {
+    const delivery = { body: '{}', now: Date.now() }
+    const headers = processorFixtures.polar.headersOf('{}', 'whsec_c2VjcmV0', new Date())
+    const header = (name: string) => headers[name]
+    expect(await processors.polar.isSigned({ ...delivery, header }, 'whsec_c2VjcmV0')).toBe(true)
+    expect(await processors.polar.isSigned({ ...delivery, header }, 'c2VjcmV0')).toBe(false)
+  })
+})
+
+/** Calls the API with a key of the shop's program. */
+async function callerOf({ programId }: ConnectedShop) {
+  const { key, keyHash, hint } = await generateApiKey()
+  await sql.query(`insert into api_keys (program_id, key_hash, hint) values ($1, decode($2, 'hex'), $3)`, [
+    programId,
+    keyHash,
+    hint,
+  ])
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} }
+  return async (app: { request: typeof trackRefund.request }, fields: object) => {
+    const response = await app.request('/', { method: 'POST', headers, body: JSON.stringify(fields) }, env, context)
+    return response.status
+  }
+}
+
+test.each([true, false])(
+  'a sale and a refund of the API are the payment of the processor, API first %s',
+  async (isFirst) => {
+    const shop = await connect('lemonsqueezy')
+    const call = await callerOf(shop)
+    const order = processorFixtures.lemonsqueezy.events['order_created']?.(storyOf(shop)) ?? {}
+    const { data } = Object(order)
+    const sale = {
+      customer_key: shop.customerKey,
+      click_id: shop.clickId,
+      transaction_id: data.id,
+      amount_cents: 12_000,
+    }
+    if (isFirst) expect(await call(trackSale, sale)).toBe(200)
+    // The total waits for its sale, or is of the sale that the API reported.
+    await tell(shop, 'order_refunded')
+    await send(shop, order)
+    if (!isFirst) expect(await call(trackSale, sale)).toBe(409)
+    expect(await call(trackRefund, { transaction_id: data.id, refund_amount_cents: 3000 })).toBe(200)
+    expect(await salesOf(shop)).toMatchObject([{ ...earned, refunded: 3000, reversed: 500 }])
+  },
+)
+
+test('secrets are encrypted', async () => {
+  const shop = await connect('paddle')
+  const { rows } = await sql.query(`select secret from processor_connections where account_id = $1`, [shop.accountId])
+  expect(rows[0].secret.toString('latin1')).not.toContain(shop.secret)
+})
+
+testWhatIsKept(sql)
