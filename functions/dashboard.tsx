@@ -60,6 +60,7 @@ import { pages as reviews } from './dashboard/program/reviews.tsx'
 import { pages as sale } from './dashboard/program/sale.tsx'
 import { pages as search } from './dashboard/program/search.tsx'
 import { pages as settings } from './dashboard/program/settings.tsx'
+import { pages as connections } from './dashboard/program/connections.tsx'
 import { pages as ownAccount } from './dashboard/program/own-account.tsx'
 import { callbackPages, pages as stripeConnection } from './dashboard/program/stripe-connection.tsx'
 import { pages as testData } from './dashboard/program/test-data.tsx'
@@ -205,6 +206,7 @@ const allPages = [
   sale,
   search,
   settings,
+  connections,
   ownAccount,
   stripeConnection,
   callbackPages,

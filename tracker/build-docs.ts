@@ -20,7 +20,18 @@ export interface DocsPage {
 /** The groups of the menu with their pages. */
 const groups = {
   'Get started': ['index', 'html', 'nextjs', 'react', 'test-data', 'migrate', 'moving'],
-  'Sales and refunds': ['which-way', 'stripe', 'own-calls', 'calls', 'renewals', 'refunds', 'codes'],
+  'Sales and refunds': [
+    'which-way',
+    'stripe',
+    'paddle',
+    'lemonsqueezy',
+    'polar',
+    'own-calls',
+    'calls',
+    'renewals',
+    'refunds',
+    'codes',
+  ],
   'Your site': ['own-domain', 'consent', 'csp', 'several-programs'],
   'Partners and money': ['joining', 'payouts', 'figures', 'why-this-partner', 'mail'],
   'For developers': ['program-api', 'webhooks', 'walk', 'command', 'errors'],

@@ -12,6 +12,7 @@ const example: Explanation = {
     sale_date: '2026-01-01T12:05:00.000Z',
     amount_cents: 4900,
     tax_cents: 0,
+    processor_fee_cents: 0,
     commission_base_cents: 4900,
     refunded_cents: 0,
     currency: 'usd',

@@ -19,8 +19,9 @@ export const explanation = () =>
       z.object({
         sale_date: time(),
         amount_cents: cents(),
-        /** The part of the amount that earns no commission: tax. */
+        /** The parts of the amount that earn no commission: tax, and the processor's fee if the program excludes it. */
         tax_cents: cents(),
+        processor_fee_cents: cents(),
         commission_base_cents: cents(),
         refunded_cents: cents(),
         currency: currency(),

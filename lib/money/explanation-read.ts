@@ -140,7 +140,14 @@ export function explainedSales(programId: number) {
       .select(sql<number | null>`left_under_cap(s)`.as('left_cents'))
       .select(linesOfSale.as('lines'))
       .select(['s.transaction_id', 's.is_test', 's.sale_date', 's.created_at', 's.amount_cents', 's.amount_source'])
-      .select(['s.commission_base_cents', 's.commission_bp', 's.commission_months', 's.refunded_cents', 's.currency'])
+      .select([
+        's.commission_base_cents',
+        's.processor_fee_cents',
+        's.commission_bp',
+        's.commission_months',
+        's.refunded_cents',
+        's.currency',
+      ])
       // The percentage of the base, by the function that commissions use, and before its rounding.
       .select([
         sql<

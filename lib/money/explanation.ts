@@ -154,7 +154,8 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
     sale: {
       sale_date: iso(sale.sale_date),
       amount_cents: sale.amount_cents,
-      tax_cents: sale.amount_cents - sale.commission_base_cents,
+      tax_cents: taxIn(sale),
+      processor_fee_cents: sale.processor_fee_cents ?? 0,
       commission_base_cents: sale.commission_base_cents,
       refunded_cents: sale.refunded_cents,
       currency,
@@ -282,6 +283,7 @@ function explainPayment(
             sale_date: iso(delivery.paid_at),
             amount_cents: delivery.amount_cents,
             tax_cents: 0,
+            processor_fee_cents: 0,
             commission_base_cents: 0,
             refunded_cents: 0,
             currency: delivery.currency,
@@ -392,13 +394,28 @@ function commissionOf(sale: ExplainedSale, resolution: Resolution): Explanation[
   }
 }
 
+/** The tax in the amount of a sale. The base can exclude the processor's fee too. */
+function taxIn(sale: ExplainedSale): number {
+  return sale.amount_cents - sale.commission_base_cents - (sale.processor_fee_cents ?? 0)
+}
+
+/** Says how the base follows from the amount; nothing if both are the same. */
+function baseText(sale: ExplainedSale): string {
+  const money = (cents: number) => formatMoney(cents, sale.currency)
+  const tax = taxIn(sale)
+  const fee = sale.processor_fee_cents ?? 0
+  const excluded = [
+    ...(tax > 0 ? [`${money(tax)} of tax`] : []),
+    ...(fee > 0 ? [`${money(fee)} of the processor's fee`] : []),
+  ]
+  if (excluded.length === 0) return ''
+  return `${money(sale.amount_cents)} minus ${excluded.join(' and ')} is ${money(sale.commission_base_cents)}. `
+}
+
 /** Explains the earnings of each part of an invoice. */
-function linesText(
-  { currency, amount_cents: whole, commission_base_cents: base }: ExplainedSale,
-  lines: NonNullable<ExplainedSale['lines']>,
-): string {
-  const money = (cents: number) => formatMoney(cents, currency)
-  const tax = whole > base ? `${money(whole)} minus ${money(whole - base)} of tax is ${money(base)}. ` : ''
+function linesText(sale: ExplainedSale, lines: NonNullable<ExplainedSale['lines']>): string {
+  const money = (cents: number) => formatMoney(cents, sale.currency)
+  const tax = baseText(sale)
   const parts = lines.map(({ product_id, commission_bp, fixed_cents, base_cents, commission_cents }) => {
     const fixed = fixed_cents > 0 ? ` and ${money(fixed_cents)}` : ''
     const of = product_id === null ? 'for the rest' : `for ${product_id}`
@@ -417,8 +434,7 @@ function commissionText(
 ): string {
   const { currency, commission_base_cents: base, commission_months: months } = sale
   const money = (cents: number) => formatMoney(cents, currency)
-  const tax = sale.amount_cents - base
-  const ofBase = tax > 0 ? `${money(sale.amount_cents)} minus ${money(tax)} of tax is ${money(base)}. ` : ''
+  const ofBase = baseText(sale)
   if (sale.is_test) return 'It is a test sale, and earns nothing.'
   if (sale.amount_cents === 0) return 'No payment was required, so it earns nothing.'
   if (resolution.partner_left)

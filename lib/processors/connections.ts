@@ -112,6 +112,29 @@ function connectionsOf(programId: number) {
     .orderBy('c.account_id')
 }
 
+export type LatestDelivery = InferResult<ReturnType<typeof latestDeliveries>>[number]
+
+/** The last ten events of a connection, the newest first. */
+export async function listLatestDeliveries(
+  db: Database,
+  programId: number,
+  accountId: string,
+): Promise<LatestDelivery[]> {
+  return await db.query(latestDeliveries(programId, accountId))
+}
+
+function latestDeliveries(programId: number, accountId: string) {
+  return kysely
+    .selectFrom('processor_events as e')
+    .innerJoin('processor_connections as c', 'c.account_id', 'e.account_id')
+    .select(['e.event_id', 'e.event_type', 'e.outcome', 'e.reason', 'e.received_at'])
+    .where('c.program_id', '=', programId)
+    .where('e.account_id', '=', accountId)
+    .orderBy('e.received_at', 'desc')
+    .orderBy('e.event_id')
+    .limit(10)
+}
+
 /** The connection to which deliveries come, with its encrypted secret. */
 export async function readReceiverOf(
   db: Database,

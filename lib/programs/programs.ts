@@ -52,6 +52,8 @@ export const programSettings = z.object({
   attribution_model: z.enum(['last_click', 'first_click']),
   /** Decides if a sale names one partner's code and another partner's link referred the customer. */
   attribution_priority: z.enum(['code', 'click']),
+  /** The base of a processor's sale: the amount without tax, or also without the processor's fee. */
+  commission_base: z.optional(z.enum(['net', 'net_of_fees'])),
   /** If true, a payment without metadata belongs to the partner of the customer's earlier payments. */
   attribute_known_customers: z.boolean(),
   /** The reasons to hold commissions. `paid_ads` means that the program forbids them. */
@@ -70,6 +72,7 @@ export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
   lead_auth_policy: 'server_verified',
   attribution_model: 'last_click',
   attribution_priority: 'code',
+  commission_base: 'net',
   attribute_known_customers: false,
   review_rules: reviewRules.filter((rule) => rule !== 'paid_ads'),
 }

@@ -1,3 +1,4 @@
+import { createConnection } from '../../lib/processors/connections.ts'
 import { createApiKey } from '../../lib/access/program-keys.ts'
 import { createAdjustment } from '../../lib/money/adjustments.ts'
 import { approveCommissions } from '../../lib/money/commissions.ts'
@@ -125,6 +126,7 @@ export async function startTenants() {
     const hooks = { url: 'https://hooks.example.com/secret-hook', description: '', types: ['sale.created' as const] }
     const endpoint = await makeEndpoint(stack.db, stack.environment, programId, hooks)
     const message = await testEndpoint(stack.db, programId, endpoint.id)
+    const connection = await createConnection(stack.db, programId, { processor: 'paddle', livemode: true })
     const group = await makeGroup(stack.db, programId, { name: 'Secret group', rules: [{ commission_bp: 777 }] })
     await changeJoinPage(stack.db, programId, { is_open: true, slug: 'secret-slug', terms: 'Be true.' })
     const applicant = { programId, userId: null, email: 'secret-applicant@example.com', name: 'Applicant', answers: [] }
@@ -198,6 +200,7 @@ export async function startTenants() {
       ':eventId': 'evt_1',
       ':endpointId': String(endpoint.id),
       ':messageId': String(message),
+      ':connectionId': connection,
     }
   }
   const own = await fill(victim)

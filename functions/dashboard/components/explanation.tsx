@@ -119,6 +119,7 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
           {sale.refunded_cents > 0 && <dd class="trend">of which {money(sale.refunded_cents)} went back</dd>}
         </Metric>
         <Metric label="Tax included" value={money(sale.tax_cents)} />
+        {sale.processor_fee_cents > 0 && <Metric label="Processor's fee" value={money(sale.processor_fee_cents)} />}
         {rule && (
           <Metric
             label="Rate"

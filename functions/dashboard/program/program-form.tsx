@@ -79,6 +79,16 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
             hint="Counted from a customer's first purchase. Leave empty for no limit."
           />
           <Field
+            name="commission_base"
+            label="Commission is paid on"
+            value={settings.commission_base ?? 'net'}
+            hint="Applies to payments that a processor reports. Stripe and Lemon Squeezy report no fee."
+            options={[
+              ['net', 'the amount without tax'],
+              ['net_of_fees', "the amount without tax and the processor's fee"],
+            ]}
+          />
+          <Field
             name="lead_commission_cents"
             label="Commission per signup"
             value={String(majorUnits(settings.lead_commission_cents, settings.currency))}

@@ -17,6 +17,7 @@ import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { ApiKeys, keyUse, scopesOf } from './api-keys.tsx'
 import { ProgramFields, programForm } from './program-form.tsx'
+import { connectionsAddress } from './connections.tsx'
 import { StripeConnection } from './stripe-connection.tsx'
 import { TrackerTag } from './tracker-tag.tsx'
 
@@ -71,6 +72,14 @@ async function renderSettings(c: ProgramContext, createdKey?: string) {
           attributesKnown={settings.attribute_known_customers}
           state={stripe}
         />
+      )}
+      {stripe && (
+        <Card title="Paddle, Lemon Squeezy and Polar">
+          <p class="muted">Connect the processor that sells for you, with a webhook of its own.</p>
+          <div class="row">
+            <LinkButton href={connectionsAddress(program.id)} text="Payment connections" />
+          </div>
+        </Card>
       )}
       {may(program.roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} />}
       {may(program.roles, 'member:manage') && (
