@@ -142,7 +142,8 @@ export async function playMonth(
           signup_date = signup_date - make_interval(days => $2)
         where program_id = $1 and ($3::text is null or customer_key = $3) returning id
       ), sold as (
-        update sales set sale_date = sale_date - make_interval(days => $2) where program_id = $1 and customer_id in (select id from moved)
+        update sales set sale_date = sale_date - make_interval(days => $2), created_at = created_at - make_interval(days => $2)
+        where program_id = $1 and customer_id in (select id from moved)
       ), led as (
         update affiliate_lead_events set lead_timestamp = lead_timestamp - make_interval(days => $2)
         where program_id = $1 and not is_test and customer_id in (select id from moved)
