@@ -541,9 +541,9 @@ test("a run's payments and exclusions are paged and searched, and their sums inc
     select $1, $2, id, 'usd', 5, 'below_minimum' from partner where name > 'Payee 070'`,
     [listing.programId, rows[0]?.id],
   )
-  const names = Array.from({ length: 130 }, (_, index) => `Payee ${String(index + 1).padStart(3, '0')}`)
-  expect(await turned(run, payeesOn)).toEqual([names.slice(0, 70), names.slice(0, 70)])
-  expect(await turned(`${run}?part=excluded`, payeesOn)).toEqual([names.slice(70), names.slice(70)])
+  const payees = Array.from({ length: 130 }, (_, index) => `Payee ${String(index + 1).padStart(3, '0')}`)
+  expect(await turned(run, payeesOn)).toEqual([payees.slice(0, 70), payees.slice(0, 70)])
+  expect(await turned(`${run}?part=excluded`, payeesOn)).toEqual([payees.slice(70), payees.slice(70)])
   expect(payeesOn(await get(`${run}?q=ee+007`))).toEqual(['Payee 007'])
   expect(payeesOn(await get(`${run}?part=excluded&q=ee+107`))).toEqual(['Payee 107'])
   for (const page of [run, `${run}?q=nobody`, `${run}?part=excluded&before=x`]) {

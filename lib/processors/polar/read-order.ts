@@ -60,7 +60,7 @@ export async function readOrder({ object, createdAt }: ProcessorEvent, hashEmail
   )
 }
 
-/** The lines that name what was sold, each with its amount without tax. Null if none names anything. */
+/** The lines with a product or price, each with its amount without tax. Null if none names anything. */
 function linesOf({ items, product_id }: Pick<z.output<typeof order>, 'items' | 'product_id'>): PurchaseSale['lines'] {
   const lines = (items ?? []).map((item) => ({
     product_ids: [item.product_price_id, product_id].filter((one) => typeof one === 'string'),

@@ -1,4 +1,4 @@
--- What follows from a changed sale: its figures and the commissions of its customer.
+-- Consequences of a changed sale: its figures and the commissions of its customer.
 
 -- Counts the revenue of a sale on its day (`times` 1), or removes it from the count (-1).
 create or replace function count_paid_sale(sale sales, times integer) returns void language plpgsql as $$
