@@ -58,8 +58,7 @@ async function buildInstructions(): Promise<string> {
   const { outputFiles } = await build({
     stdin: {
       contents: code
-        .replace("import { stripe } from './stripe.ts'", `import Stripe from 'stripe'\nconst stripe = ${stripe}`)
-        .replace("import type Stripe from 'stripe'\n", '')
+        .replace("import type Stripe from 'stripe'", `import Stripe from 'stripe'\nexport const stripe = ${stripe}`)
         .replaceAll('{{api_base_url}}', baseUrl)
         .replaceAll('{{currency}}', 'usd'),
       resolveDir: import.meta.dirname,
@@ -77,7 +76,8 @@ const instructions = await buildInstructions()
 
 async function trackPaymentWith(apiKey: string): Promise<(event: StripeEvent) => Promise<boolean>> {
   const code = instructions.replace('svc_live_placeholder', apiKey)
-  return (await import(`data:text/javascript,${encodeURIComponent(code)}`)).trackPayment
+  const { trackPayment, stripe } = await import(`data:text/javascript,${encodeURIComponent(code)}`)
+  return (event) => trackPayment(stripe, event)
 }
 
 function accountOf(shop: TestShop, generation: Generation, tag: string): { account: StripeAccount; buyer: Buyer } {
