@@ -25,7 +25,8 @@ export function readDate(text: string, order: DateOrder): string | undefined {
   if (/^\d{10}(\d{3})?$/.test(given)) return iso(Number(given) * (given.length === 10 ? 1000 : 1))
   if (/^\d{4}-\d{2}-\d{2}/.test(given)) {
     const time = given.replace(/^(\S+) (?=\d)/, '$1T').replace(/ UTC$/, 'Z')
-    return iso(Date.parse(/T.*(Z|[+-]\d{2}:?\d{2})$/.test(time) || !time.includes('T') ? time : `${time}Z`))
+    const hasZone = !time.includes('T') || /(Z|[+-]\d{2}:?\d{2})$/.test(time.slice(11))
+    return iso(Date.parse(hasZone ? time : `${time}Z`))
   }
   const [, first, second, year = '', hour = '0', minute = '0'] = slashed.exec(given) ?? []
   if (first !== undefined && second !== undefined) {
@@ -97,7 +98,7 @@ export function readEmail(text: string): string | undefined {
     .trim()
     .replace(/^mailto:/i, '')
     .toLowerCase()
-  return email.length <= 254 && /^[^\s@<>",;]+@[^\s@<>",;]+\.[^\s@<>",;]+$/.test(email) ? email : undefined
+  return email.length <= 254 && /^[^\s@<>",;]+@[^\s@<>",;.]+(\.[^\s@<>",;.]+)+$/.test(email) ? email : undefined
 }
 
 /** Makes a name acceptable: without control characters, and cut to 80 characters. Undefined if nothing is left. */

@@ -1005,6 +1005,7 @@ export interface ApiOperations {
           sale_date: string
           amount_cents: number
           tax_cents: number
+          processor_fee_cents: number
           commission_base_cents: number
           refunded_cents: number
           currency: string
