@@ -24,7 +24,6 @@ export const causeTexts: Record<string, string> = {
   opening_balance: 'Opening balance from another service',
   payout_paid: 'Payout',
   payout_returned: 'Payout that came back',
-  opening_balance: 'Opening balance',
 }
 
 interface StatementProps {
