@@ -287,7 +287,7 @@ test.each([
   ['production', { ...given('production'), ...mail }],
   ['staging', given('staging')],
 ])(
-  "the plan works without a Cloudflare login: it shows the first deployment of %s, and what it couldn't check",
+  'the plan works without a Cloudflare login: it shows the first deployment of %s and lists the skipped checks',
   async (_environment, variables) => {
     // Without wrangler, nobody is logged in.
     const nobody = { ...variables, CLOUDFLARE_API_TOKEN: '', PATH: '' }

@@ -221,7 +221,7 @@ test('an import is planned row by row, applied, repeated without a change, and u
   expect(await audits(shop)).toEqual([])
 })
 
-test('a renewal of an imported customer is attributed without metadata, and the undo keeps what it needs', async () => {
+test('the renewal of an imported customer is attributed without metadata, and an undo keeps that customer', async () => {
   const { shop, call } = await startCaller()
   const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
   await call('POST', `/${id}/apply`)

@@ -48,7 +48,7 @@ async function createBooks() {
   }
 }
 
-test('each payment names what it pays, in parts, net of reversals, the oldest first', async () => {
+test('each payment lists its commissions in parts, net of reversals, the oldest first', async () => {
   const { earn, refund, request, pay, lines, statuses, differences } = await createBooks()
   const first = await earn('first', 100)
   const one = await request(30)
@@ -84,7 +84,7 @@ test('a deduction after a payout was sent waits for the next payment', async () 
   expect(await differences()).toEqual([])
 })
 
-test('a payment that came back gives back its lines, and another payment has them', async () => {
+test('when a payment comes back, another payment takes over its lines', async () => {
   const { programId, earn, request, pay, lines, statuses, differences } = await createBooks()
   await earn('first', 100)
   const one = await request(60)

@@ -115,7 +115,7 @@ test('an invitation makes its address a member once', async () => {
   await expect(inviteMember(db, invitation)).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('who removes a member is told of the API keys that the member created', async () => {
+test('removing a member reports the number of API keys that the member created', async () => {
   const { workspaceId, programId, members } = await workspaceWith('admin')
   const userId = members[0]?.userId ?? ''
   const member = { workspaceId, userId, byOwner: true }

@@ -177,6 +177,6 @@ pages.post('/workspaces/:workspaceId/members/:userId/remove', requireWorkspace('
   const removed = { workspaceId, userId: c.req.param('userId'), role: null, byOwner: isOwner(c) }
   const keys = await changeMember(c.get('db'), removed)
   const known = counted(keys, 'API key that still works', 'API keys that still work')
-  const advice = `They created ${known}. Replace and revoke what they could know in the settings of your programs.`
+  const advice = `They created ${known}. In the settings of your programs, replace every key that they may know, and revoke the old one.`
   return redirectWith(c, membersPage(c), `The member was removed.${keys > 0 ? ` ${advice}` : ''}`)
 })

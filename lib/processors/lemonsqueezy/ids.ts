@@ -1,3 +1,3 @@
-/** Orders, subscriptions and invoices are numbered alike, so the ids of subscriptions and invoices say what they are. */
+/** An order, a subscription and an invoice can have the same number. So our ids of the last two begin with their kind. */
 export const subscriptionId = (id: string) => `subscription_${id}`
 export const invoiceId = (id: string) => `invoice_${id}`
