@@ -8,6 +8,7 @@ import {
   type RateLimit,
   visitorAddress,
   type VisitorEnv,
+  visitorNetwork,
 } from '../lib/api/rate-limits.ts'
 import { clickRequest, type ClickRequest } from '../lib/api/track-click.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
@@ -70,7 +71,12 @@ for (const path of ['/', '/api/v1/track/click']) {
       for (let bytes = JSON.stringify(click).length; bytes > bytesOfOneCount; bytes -= bytesOfOneCount)
         await enforceRateLimit(c.env.ADDRESS_RATE_LIMIT, visitorAddress(c))
       if (isTest) {
-        const { event_id, program_id } = await recordTestClick(db, click, programId ?? null)
+        const { event_id, program_id } = await recordTestClick(
+          db,
+          click,
+          programId ?? null,
+          visitorHash(c.env.PROXY_SECRET, visitorNetwork(c)),
+        )
         return c.json({
           success: true,
           message: 'The test click was recorded. It does not count.',

@@ -4,7 +4,14 @@ import { checkKeyOfRefused } from '../lib/access/api-keys.ts'
 import { type KeyedEnv, readApiKey } from '../lib/api/api-key.ts'
 import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
 import { accept, ignoredFields } from '../lib/api/input.ts'
-import { countCaller, countVisitor, type RateLimit, type VisitorEnv, type Visited } from '../lib/api/rate-limits.ts'
+import {
+  countCaller,
+  countVisitor,
+  type RateLimit,
+  type VisitorEnv,
+  type Visited,
+  visitorNetwork,
+} from '../lib/api/rate-limits.ts'
 import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
 import { openDatabase } from '../lib/database.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
@@ -13,6 +20,7 @@ import { clickIdOrNull, programOfClickId } from '../lib/tracking/clicks.ts'
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { emailHash, emailHashes } from '../lib/tracking/customers.ts'
 import { isTestEvent, programOfTestClick, testClickIdOrNull } from '../lib/tracking/test-links.ts'
+import { visitorHash } from '../lib/tracking/visitor.ts'
 import {
   type Lead,
   type RecordedLead,
@@ -64,7 +72,11 @@ for (const path of ['/', '/api/v1/track/lead']) {
         // A proxy only sends leads of its own program.
         const named = body.program_id ?? body.additional_data?.program_id ?? programOfTestClick(lead.click_id ?? '')
         const programId = c.get('visitor')?.programId ?? named ?? null
-        return c.json({ ...answerOf(c, await recordBrowserLead(db, lead, programId)), ...ignoredFields(body) })
+        const network = visitorHash(c.env.PROXY_SECRET, visitorNetwork(c))
+        return c.json({
+          ...answerOf(c, await recordBrowserLead(db, lead, programId, network)),
+          ...ignoredFields(body),
+        })
       }
       const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
       const programId = body.additional_data?.program_id ?? null

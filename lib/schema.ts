@@ -842,6 +842,7 @@ export interface ProgramTerms {
 export interface PublicTestEvents {
   day: Timestamp;
   events: number;
+  network: Int8;
   program_id: Int8;
 }
 
@@ -1527,7 +1528,7 @@ export interface DatabaseFunctions {
     row: { provisional: boolean | null; lead_id: number | null; click_id: string | null; customer_status: string | null; wrote_webhooks: boolean | null; outbox_ids: (number)[] | null }
   }
   track_browser_test_lead: {
-    arguments: { of_program_id: number | null; by_test_link: boolean | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
+    arguments: { of_program_id: number | null; network: number | null; by_test_link: boolean | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { is_known: boolean | null; is_kept: boolean | null }
   }
   track_click: {
@@ -1547,7 +1548,7 @@ export interface DatabaseFunctions {
     row: { key_refusal: string | null; program_matches: boolean | null; sale_id: number | null; is_recorded: boolean | null; same_payload: boolean | null; customer_id: number | null; commission_id: number | null; commission_cents: number | null; program_currency: string | null; is_tested: boolean | null; program_id: number | null; wrote_webhooks: boolean | null; is_attributed: boolean | null; outbox_ids: (number)[] | null }
   }
   track_test_click: {
-    arguments: { given_program_id: number | null; aff: string | null; host: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null; campaign: string | null }
+    arguments: { given_program_id: number | null; network: number | null; aff: string | null; host: string | null; at: Date | null; event_id: number | null; session_id: string | null; affiliate_url: string | null; page_url: string | null; page_title: string | null; referrer_url: string | null; user_agent: string | null; screen_resolution: string | null; viewport_size: string | null; language: string | null; timezone: string | null; geo_country: string | null; geo_region: string | null; geo_city: string | null; device_type: string | null; device_os: string | null; browser_name: string | null; additional_data: string | null; campaign: string | null }
     row: { of_program_id: number | null; is_ambiguous: boolean | null; is_kept: boolean | null }
   }
   track_test_lead: {
@@ -1663,12 +1664,12 @@ export const functionCalls: {
   store_import_rows: { text: 'select store_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'rows'] },
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
-  track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'by_test_link', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
+  track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'network', 'by_test_link', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)', names: ['aff', 'named_program_id', 'host', 'existing_click_id', 'click_id_prefix', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign', 'visitor'] },
   track_lead: { text: 'select * from track_lead($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['hash', 'claimed_program_id', 'of_customer_key', 'of_click_id', 'click_id_prefix', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_refund: { text: 'select * from track_refund($1, $2, $3, $4, $5, $6, $7)', names: ['hash', 'of_transaction_id', 'key', 'wanted_cents', 'because', 'because_text', 'request'] },
   track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'coupon', 'click_id_prefix', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data', 'corrects_currency'] },
-  track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)', names: ['given_program_id', 'aff', 'host', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
+  track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)', names: ['given_program_id', 'network', 'aff', 'host', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   undo_import_rows: { text: 'select undo_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'max_rows'] },
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },

@@ -96,11 +96,15 @@ create table affiliate_click_events_default partition of affiliate_click_events 
 create index affiliate_click_events_customer_idx on affiliate_click_events
   using brin (customer_id int8_bloom_ops (n_distinct_per_range = -0.15), click_timestamp) with (pages_per_range = 8, autosummarize = on);
 
--- The number of keyless test events on a program's latest day with one. count_public_test_event bounds it.
+-- The number of keyless test events on the latest day with one: of a program (network 0), and of each network
+-- there. count_public_test_event bounds both.
 create table public_test_events (
-  program_id bigint primary key references programs (id) on delete cascade,
+  program_id bigint not null references programs (id) on delete cascade,
+  -- A keyed hash of the visitors' network.
+  network bigint not null,
   day date not null,
-  events integer not null check (events between 1 and 1000)
+  events integer not null check (events between 1 and 1000),
+  primary key (program_id, network)
 );
 
 create sequence affiliate_lead_events_id_seq;

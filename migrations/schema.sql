@@ -1243,9 +1243,10 @@ CREATE TRIGGER programs_audit AFTER INSERT OR UPDATE ON public.programs FOR EACH
 
 create table public_test_events (
   program_id bigint not null,
+  network bigint not null,
   day date not null,
   events integer not null,
-  constraint public_test_events_pkey PRIMARY KEY (program_id),
+  constraint public_test_events_pkey PRIMARY KEY (program_id, network),
   constraint public_test_events_events_check CHECK (((events >= 1) AND (events <= 1000))),
   constraint public_test_events_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
 );
@@ -4647,17 +4648,15 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_public_test_event(of_program_id bigint)
+CREATE OR REPLACE FUNCTION public.count_public_test_event(of_program_id bigint, of_network bigint)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
+declare
+  is_first_hundred constant boolean := of_network is not null and count_test_event(of_program_id, of_network, 100);
+  is_first_thousand constant boolean := count_test_event(of_program_id, 0, 1000);
 begin
-  insert into public_test_events as counted (program_id, day, events) values (of_program_id, utc_day(now()), 1)
-  on conflict (program_id) do update set
-    day = excluded.day,
-    events = case when counted.day = excluded.day then counted.events + 1 else 1 end
-  where counted.day <> excluded.day or counted.events < 1000;
-  return found;
+  return is_first_hundred or is_first_thousand;
 end $function$
 ;
 
@@ -4718,6 +4717,20 @@ begin
     perform count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents,
       of_code_id => sale.code_id);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_test_event(of_program_id bigint, of_network bigint, most integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into public_test_events as counted (program_id, network, day, events) values (of_program_id, of_network, utc_day(now()), 1)
+  on conflict (program_id, network) do update set
+    day = excluded.day,
+    events = case when counted.day = excluded.day then counted.events + 1 else 1 end
+  where counted.day <> excluded.day or counted.events < most;
+  return found;
 end $function$
 ;
 
@@ -10808,13 +10821,13 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_browser_test_lead(of_program_id bigint, by_test_link boolean, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb, OUT is_known boolean, OUT is_kept boolean)
+CREATE OR REPLACE FUNCTION public.track_browser_test_lead(of_program_id bigint, network bigint, by_test_link boolean, at timestamp with time zone, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb, OUT is_known boolean, OUT is_kept boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
 begin
   is_known := exists (select from programs p where p.id = of_program_id and p.deleted_at is null);
-  is_kept := is_known and count_public_test_event(of_program_id);
+  is_kept := is_known and count_public_test_event(of_program_id, network);
   if is_kept then
     perform keep_test_lead(of_program_id, case when by_test_link then 'test_link' end, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
@@ -11030,7 +11043,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.track_test_click(given_program_id bigint, aff text, host text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb, OUT of_program_id bigint, OUT is_ambiguous boolean, OUT is_kept boolean)
+CREATE OR REPLACE FUNCTION public.track_test_click(given_program_id bigint, network bigint, aff text, host text, at timestamp with time zone, event_id bigint, session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text, browser_name text, additional_data jsonb, campaign jsonb, OUT of_program_id bigint, OUT is_ambiguous boolean, OUT is_kept boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -11040,7 +11053,7 @@ begin
     select f.program_id, f.is_ambiguous into given_program_id, is_ambiguous from program_of_click(aff, host) f;
   end if;
   select p.id into of_program_id from programs p where p.id = given_program_id and p.deleted_at is null;
-  is_kept := of_program_id is not null and count_public_test_event(of_program_id);
+  is_kept := of_program_id is not null and count_public_test_event(of_program_id, network);
   if is_kept then
     insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
       referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type,

@@ -90,7 +90,7 @@ async function playHistory(steps: Step[], currency: string): Promise<Program> {
       saleIds.push(sale.transaction_id)
     }
     if (kind === 'test') {
-      await recordTestClick(db, visit, programId, now)
+      await recordTestClick(db, visit, programId, null, now)
       await recordTestLead(db, keyHash, { ...lead, click_id: null }, null)
     }
     if (kind === 'partner') await addPartner(db, { programId, name: 'Another', email: null, code: crypto.randomUUID() })

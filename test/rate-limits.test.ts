@@ -102,6 +102,30 @@ describe('public calls are counted per address and program', () => {
   })
 })
 
+test("a network that uses up a program's test events leaves a hundred to every other network", async () => {
+  const { programId } = await api.program()
+  const additional_data = { test_mode: true, program_id: programId }
+  const send = async (address: string, path: string) => {
+    const body = { affiliate_url: 'https://shop.example.com/', customer_key: 'u', additional_data }
+    return (await api.call(path, body, { headers: from(address) })).status
+  }
+  const setTo = (events: number, which: 'program' | 'networks') =>
+    api.stack.sql.query(
+      `update public_test_events set events = $2 where program_id = $1 and network ${which === 'program' ? '=' : '<>'} 0`,
+      [programId, events],
+    )
+  expect(await send('192.0.2.10', clickPath)).toBe(200)
+  await setTo(1000, 'program')
+  await setTo(100, 'networks')
+  expect(await send('192.0.2.11', clickPath)).toBe(429)
+  expect(await send('192.0.2.12', leadPath)).toBe(429)
+  expect(await send('198.51.100.10', leadPath)).toBe(200)
+  await setTo(99, 'networks')
+  expect(await send('198.51.100.11', clickPath)).toBe(200)
+  expect(await send('198.51.100.12', clickPath)).toBe(429)
+  expect(await send('2001:db8:5:1::1', clickPath)).toBe(200)
+})
+
 /** Sends a call as a page behind the proxy does. The proxy is on this machine, whose address does not count. */
 async function throughProxy(key: string | undefined, address: string, body: object, path = clickPath) {
   const request = new Request(`https://shop.example.com/svc${path}`, {

@@ -11,11 +11,11 @@ export async function deleteExpired(db: Database): Promise<void> {
     kysely.deleteFrom('verifications').where('expires_at', '<', now),
     kysely.deleteFrom('used_forms').where('used_at', '<', keptSince('used_forms')),
     kysely.deleteFrom('sign_in_attempts').where('window_started_at', '<', keptSince('sign_in_attempts')),
+    kysely.deleteFrom('public_test_events').where('day', '<', sql<Date>`utc_day(now())`),
     kysely.deleteFrom('mail_counts').where('day', '<', sql<Date>`utc_day(now())`),
     kysely.deleteFrom('workspace_invitations').where('expires_at', '<', keptSince('invitations')),
     kysely.deleteFrom('partner_invitations').where('expires_at', '<', keptSince('invitations')),
     kysely.deleteFrom('idempotency_keys').where('created_at', '<', keptSince('idempotency_keys')),
-    kysely.deleteFrom('erased_payees').where('erased_at', '<', sql<Date>`now() - money_kept()`),
     kysely.deleteFrom('mails').where('created_at', '<', keptSince('mails')),
   ])
 }

@@ -1,6 +1,6 @@
 import type { Context } from 'hono'
 import { createMiddleware } from 'hono/factory'
-import { countedAddress } from '../access/counted-address.ts'
+import { countedAddress, countedNetwork } from '../access/counted-address.ts'
 import type { ProxyEnv } from '../access/proxy-keys.ts'
 import { ApiError } from '../errors.ts'
 import { type ProxiedVisitor, readProxiedVisitor, visitorHeader } from '../tracking/proxied-visitor.ts'
@@ -105,6 +105,12 @@ export function visitorAddress(c: Context): string | undefined {
   if (!visitor) return clientAddress(c)
   const address = countedAddress(visitor.address || 'unknown')
   return address && `program ${visitor.programId} ${address}`
+}
+
+/** Returns the counted form of the network that a visitor's address belongs to. */
+export function visitorNetwork(c: Context): string | undefined {
+  const visitor: ProxiedVisitor | undefined = c.get('visitor')
+  return countedNetwork(visitor ? visitor.address : c.req.raw.headers.get('cf-connecting-ip'))
 }
 
 /**

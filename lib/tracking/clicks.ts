@@ -174,15 +174,16 @@ export async function countFigures(db: Database, limit: number): Promise<number>
 /**
  * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or else the link's. Refuses with
  * `unknown_partner_code`, `ambiguous_partner_code` or `invalid_request` if there is no such program, and with `rate_limited` if the program
- * reached its daily thousand.
+ * and the visitor's `network` (a `visitorHash`) have no test events left today.
  */
 export async function recordTestClick(
   db: Database,
   click: Click,
   programId: number | null,
+  network: number | null = null,
   now = Date.now(),
 ): Promise<{ event_id: number; program_id: number }> {
-  const event = { at: new Date(now), event_id: newEventId(), given_program_id: programId }
+  const event = { at: new Date(now), event_id: newEventId(), given_program_id: programId, network }
   const statement = call('track_test_click', { ...eventArguments(click), ...event })
   const [row] = await retryOnce(() => db.query(statement))
   const program_id = row?.of_program_id ?? null
@@ -198,12 +199,12 @@ export async function recordTestClick(
   return { event_id: event.event_id, program_id }
 }
 
-/** Returns the refusal of a keyless test event. The database keeps a thousand a day (UTC). */
+/** Returns the refusal of a keyless test event; see `count_public_test_event` of the database. A day is a UTC day. */
 export function tooManyTestEvents(now = Date.now()): ApiError {
   const secondsOfDay = 24 * 60 * 60
   return new ApiError(
     'rate_limited',
-    'This program has received a thousand test events from browsers today. Send them with the API key, or continue tomorrow.',
+    'This program has received its thousand test events from browsers today, and a hundred from your network. Send them with the API key, or continue tomorrow.',
     { headers: { 'Retry-After': String(secondsOfDay - (Math.floor(now / 1000) % secondsOfDay)) } },
   )
 }

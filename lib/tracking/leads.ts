@@ -85,7 +85,12 @@ export async function recordServerLead(
  * with `already_settled`. The answer is the same whether or not other customers are known. Refuses with `no_attribution` if the click id is
  * not valid.
  */
-export async function recordBrowserLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
+export async function recordBrowserLead(
+  db: Database,
+  lead: Lead,
+  programId: number | null,
+  network: number | null = null,
+): Promise<RecordedLead> {
   const { click_id: clickId } = lead
   const clickProgramId = clickId === null ? undefined : programOfClickId(clickId)
   if (clickProgramId !== undefined && programId !== null && programId !== clickProgramId) {
@@ -97,7 +102,7 @@ export async function recordBrowserLead(db: Database, lead: Lead, programId: num
       },
     )
   }
-  if (lead.is_test) return await recordBrowserTestLead(db, lead, clickProgramId ?? programId)
+  if (lead.is_test) return await recordBrowserTestLead(db, lead, clickProgramId ?? programId, network)
   if (clickId === null || clickProgramId === undefined) throw noAttribution()
   const leadId = newEventId()
   const statement = call('track_browser_lead', { of_program_id: clickProgramId, ...leadArguments(lead, leadId) })
@@ -127,10 +132,15 @@ export async function recordTestLead(
 }
 
 /** Records a browser's test lead. The program is the click's, or the one that the page names. */
-async function recordBrowserTestLead(db: Database, lead: Lead, programId: number | null): Promise<RecordedLead> {
+async function recordBrowserTestLead(
+  db: Database,
+  lead: Lead,
+  programId: number | null,
+  network: number | null,
+): Promise<RecordedLead> {
   const event = testEvent(lead)
   const by_test_link = programId !== null && programOfTestClick(lead.click_id ?? '') === programId
-  const statement = call('track_browser_test_lead', { of_program_id: programId, by_test_link, ...event })
+  const statement = call('track_browser_test_lead', { of_program_id: programId, network, by_test_link, ...event })
   const [row] = await retryOnce(() => db.query(statement))
   if (!row?.is_known) {
     throw new ApiError(

@@ -86,14 +86,23 @@ begin
     refunded_cents = counted.refunded_cents + excluded.refunded_cents;
 end $$;
 
--- Counts a test event that came without the program's key. Returns whether it may be stored: a program may store a
--- thousand a day.
-create or replace function count_public_test_event(of_program_id bigint) returns boolean language plpgsql as $$
+-- Counts a test event for a program's network. Returns whether the network has events left today.
+create or replace function count_test_event(of_program_id bigint, of_network bigint, most integer) returns boolean language plpgsql as $$
 begin
-  insert into public_test_events as counted (program_id, day, events) values (of_program_id, utc_day(now()), 1)
-  on conflict (program_id) do update set
+  insert into public_test_events as counted (program_id, network, day, events) values (of_program_id, of_network, utc_day(now()), 1)
+  on conflict (program_id, network) do update set
     day = excluded.day,
     events = case when counted.day = excluded.day then counted.events + 1 else 1 end
-  where counted.day <> excluded.day or counted.events < 1000;
+  where counted.day <> excluded.day or counted.events < most;
   return found;
+end $$;
+
+-- Counts a test event that came without the program's key. Returns whether it may be stored: a program stores a thousand
+-- a day, and always the first hundred of each network. So strangers can't keep the program's people from testing.
+create or replace function count_public_test_event(of_program_id bigint, of_network bigint) returns boolean language plpgsql as $$
+declare
+  is_first_hundred constant boolean := of_network is not null and count_test_event(of_program_id, of_network, 100);
+  is_first_thousand constant boolean := count_test_event(of_program_id, 0, 1000);
+begin
+  return is_first_hundred or is_first_thousand;
 end $$;

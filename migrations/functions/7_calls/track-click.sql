@@ -129,7 +129,7 @@ end $$;
 -- link's; null if there is none. Anybody can send test clicks, so a program keeps a limited number a day: `is_kept` says whether it kept
 -- this one.
 create or replace function track_test_click(
-  given_program_id bigint, aff text, host text, at timestamptz, event_id bigint,
+  given_program_id bigint, network bigint, aff text, host text, at timestamptz, event_id bigint,
   session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text,
   viewport_size text, language text, timezone text, geo_country text, geo_region text, geo_city text, device_type text, device_os text,
   browser_name text, additional_data jsonb, campaign jsonb,
@@ -141,7 +141,7 @@ begin
     select f.program_id, f.is_ambiguous into given_program_id, is_ambiguous from program_of_click(aff, host) f;
   end if;
   select p.id into of_program_id from programs p where p.id = given_program_id and p.deleted_at is null;
-  is_kept := of_program_id is not null and count_public_test_event(of_program_id);
+  is_kept := of_program_id is not null and count_public_test_event(of_program_id, network);
   if is_kept then
     insert into affiliate_click_events (program_id, is_test, click_timestamp, id, session_id, affiliate_url, page_url, page_title,
       referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type,

@@ -93,12 +93,12 @@ end $$;
 
 -- Records a test lead of a program that the browser names. Returns whether the program exists and whether the event is kept.
 create or replace function track_browser_test_lead(
-  of_program_id bigint, by_test_link boolean, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text,
+  of_program_id bigint, network bigint, by_test_link boolean, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text,
   additional_data jsonb, out is_known boolean, out is_kept boolean
 ) language plpgsql as $$
 begin
   is_known := exists (select from programs p where p.id = of_program_id and p.deleted_at is null);
-  is_kept := is_known and count_public_test_event(of_program_id);
+  is_kept := is_known and count_public_test_event(of_program_id, network);
   if is_kept then
     perform keep_test_lead(of_program_id, case when by_test_link then 'test_link' end, at, lead_id, customer_key, session_id, page_url, additional_data);
   end if;
