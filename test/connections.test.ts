@@ -173,6 +173,12 @@ describe.each(names)('%s', (processor) => {
   })
 })
 
+/** The event of a fixture as another event, with other fields in its object. */
+function changed(shop: ConnectedShop, name: string, data: object): object {
+  const event = Object(processorFixtures[shop.processor].events[name]?.(storyOf(shop)))
+  return { ...event, data: { ...event.data, ...data } }
+}
+
 describe('Paddle', () => {
   test('a renewal without custom data belongs to the buyer of its subscription', async () => {
     const shop = await connect('paddle')
@@ -229,14 +235,35 @@ describe('Paddle', () => {
     for (const step of [...order, ...order]) await tell(shop, steps[step] ?? '')
     expect(await salesOf(shop)).toMatchObject([earned])
     // Another chargeback of the same payment counts.
-    const again = { id: 'adj_again', action: 'chargeback', status: 'approved' }
-    const event = processorFixtures.paddle.events['adjustment.created:chargeback']?.(storyOf(shop)) ?? {}
-    await send(shop, {
-      ...event,
-      event_id: 'evt_again',
-      data: { ...('data' in event && Object(event.data)), ...again },
-    })
+    await send(shop, changed(shop, 'adjustment.created:chargeback', { id: 'adj_again' }))
     expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
+  })
+
+  test('a chargeback that is marked as reversed and its reversal are one return, in any order, so a second one counts', async () => {
+    const [chargeback, reverse] = ['adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
+    const told = (shop: ConnectedShop) => [
+      changed(shop, chargeback, {}),
+      changed(shop, chargeback, { status: 'reversed' }),
+      changed(shop, reverse, {}),
+    ]
+    for (const order of ['012', '021', '102', '120', '201', '210']) {
+      const shop = await connect('paddle')
+      await tell(shop, 'transaction.completed')
+      const events = told(shop)
+      for (const at of `${order}${order}`.split('')) await send(shop, events[Number(at)] ?? {})
+      expect(await salesOf(shop), order).toMatchObject([earned])
+      await send(shop, changed(shop, chargeback, { id: 'adj_second' }))
+      expect(await salesOf(shop), order).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
+    }
+  })
+
+  test('an item with a credit makes no sale unreadable', async () => {
+    const shop = await connect('paddle')
+    const { data } = Object(changed(shop, 'transaction.completed', {}))
+    const credit = { price_id: 'pri_2', totals: { subtotal: '-500', discount: '0', tax: '0', total: '-500' } }
+    const details = { ...data.details, line_items: [...data.details.line_items, credit] }
+    expect(await send(shop, changed(shop, 'transaction.completed', { details }))).toMatchObject(recorded)
+    expect(await salesOf(shop)).toMatchObject([earned])
   })
 
   test('a warning moves nothing', async () => {
@@ -276,6 +303,30 @@ describe('Lemon Squeezy', () => {
     )
     expect(rows).toEqual([{ by: 5000 }, { by: 7000 }])
   })
+
+  test('two refunds within a second, and before their order, are both applied', async () => {
+    const shop = await connect('lemonsqueezy')
+    const now = new Date()
+    await tell(shop, 'order_refunded', { refunded: 9000, now })
+    await tell(shop, 'order_refunded', { refunded: 3000, now })
+    await tell(shop, 'order_created')
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 9000, reversed: 1500 }])
+  })
+
+  test.each([
+    { refunded: true, refunded_amount: 0 },
+    { refunded: true, refunded_amount: null },
+    { status: 'fraudulent' },
+  ])(
+    'an order that was refunded as a whole without an amount, or was fraud, loses its commission: %o',
+    async (attributes) => {
+      const shop = await connect('lemonsqueezy')
+      await tell(shop, 'order_created')
+      const { meta, data } = Object(changed(shop, 'order_refunded', {}))
+      await send(shop, { meta, data: { ...data, attributes: { ...data.attributes, ...attributes } } })
+      expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
+    },
+  )
 
   test('a renewal without custom data belongs to the buyer of its subscription, and has refunds of its own', async () => {
     const shop = await connect('lemonsqueezy')
@@ -318,6 +369,20 @@ describe('Polar', () => {
     await tell(shop, 'order.paid:subscription')
     await tell(shop, 'order.paid:renewal-without-data', { now: inSeconds(1) })
     expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true }])
+  })
+
+  test('an upgrade has a credit among its items; what the credit covers alone is no sale', async () => {
+    const shop = await connect('polar')
+    const items = [
+      { label: 'Remaining time', amount: -2000, tax_amount: -400, proration: true, product_price_id: 'price_1' },
+      { label: 'New plan', amount: 12_000, tax_amount: 2400, proration: true, product_price_id: 'price_2' },
+    ]
+    expect(
+      await send(shop, changed(shop, 'order.paid', { billing_reason: 'subscription_update', items })),
+    ).toMatchObject(recorded)
+    const credit = { id: 'credit', items, net_amount: -1000, tax_amount: -200, total_amount: -1200, due_amount: 0 }
+    expect(await send(shop, { ...changed(shop, 'order.paid', credit) })).toMatchObject({ status: 200 })
+    expect(await salesOf(shop)).toMatchObject([earned])
   })
 
   test('the key is the whole secret, with its prefix', async () => {

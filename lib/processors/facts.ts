@@ -108,8 +108,8 @@ export interface Reversal {
   currency: string
   /** The refund failed or was canceled, or the dispute's money came back. */
   returned: boolean
-  /** The return of a chargeback has its own id and does not name the chargeback. */
-  pairs?: true
+  /** At a processor that gives the return of a chargeback its own id and does not name the chargeback: which of the two this is. */
+  pairs?: 'chargeback' | 'return'
 }
 
 /** The total that the refunds of a payment have reached. Each rise is one refund. */

@@ -23,7 +23,7 @@ const envelope = z.looseObject({
 
 /**
  * Lemon Squeezy. `X-Signature` is the HMAC of the raw body. It signs no time, and deliveries have no id: an object's state is an event, so a
- * repeated delivery changes nothing.
+ * repeated delivery changes nothing. Two refunds within a second only differ in their total.
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks/signing-requests
  */
@@ -40,8 +40,10 @@ export const lemonsqueezy: Processor = {
     const { meta, data } = read
     const { attributes } = data
     const changedAt = new Date(attributes.updated_at ?? attributes.created_at ?? 0)
+    const sum = Number(attributes['refunded_amount'])
+    const refunded = sum > 0 ? `_${sum}` : ''
     return {
-      id: `evt_${meta.event_name}_${data.id}_${changedAt.toISOString()}`.slice(0, 255),
+      id: `evt_${meta.event_name}_${data.id}_${changedAt.toISOString()}${refunded}`.slice(0, 255),
       type: meta.event_name,
       createdAt: changedAt,
       isTest: meta.test_mode === true || attributes.test_mode === true,

@@ -4,6 +4,7 @@ import { amount, anyCurrency, freeText, type HashEmail, namesIn, numericId, time
 import type { ProcessorEvent } from '../processor.ts'
 import { purchaseOf } from '../purchase.ts'
 import { invoiceId, subscriptionId } from './ids.ts'
+import { refundedTotalOf, refundFields } from './refunded-total.ts'
 
 const invoice = z.looseObject({
   id: numericId,
@@ -12,10 +13,8 @@ const invoice = z.looseObject({
   user_email: freeText(320),
   billing_reason: z.nullish(z.string()),
   currency: anyCurrency,
-  total: amount,
   tax: z.nullish(amount),
-  refunded: z.nullish(z.boolean()),
-  refunded_amount: z.nullish(amount),
+  ...refundFields,
   created_at: time,
   custom_data: z.optional(z.unknown()),
 })
@@ -62,7 +61,7 @@ export async function readInvoice({ object }: ProcessorEvent, hashEmail: HashEma
 /** Reads `subscription_payment_refunded`, which reports the total of all refunds of the invoice. */
 export function readInvoiceRefund({ object }: ProcessorEvent): Fact {
   const refunded = invoice.parse(object)
-  const total_cents = refunded.refunded_amount ?? (refunded.refunded === true ? refunded.total : 0)
+  const total_cents = refundedTotalOf(refunded)
   if (total_cents === 0) return ignored('Nothing was refunded.')
   return {
     kind: 'refunded_total',

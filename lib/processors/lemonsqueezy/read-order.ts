@@ -3,6 +3,7 @@ import { type Fact, ignored } from '../facts.ts'
 import { amount, anyCurrency, freeText, type HashEmail, namesIn, numericId, time } from '../payload.ts'
 import type { ProcessorEvent } from '../processor.ts'
 import { purchaseOf } from '../purchase.ts'
+import { refundedTotalOf, refundFields } from './refunded-total.ts'
 
 const order = z.looseObject({
   id: numericId,
@@ -58,18 +59,12 @@ export async function readOrder({ object }: ProcessorEvent, hashEmail: HashEmail
   )
 }
 
-const refundedOrder = z.looseObject({
-  id: numericId,
-  currency: anyCurrency,
-  total: amount,
-  refunded: z.nullish(z.boolean()),
-  refunded_amount: z.nullish(amount),
-})
+const refundedOrder = z.looseObject({ id: numericId, currency: anyCurrency, ...refundFields })
 
-/** Reads `order_refunded`, which reports the total of all refunds of the order. Without it, the whole order was refunded. */
+/** Reads `order_refunded`, which reports the total of all refunds of the order. */
 export function readOrderRefund({ object }: ProcessorEvent): Fact {
-  const { id, currency, total, refunded, refunded_amount: sum } = refundedOrder.parse(object)
-  const total_cents = sum ?? (refunded === true ? total : 0)
+  const { id, currency, ...refunded } = refundedOrder.parse(object)
+  const total_cents = refundedTotalOf(refunded)
   if (total_cents === 0) return ignored('Nothing was refunded.')
   return { kind: 'refunded_total', payment_ids: [id], total_cents, currency }
 }

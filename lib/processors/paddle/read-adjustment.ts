@@ -27,7 +27,8 @@ const withoutMoney: Readonly<Record<string, string>> = {
 
 /**
  * Reads `adjustment.created` and `adjustment.updated`. A refund counts once Paddle approves it, and is put back if Paddle rejects or reverses
- * it afterwards. A chargeback counts at once. Its reversal is an adjustment of its own, which does not name the chargeback.
+ * it afterwards. A chargeback counts at once. Its reversal is an adjustment of its own, which does not name the chargeback. Paddle also
+ * marks the chargeback as reversed. Both reports are one return.
  */
 export function readAdjustment({ object }: ProcessorEvent): Fact {
   const { action, status, ...moved } = adjustment.parse(object)
@@ -56,7 +57,7 @@ export function readAdjustment({ object }: ProcessorEvent): Fact {
         amount_cents: amount,
         currency: moved.currency_code,
         returned: isUndone || action === 'chargeback_reverse',
-        ...(!isRefund && { pairs: true as const }),
+        ...(!isRefund && { pairs: action === 'chargeback' ? ('chargeback' as const) : ('return' as const) }),
       },
     ],
   }

@@ -37,8 +37,8 @@ const transaction = z.looseObject({
 export async function readTransaction({ object, createdAt }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
   const paid = transaction.parse(object)
   const { total, tax, grand_total, grand_total_tax, fee } = paid.details.totals
-  const amount = grand_total ?? total
-  const untaxed = Math.max(0, amount - (grand_total_tax ?? shareOf(amount, tax, total)))
+  const amount = Math.max(0, grand_total ?? total)
+  const untaxed = Math.min(amount, Math.max(0, amount - (grand_total_tax ?? shareOf(amount, tax, total))))
   return await purchaseOf(
     {
       names: namesIn(paid.custom_data),
@@ -54,7 +54,7 @@ export async function readTransaction({ object, createdAt }: ProcessorEvent, has
               transaction_id: paid.id,
               amount_cents: amount,
               commission_base_cents: untaxed,
-              processor_fee_cents: fee ?? null,
+              processor_fee_cents: fee == null ? null : Math.max(0, fee),
               currency: paid.currency_code,
               lines: linesOf(paid.details.line_items ?? []),
               isRenewal: paid.origin === 'subscription_recurring',

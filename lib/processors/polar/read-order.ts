@@ -10,10 +10,10 @@ const order = z.looseObject({
   id,
   created_at: time,
   billing_reason: z.nullish(z.string()),
-  /** After discounts and without tax. */
-  net_amount: z.nullish(amount),
-  tax_amount: amount,
-  total_amount: amount,
+  /** After discounts and without tax. An upgrade's credit can exceed its price, so the amounts can be negative. */
+  net_amount: z.nullish(z.int()),
+  tax_amount: z.int(),
+  total_amount: z.int(),
   /** The customer's balance: negative if it pays a part. */
   applied_balance_amount: z.nullish(z.int()),
   platform_fee_amount: z.nullish(amount),
@@ -24,7 +24,7 @@ const order = z.looseObject({
   metadata: z.optional(z.unknown()),
   customer: z.nullish(z.looseObject({ email: freeText(320), external_id: freeText(255) })),
   subscription: z.nullish(z.looseObject({ metadata: z.optional(z.unknown()) })),
-  items: z.nullish(z.array(z.looseObject({ product_price_id: z.nullish(id), amount: z.nullish(amount) }))),
+  items: z.nullish(z.array(z.looseObject({ product_price_id: z.nullish(id), amount: z.nullish(z.int()) }))),
 })
 
 /** Reads `order.paid`: a single payment, or one of a subscription. */

@@ -63,32 +63,33 @@ begin
   return with_outcome(event, 'recorded', answer->>'excluded');
 end $$;
 
--- Gives the return of a chargeback that has its own id (`pairs`) the id of the oldest chargeback of the payment with the same amount
--- that nothing has returned. If the return comes first, it waits for its chargeback under its own id. So any order ends the same.
+-- Pairs a chargeback with its return, which has its own id and does not name the chargeback (`pairs`). The return gets the id of the oldest
+-- chargeback of the payment with the same amount that no other return has. If the return comes first, it waits under its own id until a
+-- chargeback takes its row. So any order ends the same.
 create or replace function with_paired_returns(of_account_id text, fact jsonb) returns jsonb language plpgsql as $$
 declare
   move jsonb := fact#>'{reversals,0}';
-  pair processor_reversals;
+  pair_id text;
 begin
-  if move->>'pairs' is null then
-    return fact;
+  if move->>'pairs' = 'return' then
+    select v.reversal_id into pair_id from processor_reversals v
+    where v.account_id = of_account_id and v.charge_id = fact->>'charge_id' and v.reason = 'chargeback'
+      and (v.returned_by = move->>'reversal_id'
+        or v.returned_by is null and v.amount_cents = (move->>'amount_cents')::bigint and v.currency = move->>'currency')
+    order by v.returned_by is null, v.created_at, v.reversal_id limit 1;
+    return jsonb_set(fact, '{reversals,0}', move || jsonb_build_object('returned_by', move->'reversal_id',
+      'reversal_id', coalesce(pair_id, move->>'reversal_id')));
   end if;
-  select v.* into pair from processor_reversals v
-  where v.account_id = of_account_id and v.charge_id = fact->>'charge_id' and v.reason = 'chargeback'
-    and (v.returned_by = move->>'reversal_id' or v.reversal_id = move->>'reversal_id'
-      or v.amount_cents = (move->>'amount_cents')::bigint and v.currency = move->>'currency'
-        and case when (move->>'returned')::boolean then v.returned_at is null else v.event_id is null end)
-  order by v.returned_by is distinct from move->>'reversal_id', v.reversal_id <> move->>'reversal_id', v.created_at, v.reversal_id limit 1;
-  if pair.reversal_id is null then
-    return fact;
-  elsif not (move->>'returned')::boolean then
-    update processor_reversals v set reversal_id = move->>'reversal_id', returned_by = coalesce(v.returned_by, v.reversal_id)
-    where v.account_id = of_account_id and v.reversal_id = pair.reversal_id and v.reversal_id <> move->>'reversal_id';
-    return fact;
+  if move->>'pairs' = 'chargeback' and not exists (
+    select from processor_reversals v where v.account_id = of_account_id and v.reversal_id = move->>'reversal_id'
+  ) then
+    select v.reversal_id into pair_id from processor_reversals v
+    where v.account_id = of_account_id and v.charge_id = fact->>'charge_id' and v.reversal_id = v.returned_by
+      and v.amount_cents = (move->>'amount_cents')::bigint and v.currency = move->>'currency'
+    order by v.created_at, v.reversal_id limit 1;
+    update processor_reversals v set reversal_id = move->>'reversal_id' where v.account_id = of_account_id and v.reversal_id = pair_id;
   end if;
-  update processor_reversals v set returned_by = move->>'reversal_id'
-  where v.account_id = of_account_id and v.reversal_id = pair.reversal_id and v.reversal_id <> move->>'reversal_id';
-  return jsonb_set(fact, '{reversals,0,reversal_id}', to_jsonb(pair.reversal_id));
+  return fact;
 end $$;
 
 -- Applies the total that a payment's refunds have reached. Without a sale it waits for the sale.
@@ -128,13 +129,13 @@ end $$;
 create or replace function keep_reversals(event processor_events, fact jsonb, sale_currency text) returns void language plpgsql as $$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
-    invoice_id, amount_cents, currency, event_id, returned_event_id, returned_at)
+    invoice_id, amount_cents, currency, event_id, returned_event_id, returned_at, returned_by)
   select distinct on (t.reversal_id) event.account_id, t.reversal_id, event.livemode, t.reason, t.reason_text, fact->>'payment_intent_id', fact->>'charge_id',
     fact->>'invoice_id', t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
-    case when t.returned then now() end
+    case when t.returned then now() end, t.returned_by
   from rows from (jsonb_to_recordset(fact->'reversals')
-    as (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean)) with ordinality
-    as t (reversal_id, reason, reason_text, amount_cents, currency, returned, place)
+    as (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean, returned_by text)) with ordinality
+    as t (reversal_id, reason, reason_text, amount_cents, currency, returned, returned_by, place)
   order by t.reversal_id, t.currency = sale_currency desc, t.place
   on conflict (account_id, reversal_id) do update set
     amount_cents = case when stored.currency <> sale_currency and excluded.currency = sale_currency then excluded.amount_cents
@@ -142,7 +143,8 @@ begin
     currency = case when excluded.currency = sale_currency then excluded.currency else stored.currency end,
     event_id = coalesce(stored.event_id, excluded.event_id),
     returned_event_id = coalesce(stored.returned_event_id, excluded.returned_event_id),
-    returned_at = coalesce(stored.returned_at, excluded.returned_at);
+    returned_at = coalesce(stored.returned_at, excluded.returned_at),
+    returned_by = coalesce(stored.returned_by, excluded.returned_by);
 end $$;
 
 -- Returns all events of an event's dispute that moved money, this one included.
