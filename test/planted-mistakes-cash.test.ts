@@ -53,7 +53,7 @@ const inIntents = (readIntent: (real: Payments['readIntent']) => Payments['readI
 const mistakes: Record<string, Mistake> = {
   'a failed refund that still counts': {
     ways: ['failing_refund'],
-    seed: 3,
+    seed: 6,
     says: /refunded/,
     service: inRefunds((reversals) => reversals.filter(({ returned }) => !returned)),
   },
@@ -138,7 +138,7 @@ const mistakes: Record<string, Mistake> = {
   },
   'a partial payment whose untaxed part comes first': {
     ways: ['fractions'],
-    seed: 2,
+    seed: 15,
     says: /base/,
     service: inAmounts({
       paidOfInvoice: (real) => (invoice) => {
@@ -192,6 +192,7 @@ const mistakes: Record<string, Mistake> = {
   },
   'an end that depends on whether the session or the invoice came first': {
     ways: ['balance'],
+    seed: 14,
     says: /two orders/,
     functions: { record_sale: `given.amount_source := 'invoice'; intact();` },
   },
@@ -340,7 +341,7 @@ const mistakes: Record<string, Mistake> = {
   },
   'one refund of the API that counts for two of the webhook': {
     ways: ['api_refund'],
-    seed: 2,
+    seed: 24,
     says: /refunded/,
     functions: {
       new_reversals: `return query select t.* from intact.new_reversals(sale, reported) t where not exists (
@@ -458,6 +459,6 @@ test.each(Object.entries(mistakes))('the oracle finds %s', { timeout: 120_000 },
 test('the oracle finds nothing if the planted functions equal the real ones', { timeout: 120_000 }, async () => {
   const names = Object.values(mistakes).flatMap(({ functions = {} }) => Object.keys(functions))
   const functions = Object.fromEntries(names.map((name) => [name, 'intact();']))
-  for (const { ways, seed = 1 } of Object.values(mistakes).filter((mistake) => mistake.functions))
-    expect(await findIn({ ways, seed, says: /./, functions }, 1)).toEqual([])
+  const played = [...new Set(Object.values(mistakes).flatMap((mistake) => (mistake.functions ? mistake.ways : [])))]
+  for (const way of played) expect(await findIn({ ways: [way], says: /./, functions }, 1)).toEqual([])
 })
