@@ -61,6 +61,7 @@ create index import_rows_waiting_idx on import_rows (program_id, import_id, kind
 create index import_rows_applied_idx on import_rows (program_id, import_id, kind desc, id desc) where is_applied;
 create index import_rows_email_idx on import_rows (program_id, import_id, (fields->>'email')) where kind = 'partner';
 create index import_rows_code_idx on import_rows (program_id, import_id, kind, lower(fields->>'code')) where kind in ('link', 'code');
+create index import_rows_balance_idx on import_rows (program_id, import_id, (coalesce(partner_row_id, -partner_id))) where kind = 'balance';
 create index import_rows_target_idx on import_rows (program_id, target_id) where kind in ('partner', 'customer');
 
 -- Commissions of the former service, to read only: they are in no balance and no figure.

@@ -573,6 +573,7 @@ create table import_rows (
   constraint import_rows_program_id_import_id_fkey FOREIGN KEY (program_id, import_id) REFERENCES imports(program_id, id) ON DELETE CASCADE
 );
 CREATE INDEX import_rows_applied_idx ON public.import_rows USING btree (program_id, import_id, kind DESC, id DESC) WHERE is_applied;
+CREATE INDEX import_rows_balance_idx ON public.import_rows USING btree (program_id, import_id, COALESCE(partner_row_id, (- partner_id))) WHERE (kind = 'balance'::import_kind);
 CREATE INDEX import_rows_code_idx ON public.import_rows USING btree (program_id, import_id, kind, lower((fields ->> 'code'::text))) WHERE (kind = ANY (ARRAY['link'::import_kind, 'code'::import_kind]));
 CREATE INDEX import_rows_email_idx ON public.import_rows USING btree (program_id, import_id, ((fields ->> 'email'::text))) WHERE (kind = 'partner'::import_kind);
 CREATE INDEX import_rows_outcome_idx ON public.import_rows USING btree (program_id, import_id, outcome, id);
@@ -2098,6 +2099,23 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.analyze_import_tables()
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  grown regclass;
+begin
+  for grown in
+    select c.oid from pg_class c where c.reltuples < 2000 and c.oid in ('import_rows'::regclass, 'partners'::regclass,
+      'referral_links'::regclass, 'partner_codes'::regclass, 'customers'::regclass, 'processor_customers'::regclass, 'adjustments'::regclass,
+      'balances'::regclass, 'balance_entries'::regclass, 'imported_commissions'::regclass)
+  loop
+    execute format('analyze (skip_locked) %s', grown);
+  end loop;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.api_payload_of(sale sales)
  RETURNS jsonb
  LANGUAGE sql
@@ -2237,7 +2255,7 @@ begin
   values (import.program_id, partner_of_row(applied), (
       select r.target_id from import_rows r
       where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'customer'
-        and r.source_id = applied.fields->>'customer' and r.target_id is not null order by r.id limit 1
+        and r.source_id = applied.fields->>'customer' order by r.target_id is null, r.id limit 1
     ), imported_id(import, applied.source_id), (applied.fields->>'amount_cents')::bigint, applied.fields->>'currency',
     applied.fields->>'status', (applied.fields->>'sale_cents')::bigint, applied.fields->>'payment_id',
     coalesce((applied.fields->>'earned_at')::timestamptz, now()))
@@ -2415,6 +2433,7 @@ begin
     return 0;
   end if;
   perform set_config('svc.importing', 'on', true);
+  perform analyze_import_tables();
   for applied in
     select r.* from import_rows r
     where r.program_id = of_program_id and r.import_id = of_import_id and not r.is_applied and r.outcome in ('create', 'update')
@@ -5861,17 +5880,16 @@ AS $function$
 declare
   known customers;
 begin
-  select c.* into known from (
-    select p.customer_id, 1 as place from processor_customers p
-    where p.program_id = of_program_id and p.processor_customer_id = fields->>'processor_customer_id'
-    union all
-    select k.id, 2 from customers k where k.program_id = of_program_id and k.customer_key = fields->>'customer_key'
-    union all
-    select k.id, 3 from customers k
-    where k.program_id = of_program_id and k.email_hash = decode(fields->>'email_hash', 'hex') and k.signup_date is not null
-      and not fields ?| array['processor_customer_id', 'customer_key']
-  ) f join customers c on c.program_id = of_program_id and c.id = f.customer_id
-  order by f.place, c.id limit 1;
+  select c.* into known from customers c where c.program_id = of_program_id and c.id = coalesce((
+      select p.customer_id from processor_customers p
+      where p.program_id = of_program_id and p.processor_customer_id = fields->>'processor_customer_id'
+    ), (
+      select k.id from customers k where k.program_id = of_program_id and k.customer_key = fields->>'customer_key'
+    ), (
+      select min(k.id) from customers k
+      where k.program_id = of_program_id and k.email_hash = decode(fields->>'email_hash', 'hex') and k.signup_date is not null
+        and not fields ?| array['processor_customer_id', 'customer_key']
+    ));
   return known;
 end $function$
 ;
@@ -8498,8 +8516,8 @@ begin
   if is_first_plan then
     update import_rows r set fields = r.fields
       || jsonb_build_object('amount_cents', (r.fields->>'amount_cents')::bigint + (planned.fields->>'amount_cents')::bigint)
-    where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'balance' and r.outcome = 'create'
-      and (r.partner_row_id, r.partner_id) is not distinct from (planned.partner_row_id, planned.partner_id)
+    where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'balance' and r.outcome not in ('skip', 'error')
+      and coalesce(r.partner_row_id, -r.partner_id) = coalesce(planned.partner_row_id, -planned.partner_id)
       and r.fields->>'currency' = of_currency
     returning r.id into first_id;
     if found then
@@ -8537,7 +8555,7 @@ begin
   end if;
   select r.partner_row_id, r.partner_id into known from import_rows r
   where r.program_id = import.program_id and r.import_id = import.id and r.kind = planned.kind and lower(r.fields->>'code') = lower(of_code)
-    and r.id < planned.id and r.outcome = 'create' order by r.id limit 1;
+    and r.id < planned.id and r.outcome not in ('skip', 'error') order by r.id limit 1;
   if found then
     return case when (known.partner_row_id, known.partner_id) is not distinct from (planned.partner_row_id, planned.partner_id)
       then decided(planned, 'skip', 'repeated') else decided(planned, 'error', 'code_taken') end;
@@ -8625,6 +8643,7 @@ begin
   if not found then
     return 0;
   end if;
+  perform analyze_import_tables();
   for planned in
     select r.* from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.outcome is null
     order by r.kind, r.id limit max_rows

@@ -1,12 +1,16 @@
-import { expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import imports from '../functions/imports.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { audit } from '../lib/commands/audit.ts'
 import { askPayout, refusePayout } from '../lib/money/payouts.ts'
 import { continueImports } from '../lib/moving/imports.ts'
+import { readFiles } from '../lib/moving/read-files.ts'
+import { services } from '../lib/moving/sources.ts'
 import { readTable } from '../lib/moving/table.ts'
 import { codeOfLink, readAmount, readDate } from '../lib/moving/values.ts'
+import { contents } from './support/moved.ts'
 import { bill } from './support/payments.ts'
+import { serviceFiles } from './support/service-files.ts'
 import { startServices } from './support/services.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -16,8 +20,9 @@ const endpoint = await startEndpoint()
 const { db, sql } = endpoint
 const { env: webhookEnv, send, salesOf } = await openWebhook(endpoint)
 const size = { partners: 130, customers: 130 }
-const services = await startServices(size)
-const env = { ...webhookEnv, IMPORT_API_URL: services.url }
+const standIns = await startServices(size)
+afterAll(() => standIns.close())
+const env = { ...webhookEnv, IMPORT_API_URL: standIns.url }
 
 interface Caller {
   shop: TestShop
@@ -52,34 +57,6 @@ async function startCaller(settings: Parameters<typeof createShop>[1] = {}): Pro
       return answer
     },
   }
-}
-
-/** All rows of a program in tables that an import writes, without the import's own. */
-async function contents({ programId }: TestShop): Promise<string> {
-  const tables = [
-    'partners',
-    'partner_groups',
-    'commission_rules',
-    'referral_links',
-    'partner_codes',
-    'customers',
-    'processor_customers',
-    'adjustments',
-    'balances',
-    'balance_entries',
-    'imported_commissions',
-    'outbox',
-    'uncounted_figures',
-    'daily_totals',
-  ]
-  const found = await Promise.all(
-    tables.map(
-      async (table) =>
-        (await sql.query(`select * from ${table} where program_id = $1 order by 1, 2, 3`, [programId])).rows,
-    ),
-  )
-  const program = await sql.query('select link_params from programs where id = $1', [programId])
-  return JSON.stringify([found, program.rows], null, 1)
 }
 
 /** The findings of the books' audit. The visitor of a shop has no click event. */
@@ -120,11 +97,11 @@ const files = [
 
 test('an import is planned row by row, applied, repeated without a change, and undone to the row', async () => {
   const { shop, call } = await startCaller()
-  const before = await contents(shop)
+  const before = await contents(sql, shop.programId)
   const planned = await call('POST', '', { source: 'rewardful', files })
   expect(planned).toMatchObject({ status: 201, body: { state: 'planned', import_id: expect.any(Number) } })
   const id = planned.body.import_id
-  expect(await contents(shop)).toBe(before)
+  expect(await contents(sql, shop.programId)).toBe(before)
 
   const rows = (await call('GET', `/${id}/rows?limit=100`)).body.data
   const shown = rows.map((row: Record<string, unknown>) =>
@@ -207,15 +184,15 @@ test('an import is planned row by row, applied, repeated without a change, and u
     { link_params: ['via'] },
   ])
 
-  const once = await contents(shop)
+  const once = await contents(sql, shop.programId)
   expect((await call('POST', `/${id}/apply`)).body.state).toBe('applied')
   const again = await call('POST', '', { source: 'rewardful', files })
   expect(again.body.counts).toMatchObject({ create: 0, update: 0 })
   expect((await call('POST', `/${again.body.import_id}/apply`)).body.state).toBe('applied')
-  expect(await contents(shop)).toBe(once)
+  expect(await contents(sql, shop.programId)).toBe(once)
 
   expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
-  expect(await contents(shop)).toBe(before)
+  expect(await contents(sql, shop.programId)).toBe(before)
   expect((await call('POST', `/${id}/undo`)).status).toBe(200)
   expect((await call('POST', `/${id}/apply`)).status).toBe(409)
   expect(await audits(shop)).toEqual([])
@@ -359,7 +336,7 @@ test.each<[source: string, access: object, groups: number, balances: number]>([
   '%s is read by its API, applied, repeated without a change, and undone',
   async (source, access, groups, balances) => {
     const { shop, call } = await startCaller()
-    const before = await contents(shop)
+    const before = await contents(sql, shop.programId)
     const planned = await call('POST', '', { source, ...access })
     expect(planned.body).toMatchObject({ state: 'planned', problem: null, counts: { error: 0, update: 0 } })
     const id = planned.body.import_id
@@ -385,13 +362,36 @@ test.each<[source: string, access: object, groups: number, balances: number]>([
       balance_cents: balances * 1000,
     })
     expect(await audits(shop)).toEqual([])
-    const once = await contents(shop)
+    const once = await contents(sql, shop.programId)
     const again = await call('POST', '', { source, ...access })
     expect(again.body).toMatchObject({ state: 'planned', counts: { create: 0, update: 0, error: 0 } })
     await call('POST', `/${again.body.import_id}/apply`)
-    expect(await contents(shop)).toBe(once)
+    expect(await contents(sql, shop.programId)).toBe(once)
     expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
-    expect(await contents(shop)).toBe(before)
+    expect(await contents(sql, shop.programId)).toBe(before)
+  },
+)
+
+const asIs = async (email: string) => await Promise.resolve({ email_hash: email })
+
+test.each(['rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub'] as const)(
+  'files of %s are read without a mapping',
+  async (source) => {
+    const found: Record<string, number> = {}
+    const context = { service: services[source], currency: 'usd', hash: asIs }
+    const named = new Set<unknown>()
+    for await (const row of readFiles(serviceFiles(source, size), {}, context)) {
+      expect(row.problem).toBeUndefined()
+      found[row.kind] = (found[row.kind] ?? 0) + 1
+      if (row.kind === 'customer') named.add(row.source_id)
+      // The template of Rewardful has no dates.
+      if (row.kind === 'customer' && source !== 'rewardful')
+        expect(row.fields).toMatchObject({ signup_date: expect.stringContaining('2025-03-04') })
+      if (row.kind === 'commission') expect(row.fields).toMatchObject({ amount_cents: 1000, currency: 'usd' })
+      if (row.kind === 'link') expect(row.fields['code']).toMatch(/^token-\d+$/)
+    }
+    expect(named.size).toBe(size.customers)
+    expect(found).toMatchObject({ partner: 130, link: 130, customer: 130, commission: 130 })
   },
 )
 

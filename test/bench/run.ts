@@ -10,6 +10,7 @@ import { groupings } from './groupings.ts'
 import { growth } from './growth.ts'
 import { hotRow } from './hot-row.ts'
 import { limit } from './limit.ts'
+import { moving } from './moving.ts'
 import { serve } from './serve.ts'
 import { review } from './review.ts'
 import { retention } from './retention.ts'
@@ -30,6 +31,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   retention,
   pages,
   backfill,
+  moving,
   cost,
   serve,
   worker,

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll } from 'vitest'
 
 type Item = Record<string, unknown>
 
@@ -18,6 +17,7 @@ export interface Services {
   calls: string[]
   /** Answers the next calls with these statuses. */
   failures: number[]
+  close(): Promise<void>
 }
 
 /** The partner of a customer, both counted from 0. */
@@ -299,10 +299,15 @@ export async function startServices(size: Size): Promise<Services> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  const running: Services = { url: `http://127.0.0.1:${port}`, calls: [], failures: [] }
-  afterAll(() => {
-    server.close()
-    server.closeAllConnections()
-  })
+  const running: Services = {
+    url: `http://127.0.0.1:${port}`,
+    calls: [],
+    failures: [],
+    async close() {
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+    },
+  }
   return running
 }

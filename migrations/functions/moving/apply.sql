@@ -155,7 +155,7 @@ begin
   values (import.program_id, partner_of_row(applied), (
       select r.target_id from import_rows r
       where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'customer'
-        and r.source_id = applied.fields->>'customer' and r.target_id is not null order by r.id limit 1
+        and r.source_id = applied.fields->>'customer' order by r.target_id is null, r.id limit 1
     ), imported_id(import, applied.source_id), (applied.fields->>'amount_cents')::bigint, applied.fields->>'currency',
     applied.fields->>'status', (applied.fields->>'sale_cents')::bigint, applied.fields->>'payment_id',
     coalesce((applied.fields->>'earned_at')::timestamptz, now()))
@@ -197,6 +197,7 @@ begin
     return 0;
   end if;
   perform set_config('svc.importing', 'on', true);
+  perform analyze_import_tables();
   for applied in
     select r.* from import_rows r
     where r.program_id = of_program_id and r.import_id = of_import_id and not r.is_applied and r.outcome in ('create', 'update')

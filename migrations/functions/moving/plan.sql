@@ -112,7 +112,7 @@ begin
   end if;
   select r.partner_row_id, r.partner_id into known from import_rows r
   where r.program_id = import.program_id and r.import_id = import.id and r.kind = planned.kind and lower(r.fields->>'code') = lower(of_code)
-    and r.id < planned.id and r.outcome = 'create' order by r.id limit 1;
+    and r.id < planned.id and r.outcome not in ('skip', 'error') order by r.id limit 1;
   if found then
     return case when (known.partner_row_id, known.partner_id) is not distinct from (planned.partner_row_id, planned.partner_id)
       then decided(planned, 'skip', 'repeated') else decided(planned, 'error', 'code_taken') end;
@@ -125,17 +125,16 @@ create or replace function find_imported_customer(of_program_id bigint, fields j
 declare
   known customers;
 begin
-  select c.* into known from (
-    select p.customer_id, 1 as place from processor_customers p
-    where p.program_id = of_program_id and p.processor_customer_id = fields->>'processor_customer_id'
-    union all
-    select k.id, 2 from customers k where k.program_id = of_program_id and k.customer_key = fields->>'customer_key'
-    union all
-    select k.id, 3 from customers k
-    where k.program_id = of_program_id and k.email_hash = decode(fields->>'email_hash', 'hex') and k.signup_date is not null
-      and not fields ?| array['processor_customer_id', 'customer_key']
-  ) f join customers c on c.program_id = of_program_id and c.id = f.customer_id
-  order by f.place, c.id limit 1;
+  select c.* into known from customers c where c.program_id = of_program_id and c.id = coalesce((
+      select p.customer_id from processor_customers p
+      where p.program_id = of_program_id and p.processor_customer_id = fields->>'processor_customer_id'
+    ), (
+      select k.id from customers k where k.program_id = of_program_id and k.customer_key = fields->>'customer_key'
+    ), (
+      select min(k.id) from customers k
+      where k.program_id = of_program_id and k.email_hash = decode(fields->>'email_hash', 'hex') and k.signup_date is not null
+        and not fields ?| array['processor_customer_id', 'customer_key']
+    ));
   return known;
 end $$;
 
@@ -182,8 +181,8 @@ begin
   if is_first_plan then
     update import_rows r set fields = r.fields
       || jsonb_build_object('amount_cents', (r.fields->>'amount_cents')::bigint + (planned.fields->>'amount_cents')::bigint)
-    where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'balance' and r.outcome = 'create'
-      and (r.partner_row_id, r.partner_id) is not distinct from (planned.partner_row_id, planned.partner_id)
+    where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'balance' and r.outcome not in ('skip', 'error')
+      and coalesce(r.partner_row_id, -r.partner_id) = coalesce(planned.partner_row_id, -planned.partner_id)
       and r.fields->>'currency' = of_currency
     returning r.id into first_id;
     if found then
@@ -279,6 +278,21 @@ begin
   ) u;
 end $$;
 
+-- Gives Postgres statistics of the tables that an import fills. Without them all indexes of an almost empty table look equal. A session then
+-- keeps plans that read all rows of the program for each row of the import: 2,000 customers took 21 s.
+create or replace function analyze_import_tables() returns void language plpgsql as $$
+declare
+  grown regclass;
+begin
+  for grown in
+    select c.oid from pg_class c where c.reltuples < 2000 and c.oid in ('import_rows'::regclass, 'partners'::regclass,
+      'referral_links'::regclass, 'partner_codes'::regclass, 'customers'::regclass, 'processor_customers'::regclass, 'adjustments'::regclass,
+      'balances'::regclass, 'balance_entries'::regclass, 'imported_commissions'::regclass)
+  loop
+    execute format('analyze (skip_locked) %s', grown);
+  end loop;
+end $$;
+
 -- Plans the next rows of an import whose source is read, in the order of their kinds. Returns their number. After the last one the import
 -- is planned.
 create or replace function plan_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer) returns integer
@@ -292,6 +306,7 @@ begin
   if not found then
     return 0;
   end if;
+  perform analyze_import_tables();
   for planned in
     select r.* from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.outcome is null
     order by r.kind, r.id limit max_rows
