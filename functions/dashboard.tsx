@@ -68,6 +68,7 @@ import { pages as webhookDeliveries } from './dashboard/program/webhook-deliveri
 import { pages as webhookEvents } from './dashboard/program/webhook-events.tsx'
 import { pages as webhooks } from './dashboard/program/webhooks.tsx'
 import { pages as payouts } from './dashboard/program/payouts.tsx'
+import { pages as payoutsDue } from './dashboard/program/payouts-due.tsx'
 
 /**
  * The server renders its pages: for advertisers under `/programs/:programId`, for partners under `/partner`. A form post gets a redirect,
@@ -200,6 +201,7 @@ const allPages = [
   overview,
   partners,
   partner,
+  payoutsDue,
   payoutRuns,
   payoutRun,
   reviews,

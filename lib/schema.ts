@@ -526,7 +526,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_address_needed' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -669,7 +669,7 @@ export interface Payouts {
   request_id: string | null;
   requested_cents: Int8;
   sent_at: Timestamp | null;
-  status: Generated<'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'>;
+  status: Generated<'requested' | 'in_run' | 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed' | 'refused' | 'canceled'>;
 }
 
 export interface PayoutsDue {
@@ -1231,6 +1231,10 @@ export interface DatabaseFunctions {
     arguments: { at_most: number | null }
     row: { approved: number | null; more: boolean | null }
   }
+  ask_for_payout_address: {
+    arguments: { of_program_id: number | null }
+    row: { ask_for_payout_address: number | null }
+  }
   ask_payout: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; asked_cents: number | null; request: string | null }
     row: { payout_id: number | null; payable_cents: number | null; minimum_cents: number | null }
@@ -1590,6 +1594,7 @@ export const functionCalls: {
   approve_applications: { text: 'select * from approve_applications($1, $2, $3)', names: ['of_program_id', 'in_group_id', 'given'] },
   approve_commissions: { text: 'select * from approve_commissions($1, $2, $3)', names: ['program_ids', 'commission_ids', 'compares'] },
   approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
+  ask_for_payout_address: { text: 'select ask_for_payout_address($1)', names: ['of_program_id'] },
   ask_payout: { text: 'select * from ask_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
   begin_import: { text: 'select * from begin_import($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'params'] },

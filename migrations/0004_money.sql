@@ -167,9 +167,13 @@ create table payouts (
   partner_id bigint not null,
   currency currency_code not null,
   requested_cents amount_cents not null check (requested_cents > 0),
-  -- The current amount. Until it is sent, a reversal that leaves too little reduces it, and cancels it at zero, and the partner can cancel it.
+  -- The current amount. Until it is sent, a reversal that leaves too little reduces it, and cancels it at zero.
   amount_cents amount_cents not null,
-  status text not null default 'requested' check (status in ('requested', 'sent', 'paid', 'returned', 'failed', 'refused', 'cancelled')),
+  -- Open are `requested` by the partner, `in_run` before a file or a provider has it, `sent`, and `unclaimed`, which the provider holds
+  -- until the partner claims it. The others are decided.
+  status text not null default 'requested' check (
+    status in ('requested', 'in_run', 'sent', 'unclaimed', 'paid', 'returned', 'failed', 'refused', 'canceled')
+  ),
   -- When a payment file first held it. From then on its amount and address never change.
   sent_at timestamptz,
   -- The number of the balance's last entry when the payout was created, set by a trigger: the audit derives the payable amount from it.
@@ -193,9 +197,15 @@ create table payouts (
   -- Closed months do not change. Half a day is for places west of UTC.
   constraint payouts_paid_on_open check (paid_on >= date_trunc('month', created_at at time zone 'UTC' - interval '12 hours')::date),
   check (amount_cents <= requested_cents),
-  check (amount_cents > 0 or status = 'cancelled'),
-  check ((status in ('requested', 'sent')) = (decided_at is null)),
-  check (case status when 'requested' then sent_at is null when 'sent' then sent_at is not null else true end),
+  check (amount_cents > 0 or status = 'canceled'),
+  check ((status in ('requested', 'in_run', 'sent', 'unclaimed')) = (decided_at is null)),
+  check (case status
+    when 'requested' then sent_at is null and payout_run_id is null
+    when 'in_run' then sent_at is null and payout_run_id is not null
+    when 'sent' then sent_at is not null
+    when 'unclaimed' then sent_at is not null
+    else true
+  end),
   check (num_nulls(reference, paid_on) = 0 and status in ('paid', 'returned', 'failed')
     or num_nulls(reference, paid_on) = 2 and status <> 'paid')
 );

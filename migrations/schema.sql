@@ -24,7 +24,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_address_needed'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -979,12 +979,14 @@ create table payouts (
   constraint payouts_pkey PRIMARY KEY (program_id, id),
   constraint payouts_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint payouts_check CHECK (((amount_cents)::bigint <= (requested_cents)::bigint)),
-  constraint payouts_check1 CHECK ((((amount_cents)::bigint > 0) OR (status = 'cancelled'::text))),
-  constraint payouts_check2 CHECK (((status = ANY (ARRAY['requested'::text, 'sent'::text])) = (decided_at IS NULL))),
+  constraint payouts_check1 CHECK ((((amount_cents)::bigint > 0) OR (status = 'canceled'::text))),
+  constraint payouts_check2 CHECK (((status = ANY (ARRAY['requested'::text, 'in_run'::text, 'sent'::text, 'unclaimed'::text])) = (decided_at IS NULL))),
   constraint payouts_check3 CHECK (
 CASE status
-    WHEN 'requested'::text THEN (sent_at IS NULL)
+    WHEN 'requested'::text THEN ((sent_at IS NULL) AND (payout_run_id IS NULL))
+    WHEN 'in_run'::text THEN ((sent_at IS NULL) AND (payout_run_id IS NOT NULL))
     WHEN 'sent'::text THEN (sent_at IS NOT NULL)
+    WHEN 'unclaimed'::text THEN (sent_at IS NOT NULL)
     ELSE true
 END),
   constraint payouts_check4 CHECK ((((num_nulls(reference, paid_on) = 0) AND (status = ANY (ARRAY['paid'::text, 'returned'::text, 'failed'::text]))) OR ((num_nulls(reference, paid_on) = 2) AND (status <> 'paid'::text)))),
@@ -992,7 +994,7 @@ END),
   constraint payouts_payout_address_check CHECK ((length(payout_address) <= 320)),
   constraint payouts_reference_check CHECK (((length(reference) >= 1) AND (length(reference) <= 200))),
   constraint payouts_requested_cents_check CHECK (((requested_cents)::bigint > 0)),
-  constraint payouts_status_check CHECK ((status = ANY (ARRAY['requested'::text, 'sent'::text, 'paid'::text, 'returned'::text, 'failed'::text, 'refused'::text, 'cancelled'::text]))),
+  constraint payouts_status_check CHECK ((status = ANY (ARRAY['requested'::text, 'in_run'::text, 'sent'::text, 'unclaimed'::text, 'paid'::text, 'returned'::text, 'failed'::text, 'refused'::text, 'canceled'::text]))),
   constraint payouts_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint payouts_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
 );
@@ -2881,6 +2883,33 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.ask_for_payout_address(of_program_id bigint)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  asked integer := 0;
+  due record;
+  of_cause text;
+begin
+  for due in
+    select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
+    join partners r on r.program_id = d.program_id and r.id = d.partner_id and r.user_id is not null
+    where d.program_id = of_program_id and d.exclusion_reason = 'no_payout_address' group by d.partner_id order by d.partner_id
+  loop
+    of_cause := format('payout_address:%s:%s', due.partner_id, (now() at time zone 'UTC')::date);
+    if not exists (
+      select from outbox o where o.program_id = of_program_id and o.kind = 'payout_address_needed' and o.audience = 'partner' and o.cause = of_cause
+    ) then
+      perform write_outbox(of_program_id, 'payout_address_needed', 'partner', due.partner_id, of_cause,
+        jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
+      asked := asked + 1;
+    end if;
+  end loop;
+  return asked;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.ask_payout(of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid, OUT payout_id bigint, OUT payable_cents bigint, OUT minimum_cents bigint)
  RETURNS record
  LANGUAGE plpgsql
@@ -3502,7 +3531,7 @@ begin
     status := payout.status;
   end if;
   if status = 'requested' then
-    update payouts w set status = 'cancelled', decided_at = now()
+    update payouts w set status = 'canceled', decided_at = now()
     where w.program_id = of_program_id and w.id = of_payout_id;
   end if;
 end $function$
@@ -3560,7 +3589,7 @@ begin
     return;
   end if;
   select balance_cents - coalesce(sum(w.amount_cents), 0) into left_cents from payouts w
-  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'sent';
+  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status in ('sent', 'unclaimed');
   perform fit_payouts(of_program_id, of_partner_id, of_currency, left_cents, by_cause, details);
   if left_cents < 0 then
     perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause,
@@ -4906,8 +4935,8 @@ begin
   insert into payout_run_exclusions (program_id, payout_run_id, partner_id, currency, payable_cents, reason)
   select d.program_id, run_id, d.partner_id, d.currency, d.payable_cents, d.exclusion_reason from payouts_due d
   where d.program_id = of_program_id and d.exclusion_reason is not null;
-  insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, payout_address)
-  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address
+  insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, payout_run_id, payout_address)
+  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, 'in_run', run_id, d.payout_address
   from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
   where d.program_id = of_program_id and d.exclusion_reason is null
   order by d.partner_id, d.currency;
@@ -6048,20 +6077,20 @@ declare
   cut_cents bigint;
 begin
   select sum(w.amount_cents) - greatest(left_cents, 0) into excess_cents from payouts w
-  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested';
+  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status in ('requested', 'in_run');
   if excess_cents is null or excess_cents <= 0 then
     return;
   end if;
   for payout in
     select w.* from payouts w
-    where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested'
+    where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status in ('requested', 'in_run')
     order by w.id desc
   loop
     exit when excess_cents <= 0;
     cut_cents := least(payout.amount_cents, excess_cents);
     excess_cents := excess_cents - cut_cents;
     update payouts w set amount_cents = w.amount_cents - cut_cents,
-      status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
+      status = case when w.amount_cents = cut_cents then 'canceled' else w.status end,
       decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
     where w.program_id = payout.program_id and w.id = payout.id;
     perform write_outbox(of_program_id, 'payout_reduced', 'partner', of_partner_id, by_cause || ':payout:' || payout.id,
@@ -6642,7 +6671,7 @@ CREATE OR REPLACE FUNCTION public.hold_changed_payout_address()
  LANGUAGE plpgsql
 AS $function$
 begin
-  if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'sent', 'paid')) then
+  if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'in_run', 'sent', 'unclaimed', 'paid')) then
     new.payout_waits_until := now() + interval '24 hours';
   end if;
   return new;
@@ -6806,7 +6835,7 @@ CREATE OR REPLACE FUNCTION public.is_paid_out(adjustment adjustments)
  RETURNS boolean
  LANGUAGE sql
  STABLE
-RETURN (EXISTS (SELECT FROM (balance_entries e JOIN payouts w ON (((w.program_id = e.program_id) AND (w.partner_id = e.partner_id) AND ((w.currency)::text = (e.currency)::text) AND (w.created_at_entry_number >= e.entry_number) AND (w.status = ANY (ARRAY['requested'::text, 'sent'::text, 'paid'::text]))))) WHERE ((e.program_id = (is_paid_out.adjustment).program_id) AND (e.adjustment_id = (is_paid_out.adjustment).id))))
+RETURN (EXISTS (SELECT FROM (balance_entries e JOIN payouts w ON (((w.program_id = e.program_id) AND (w.partner_id = e.partner_id) AND ((w.currency)::text = (e.currency)::text) AND (w.created_at_entry_number >= e.entry_number) AND (w.status = ANY (ARRAY['requested'::text, 'in_run'::text, 'sent'::text, 'unclaimed'::text, 'paid'::text]))))) WHERE ((e.program_id = (is_paid_out.adjustment).program_id) AND (e.adjustment_id = (is_paid_out.adjustment).id))))
 ;
 
 CREATE OR REPLACE FUNCTION public.is_processors_own(refund refunds)
@@ -6928,7 +6957,7 @@ begin
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.requested_cents, new.created_at, new.created_at_entry_number,
       new.payout_run_id, new.request_id) is distinct from (old.program_id, old.id, old.partner_id, old.currency, old.requested_cents,
       old.created_at, old.created_at_entry_number, old.payout_run_id, old.request_id)
-    or old.status <> 'requested' and (new.amount_cents <> old.amount_cents or new.payout_address <> old.payout_address)
+    or old.status not in ('requested', 'in_run') and (new.amount_cents <> old.amount_cents or new.payout_address <> old.payout_address)
     or new.paid_on is not null and old.paid_on is not null and (new.reference, new.paid_on) <> (old.reference, old.paid_on) then
     raise exception 'payouts stay as they were sent and paid' using errcode = 'restrict_violation';
   end if;
@@ -7645,7 +7674,7 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  RETURNS mail_topic
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
 ;
 
 CREATE OR REPLACE FUNCTION public.mailbox_of(email text)
@@ -8443,7 +8472,7 @@ begin
   status := payout.status;
   amount_cents := payout.amount_cents;
   currency := payout.currency;
-  if status in ('requested', 'sent') and amount_cents = transferred_cents then
+  if payout.decided_at is null and amount_cents = transferred_cents then
     perform post_payout(payout, of_reference, of_paid_on);
   end if;
 end $function$
@@ -9592,7 +9621,7 @@ declare
   payout payouts := lock_payout(of_program_id, of_payout_id);
 begin
   status := payout.status;
-  if status = 'requested' then
+  if status in ('requested', 'in_run') then
     update payouts w set status = 'refused', reason = because, decided_at = now()
     where w.program_id = of_program_id and w.id = of_payout_id
     returning w.* into payout;
@@ -9945,7 +9974,7 @@ begin
   perform lock_paid_payouts(of_program_id, array[of_payout_id]);
   select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
   status := payout.status;
-  if status in ('sent', 'paid') then
+  if status in ('sent', 'unclaimed', 'paid') then
     if status = 'paid' then
       perform post_returned_payout(payout);
     end if;
@@ -10303,7 +10332,7 @@ begin
   perform lock_payout_balances(of_program_id, payout_ids);
   if exists (
     select from unnest(payout_ids, amounts, addresses) f (id, amount_cents, address)
-    left join payouts w on w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'sent', 'paid')
+    left join payouts w on w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run', 'sent', 'paid')
     left join partners p on p.program_id = w.program_id and p.id = w.partner_id
     where (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
   ) then
@@ -10311,7 +10340,7 @@ begin
   end if;
   update payouts w set status = 'sent', sent_at = now(), payout_address = f.address
   from unnest(payout_ids, addresses) f (id, address)
-  where w.program_id = of_program_id and w.id = f.id and w.status = 'requested';
+  where w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run');
   return true;
 end $function$
 ;

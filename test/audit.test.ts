@@ -170,7 +170,7 @@ const corruptions: Record<string, string[]> = {
     `with run as (
       insert into payout_runs (program_id, request_id, reference, paid_on, paid_at) values ($1, gen_random_uuid(), 't', now(), now()) returning id
     )
-    update payouts set payout_run_id = run.id from run where status = 'requested' and program_id = $1`,
+    update payouts set status = 'in_run', payout_run_id = run.id from run where status = 'requested' and program_id = $1`,
   ],
   'a payout run has as many': [
     'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 1)',
@@ -180,12 +180,12 @@ const corruptions: Record<string, string[]> = {
   ],
   'a payout was payable at its creation': [
     `with run as (insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id)
-    insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, created_at_entry_number)
-    select program_id, partner_id, currency, requested_cents + 200, amount_cents, run.id, created_at_entry_number from payouts, run
+    insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, payout_run_id, created_at_entry_number)
+    select program_id, partner_id, currency, requested_cents + 200, amount_cents, 'in_run', run.id, created_at_entry_number from payouts, run
     where status = 'requested' and program_id = $1`,
     "update payouts set requested_cents = requested_cents + 9000 where status = 'paid' and program_id = $1",
   ],
-  'requested payouts fit': [
+  'unsent payouts fit': [
     "update payouts set requested_cents = 90000, amount_cents = 90000 where status = 'requested' and program_id = $1",
   ],
   'a reduced payout was reported': ["delete from outbox where kind = 'payout_reduced' and program_id = $1"],

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { formatMoney } from '../lib/money.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
@@ -466,24 +467,24 @@ test('commissions are filtered by creation date and pending review, on every pag
   expect(await get(`${base}/commissions?dateFrom=2026-03-02&dateTo=2026-03-01`)).toContain('No results')
 })
 
+const runsOn = async (query: string) =>
+  Array.from((await get(`${base}/payout-runs${query}`)).matchAll(/>Run (\d+)/g), ([, id]) => id)
+
 test('payout runs and due payouts are found by partner name', async () => {
   const { rows } = await stack.sql.query<{ id: string }>(
     'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 1), ($1, gen_random_uuid(), 0) returning id',
     [sandbox.programId],
   )
   await stack.sql.query(
-    `insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
-    select program_id, id, 'usd', 1, 1, $2 from partners where program_id = $1 and name = 'Zoe'`,
+    `insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, payout_run_id)
+    select program_id, id, 'usd', 1, 1, 'in_run', $2 from partners where program_id = $1 and name = 'Zoe'`,
     [sandbox.programId, rows[0]?.id],
   )
-  const runs = async (query: string) =>
-    Array.from((await get(`${base}/payout-runs${query}`)).matchAll(/>Run (\d+)/g), ([, id]) => id)
   const [first, second] = rows.map(({ id }) => id)
-  expect(await runs('')).toEqual([second, first])
-  expect(await runs('?sort=oldest')).toEqual([first, second])
-  expect(await runs('?sort=payments')).toEqual([first, second])
-  expect(await runs('?q=zo')).toEqual([first])
-  expect(await get(`${base}/payout-runs?q=nobody`)).toContain('No partner with that name is due.')
+  expect(await runsOn('')).toEqual([second, first])
+  expect(await runsOn('?sort=oldest')).toEqual([first, second])
+  expect(await runsOn('?sort=payments')).toEqual([first, second])
+  expect(await runsOn('?q=zo')).toEqual([first])
 })
 
 const eventsPage = `/programs/${listing.programId}/events`
@@ -534,8 +535,8 @@ test("a run's payments and exclusions are paged and searched, and their sums inc
       returning id, name
     ),
     paid as (
-      insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
-      select $1, id, 'usd', 100, 100, $2 from partner where name <= 'Payee 070' order by name
+      insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, payout_run_id)
+      select $1, id, 'usd', 100, 100, 'in_run', $2 from partner where name <= 'Payee 070' order by name
     )
     insert into payout_run_exclusions (program_id, payout_run_id, partner_id, currency, payable_cents, reason)
     select $1, $2, id, 'usd', 5, 'below_minimum' from partner where name > 'Payee 070'`,
@@ -743,6 +744,9 @@ test('exports contain every row, however many there are', async () => {
   expect(await idsIn('/partner/payouts.csv', large.partnerToken)).toEqual(newestFirst)
 })
 
+/** The partners of a list, in its order. */
+const orderOf = (list: string) => Array.from(list.matchAll(/<strong>([A-Z][\w ]+)<\/strong><\/a>/g), ([, name]) => name)
+
 test('the due amount is shown as three sums that add up, and the overview counts the same payments', async () => {
   const due = await createSandbox(stack.db, env)
   await stack.sql.query(
@@ -770,7 +774,7 @@ test('the due amount is shown as three sums that add up, and the overview counts
   const cookie = `${sessionCookie}=${encodeURIComponent(due.dashboardToken)}`
   const page = async (path: string) =>
     await (await fetch(`${stack.baseUrl}/programs/${due.programId}${path}`, { headers: { cookie } })).text()
-  const html = await page('/payout-runs')
+  const html = await page('/payouts/due')
   const figures = Array.from(
     html.matchAll(/<dt>([^<]+)<\/dt><dd class="value">([^<]+)<\/dd><dd class="trend">([^<]+)</g),
     ([, ...figure]) => figure,
@@ -782,4 +786,28 @@ test('the due amount is shown as three sums that add up, and the overview counts
   ])
   expect(html).toContain('<strong>$118.00</strong>')
   expect(await page('')).toContain('2 payouts are due')
+
+  expect(orderOf(html)).toEqual(['Also ready', 'No address', 'Ready', 'Small'])
+  expect(orderOf(await page('/payouts/due?sort=amount'))).toEqual(['Ready', 'No address', 'Also ready', 'Small'])
+  expect(orderOf(await page('/payouts/due?q=ready&sort=amount'))).toEqual(['Ready', 'Also ready'])
+
+  expect(html).toContain('1 partner has neither an account nor an e-mail address')
+  const { userId } = await createPerson(stack.db, env, { name: 'No address', email: 'no-address@example.com' })
+  await stack.sql.query("update partners set user_id = $1 where program_id = $2 and name = 'No address'", [
+    userId,
+    due.programId,
+  ])
+  expect(await page('/payouts/due')).toContain('Ask 1 partner for details')
+  const headers = { cookie, origin: stack.baseUrl }
+  for (let time = 0; time < 2; time++)
+    await fetch(`${stack.baseUrl}/programs/${due.programId}/payouts/ask`, {
+      method: 'POST',
+      headers,
+      redirect: 'manual',
+    })
+  const { rows } = await stack.sql.query(
+    "select payload->>'amount_cents' as cents from outbox where program_id = $1 and kind = 'payout_address_needed'",
+    [due.programId],
+  )
+  expect(rows).toEqual([{ cents: '4000' }])
 })

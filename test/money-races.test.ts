@@ -388,7 +388,7 @@ test('a reversal deducts from the newest open payouts, and a reduced payout is n
   )
   expect(rows).toEqual([
     { id: older, status: 'requested', cents: 300 },
-    { id: newer, status: 'cancelled', cents: 0 },
+    { id: newer, status: 'canceled', cents: 0 },
   ])
   const error = await payPayout(db, programId, older, 500, transfer).catch((refusal: unknown) => refusal)
   expect(error).toBeInstanceOf(ApiError)

@@ -412,8 +412,8 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
   [
     'an unpaid payout run',
     `with run as (insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id)
-    insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
-    select $1, ${partnerId}, 'usd', 1, 1, id from run`,
+    insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, payout_run_id)
+    select $1, ${partnerId}, 'usd', 1, 1, 'in_run', id from run`,
     'delete from payouts where program_id = $1',
     /href="[^"]+\/payout-runs">1 payout run not yet paid/,
     true,

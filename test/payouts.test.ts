@@ -131,8 +131,8 @@ describe('a payout run', () => {
     const { programId, first, second, run, amountsOf, due, balances } = await createPaying()
     const runId = await run()
     expect(await amountsOf(runId)).toEqual([
-      [first, 2000, 'requested'],
-      [second, 1000, 'requested'],
+      [first, 2000, 'in_run'],
+      [second, 1000, 'in_run'],
     ])
     expect(await run()).toBeNull()
     expect(await due()).toEqual([])
@@ -155,8 +155,8 @@ describe('a payout run', () => {
     const asked = await ask(1500)
     const runId = (await run()) ?? 0
     expect(await amountsOf(runId)).toEqual([
-      [first, 500, 'requested'],
-      [second, 1000, 'requested'],
+      [first, 500, 'in_run'],
+      [second, 1000, 'in_run'],
     ])
     const file = { layout: 'paypal', currency: 'usd' } as const
     const lines = async (of: Parameters<typeof exportPayments>[2]) =>
@@ -169,6 +169,22 @@ describe('a payout run', () => {
     expect(inRun.map(([amount]) => amount)).toEqual(['5.00', '10.00'])
     await payPayoutRun(db, programId, runId, transfer, 1500)
     expect(await lines({ payoutRunId: runId })).toEqual(inRun)
+  })
+
+  test('gives each payment an end of its own, and the next run pays an excluded one', async () => {
+    const { programId, first, second, run, amountsOf, balances } = await createPaying()
+    const runId = (await run()) ?? 0
+    const [one = 0, two = 0] = (await readPayoutRun(db, programId, runId)).payouts.map(({ id }) => id)
+    await expect(cancelPayout(db, programId, first, one)).rejects.toThrow('is in a payout run')
+    await refusePayout(db, programId, one, 'Details are missing')
+    await payPayout(db, programId, two, 1000, transfer)
+    expect(await amountsOf(runId)).toEqual([
+      [first, 2000, 'refused'],
+      [second, 1000, 'paid'],
+    ])
+    expect(await balances()).toEqual([2000, 0])
+    expect(await amountsOf(await run())).toEqual([[first, 2000, 'in_run']])
+    expect(await differencesIn(programId)).toEqual([])
   })
 
   test('uses the payout address from its creation', async () => {
@@ -244,8 +260,8 @@ describe('a payout run', () => {
     const runId = (await run()) ?? 0
     await program.refund(sales[0].id, 4000)
     expect(await amountsOf(runId)).toEqual([
-      [first, 1200, 'requested'],
-      [second, 1000, 'requested'],
+      [first, 1200, 'in_run'],
+      [second, 1000, 'in_run'],
     ])
     await expect(payPayoutRun(db, programId, runId, transfer, 3000)).rejects.toThrow('amounts of this run have changed')
     expect(await balances()).toEqual([1200, 1000])
@@ -274,9 +290,9 @@ describe('a payout run', () => {
     await adjust(second, 700, 'eur')
     const runId = (await run()) ?? 0
     expect(await amountsOf(runId)).toEqual([
-      [first, 2500, 'requested'],
-      [second, 700, 'requested'],
-      [second, 700, 'requested'],
+      [first, 2500, 'in_run'],
+      [second, 700, 'in_run'],
+      [second, 700, 'in_run'],
     ])
     await adjust(first, -600)
     await expect(payPayoutRun(db, programId, runId, transfer, 3900)).rejects.toThrow('amounts of this run have changed')
@@ -410,7 +426,7 @@ describe('a payout that is in a file', () => {
     const runId = (await run()) ?? 0
     const refused = exportPayments(db, programId, { payoutRunId: runId }, { layout: 'paypal' })
     await expect(refused).rejects.toThrow('PayPal accepts one currency per file')
-    expect((await amountsOf(runId)).map(([, , status]) => status)).toEqual(['requested', 'requested', 'requested'])
+    expect((await amountsOf(runId)).map(([, , status]) => status)).toEqual(['in_run', 'in_run', 'in_run'])
   })
 
   test('equals the debits of the balances, beside concurrent refunds, cancellations and runs', async () => {
@@ -586,5 +602,5 @@ test('a partner cancels an open payout once, but not a paid one', async () => {
   expect(await due()).toContainEqual([first, 1500, null])
   await payPayout(db, programId, kept, 500, transfer)
   await expect(cancelPayout(db, programId, first, kept)).rejects.toThrow('is paid')
-  await expect(payPayout(db, programId, taken, 1500, transfer)).rejects.toThrow('is cancelled')
+  await expect(payPayout(db, programId, taken, 1500, transfer)).rejects.toThrow('is canceled')
 })

@@ -140,7 +140,7 @@ const mistakes: Record<string, Mistake> = {
     functions: {
       create_payout_run: `intact();
         update payouts w set requested_cents = b.balance_cents, amount_cents = b.balance_cents from balances b
-        where w.program_id = of_program_id and w.payout_run_id = result and w.status = 'requested'
+        where w.program_id = of_program_id and w.payout_run_id = result and w.status = 'in_run'
           and (b.program_id, b.partner_id, b.currency) = (w.program_id, w.partner_id, w.currency);`,
     },
   },

@@ -525,7 +525,7 @@ test("a payout that doesn't arrive is returned or failed, and its money is payab
     expect((await get(`/api/v1/payouts?status=${status}`)).body.data).toMatchObject([{ id }])
     const again = (await post('/api/v1/payout-runs', {})).body.payout_run
     const [next] = (await get(`/api/v1/payout-runs/${again.id}`)).body.payout_run.payout_list
-    expect(next).toMatchObject({ status: 'requested', amount_cents })
+    expect(next).toMatchObject({ status: 'in_run', amount_cents })
     await patch(`/api/v1/payouts/${next.id}`, { status: 'paid', ...transfer })
   }
 })
@@ -538,7 +538,7 @@ test("money decisions follow the dashboard's rules, and repeats change nothing",
   }
   const run = (await post('/api/v1/payout-runs', {})).body.payout_run
   const whole = (await get(`/api/v1/payout-runs/${run.id}`)).body.payout_run
-  expect(whole).toMatchObject({ status: 'open', payouts: 1, payout_list: [{ status: 'requested' }], excluded: [] })
+  expect(whole).toMatchObject({ status: 'open', payouts: 1, payout_list: [{ status: 'in_run' }], excluded: [] })
   const [{ id, amount_cents }] = whole.payout_list
   const payout = `/api/v1/payouts/${id}`
   const transfer = { status: 'paid', amount_cents, reference: 'transfer 1', paid_on: '2026-11-20' }

@@ -133,8 +133,8 @@ await sql.query(
   `with run as (
     insert into payout_runs (program_id, request_id) select $1, gen_random_uuid() from generate_series(1, 200) returning id
   )
-  insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id)
-  select $1, $2::bigint + n, 'usd', 1, 1, id from run, generate_series(0, 49) n`,
+  insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, payout_run_id)
+  select $1, $2::bigint + n, 'usd', 1, 1, 'in_run', id from run, generate_series(0, 49) n`,
   [listed, firstPartner],
 )
 await sql.query(

@@ -138,7 +138,7 @@ export function payoutRunOperations(): Operation[] {
                 amount_cents: 580,
                 requested_cents: 580,
                 currency: 'usd',
-                status: 'requested',
+                status: 'in_run',
               },
             ],
             excluded: [],

@@ -111,7 +111,7 @@ const example = {
   currency: 'usd',
   requested_cents: 580,
   amount_cents: 580,
-  status: 'requested',
+  status: 'in_run',
   reason: null,
   payout_run_id: 1,
   payout_address: 'nora@example.com',
@@ -122,7 +122,8 @@ const example = {
   decided_at: null,
 }
 const fields = {
-  status: '`sent` once a payment file holds it: its amount and address are fixed, and the partner cannot cancel it.',
+  status:
+    '`requested` by the partner, or `in_run`; `sent` once a payment file or a provider has it: its amount and address are then fixed. `unclaimed` while a provider waits for the partner to claim it.',
   amount_cents: 'The current amount, after reversals reduced it from `requested_cents`.',
   payout_run_id: 'The run of the payout; null if the partner requested it.',
   payout_waits_until: 'The partner changed the payout address; no run pays there before this time.',
@@ -197,7 +198,7 @@ export function payoutOperations(): Operation[] {
       id: 'decidePayout',
       summary: 'Record a payout as paid, refused, returned or failed',
       description:
-        '`paid` deducts it from the partner’s balance and notifies them. `refused` makes a requested payout’s amount payable again. `returned` and `failed` do so for a sent or paid payout; if it was paid, an entry returns the amount to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
+        '`paid` deducts it from the partner’s balance and notifies them. `refused` makes the amount of an unsent payout payable again, also of one in a run. `returned` and `failed` do so for a sent or paid payout; if it was paid, an entry returns the amount to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
       body: body(payoutDecision, {
         status: 'The decision: `paid`, `refused`, `returned` or `failed`.',
         amount_cents: 'With `paid`: the transferred amount, which must equal the payout’s amount.',

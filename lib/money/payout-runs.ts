@@ -120,29 +120,81 @@ export async function payByHand(
 
 const noRun = () => new ApiError('not_found', 'This program has no such payout run.')
 
-/** The payouts and exclusions of a payout run that is created now, by the partner's name. */
+/** All payouts and exclusions of a payout run that is created now, by the partner's name. */
 export async function listPayoutsDue(db: Database, programId: number): Promise<PayoutDue[]> {
-  return await db.query(dueStatement(programId))
+  return await db.query(dueStatement(programId).orderBy('p.name').orderBy('p.id').orderBy('d.currency'))
 }
-
-/** How many of those who are due a page shows at most. */
-const shownDue = 50
 
 /** The parts of the amount that is due: the next run pays it, it lacks a usable payout address, or it is below the minimum. */
 export const dueParts = ['ready', 'details', 'below_minimum'] as const
 export type DuePart = (typeof dueParts)[number]
 
+export const payoutDueSorts = ['name', 'amount'] as const
+
+interface PayoutDueList extends Part<string> {
+  /** By the partner's name, or the largest amount first. */
+  sort?: (typeof payoutDueSorts)[number] | undefined
+  /** In the partner's name. */
+  search?: string | undefined
+}
+
+/** The partner of a cursor such as `7-usd`. */
+const partnerOf = (cursor: string) => sql`split_part(${cursor}, '-', 1)::bigint`
+
+/** A page of the payouts and exclusions of a run that is created now. A row's cursor is its partner's id and the currency: `7-usd`. */
+export async function listDuePage(
+  db: Database,
+  programId: number,
+  { search, sort = 'name', ...part }: PayoutDueList,
+): Promise<PayoutDue[]> {
+  let due = dueStatement(programId)
+  if (search !== undefined) due = due.where(hasWords(sql.ref('p.name'), search))
+  const order = {
+    name: {
+      ascending: true,
+      value: {
+        by: sql.ref('p.name'),
+        of: (cursor: string) =>
+          sql`(select name from partners where program_id = ${programId} and id = ${partnerOf(cursor)})`,
+      },
+    },
+    amount: {
+      ascending: false,
+      value: {
+        by: sql.ref('d.payable_cents'),
+        of: (cursor: string) =>
+          sql`(select payable_cents from payable_balances where program_id = ${programId} and partner_id = ${partnerOf(cursor)}
+            and currency = split_part(${cursor}, '-', 2))`,
+      },
+    },
+  }[sort]
+  return await db.query(partOf(due, sql<string>`(d.partner_id || '-' || d.currency)`, part, order))
+}
+
 /**
- * Partners with a payable amount whose name holds `search`, at most `shownDue`, by name. Also the total due in each currency, with separate
- * totals of the excluded partners, and the program's minimum payouts by currency.
+ * Asks partners with an account and a due amount for their missing payout address, each once a day. Returns the number of asked partners
+ * and the messages to send.
  */
-export async function readPayoutsDue(db: Database, programId: number, search?: string) {
-  const all = dueStatement(programId)
-  const due = search === undefined ? all : all.where(hasWords(sql.ref('p.name'), search))
-  const [rows, sums, minimums, debts] = await db.batch([
-    due.limit(shownDue),
+export async function askForPayoutAddress(
+  db: Database,
+  programId: number,
+): Promise<{ asked: number; outbox: RelayMessage[] }> {
+  const ask = call('ask_for_payout_address', { of_program_id: programId })
+  const [[row], [written]] = await retryOnce(() => db.batch([ask, writtenMessages()]))
+  return {
+    asked: row?.ask_for_payout_address ?? 0,
+    outbox: messagesAbout({ program_id: programId, ...written }),
+  }
+}
+
+/**
+ * The due amounts in each currency, with separate totals of the excluded partners, the debts, and the program's minimum payouts.
+ * `missing` counts the partners without a payout address: `askable` ones have an account.
+ */
+export async function readPayoutsDue(db: Database, programId: number) {
+  const [sums, [missing], minimums, debts] = await db.batch([
     kysely
-      .selectFrom(due.as('d'))
+      .selectFrom(dueStatement(programId).as('d'))
       .select((eb) => [
         'd.currency',
         eb
@@ -159,10 +211,21 @@ export async function readPayoutsDue(db: Database, programId: number, search?: s
       ])
       .groupBy(['d.currency', 'part'])
       .orderBy('d.currency'),
+    kysely
+      .selectFrom('payouts_due as d')
+      .innerJoin('partners as p', (join) =>
+        join.onRef('p.program_id', '=', 'd.program_id').onRef('p.id', '=', 'd.partner_id'),
+      )
+      .select([
+        sql<number>`count(distinct p.id) filter (where p.user_id is not null)`.as('askable'),
+        sql<number>`count(distinct p.id) filter (where p.user_id is null)`.as('unknown'),
+      ])
+      .where('d.program_id', '=', programId)
+      .where('d.exclusion_reason', '=', 'no_payout_address'),
     minimumsStatement(programId),
     debtsStatement(programId),
   ])
-  return { rows, sums, minimums, debts }
+  return { sums, missing: missing ?? { askable: 0, unknown: 0 }, minimums, debts }
 }
 
 function dueStatement(programId: number) {
@@ -189,9 +252,6 @@ function dueStatement(programId: number) {
         exclusion_reason: Excluded | null
       }>()
       .where('d.program_id', '=', programId)
-      .orderBy('p.name')
-      .orderBy('p.id')
-      .orderBy('d.currency')
   )
 }
 
@@ -241,6 +301,30 @@ export async function listPayoutRuns(
   return await db.query(partOf(query, sql.ref<number>('r.id'), part, order))
 }
 
+export type RunSum = InferResult<ReturnType<typeof runSumsStatement>>[number]
+
+/** The payments of runs, counted and summed up by run, currency and state. */
+export async function sumUpRuns(db: Database, programId: number, runIds: number[]): Promise<RunSum[]> {
+  return runIds.length === 0 ? [] : await db.query(runSumsStatement(programId, runIds))
+}
+
+function runSumsStatement(programId: number, runIds: number[]) {
+  return kysely
+    .selectFrom('payouts as w')
+    .select((eb) => [
+      eb.ref('w.payout_run_id').$notNull().as('payout_run_id'),
+      'w.currency',
+      'w.status',
+      eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments'),
+      eb.cast<number>(eb.fn.sum('w.amount_cents'), 'bigint').as('payable_cents'),
+    ])
+    .where('w.program_id', '=', programId)
+    .where('w.payout_run_id', 'in', runIds)
+    .groupBy(['w.payout_run_id', 'w.currency', 'w.status'])
+    .orderBy('w.currency')
+    .orderBy('w.status')
+}
+
 function runsStatement(programId: number) {
   return kysely
     .selectFrom('payout_runs as r')
@@ -278,24 +362,12 @@ export async function readPayoutRunPart(
     value: {
       by: sql.ref('p.name'),
       of: (cursor: string) =>
-        sql`(select name from partners where program_id = ${programId} and id = split_part(${cursor}, '-', 1)::bigint)`,
+        sql`(select name from partners where program_id = ${programId} and id = ${partnerOf(cursor)})`,
     },
   }
   const [[run], sums, [excludedCount], shown, excluded] = await db.batch([
     runsStatement(programId).where('r.id', '=', runId),
-    kysely
-      .selectFrom('payouts as w')
-      .select((eb) => [
-        'w.currency',
-        'w.status',
-        eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments'),
-        eb.cast<number>(eb.fn.sum('w.amount_cents'), 'bigint').as('payable_cents'),
-      ])
-      .where('w.program_id', '=', programId)
-      .where('w.payout_run_id', '=', runId)
-      .groupBy(['w.currency', 'w.status'])
-      .orderBy('w.currency')
-      .orderBy('w.status'),
+    runSumsStatement(programId, [runId]),
     kysely
       .selectFrom('payout_run_exclusions as e')
       .select((eb) => eb.cast<number>(eb.fn.countAll(), 'bigint').as('count'))

@@ -13,13 +13,19 @@ export type PayoutStatus = Selectable<DB['payouts']>['status']
 /** The states of a payout, as the API names them. */
 export const payoutStatuses = [
   'requested',
+  'in_run',
   'sent',
+  'unclaimed',
   'paid',
   'returned',
   'failed',
   'refused',
-  'cancelled',
+  'canceled',
 ] as const satisfies PayoutStatus[]
+
+/** Whether the money of a payout is reserved and neither paid nor free again. */
+export const isOpenStatus = (status: string) =>
+  status === 'requested' || status === 'in_run' || status === 'sent' || status === 'unclaimed'
 
 export type Payout = InferResult<ReturnType<typeof payoutsStatement>>[number]
 
@@ -78,8 +84,8 @@ export async function askPayout(
 }
 
 /**
- * Cancels an open payout for its partner: the amount is payable again. Repeating it changes nothing. Refuses with `conflict` if the payout
- * is sent, paid or refused, and with `not_found` if the partner has no such payout.
+ * Cancels a requested payout for its partner: the amount is payable again. Repeating it changes nothing. Refuses with `conflict` if the
+ * payout is in a run, sent or decided, and with `not_found` if the partner has no such payout.
  */
 export async function cancelPayout(
   db: Database,
@@ -94,10 +100,13 @@ export async function cancelPayout(
   })
   const [row] = await retryOnce(() => db.query(statement))
   if (!row?.status) throw new ApiError('not_found', 'You have no such payout.')
-  if (row.status === 'sent') {
+  if (row.status === 'in_run') {
+    throw new ApiError('conflict', 'This payout is in a payout run. Ask the program to exclude it.')
+  }
+  if (row.status === 'sent' || row.status === 'unclaimed') {
     throw new ApiError('conflict', 'This payout is on its way. It cannot be canceled. Ask the program about it.')
   }
-  if (row.status !== 'requested' && row.status !== 'cancelled') {
+  if (row.status !== 'requested' && row.status !== 'canceled') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be canceled.`)
   }
 }
@@ -127,7 +136,7 @@ export async function payPayout(
     db.batch([statement, one(programId, payoutId), writtenMessages()]),
   ).catch(refuse)
   if (!row?.status || !payout) throw notFound()
-  const isOpen = row.status === 'requested' || row.status === 'sent'
+  const isOpen = isOpenStatus(row.status)
   if (!isOpen && row.status !== 'paid') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be paid.`)
   }
@@ -139,7 +148,7 @@ export async function payPayout(
 }
 
 /**
- * Refuses an open payout: the amount is payable again, and the partner is given the reason. Refusing it again changes nothing. Refuses with
+ * Refuses a payout, or excludes it from its run, before it is sent: the amount is payable again, and the partner is given the reason. Refusing it again changes nothing. Refuses with
  * `conflict` if the payout is sent, paid or canceled, and with `not_found` if the program has no such payout.
  */
 export async function refusePayout(
@@ -157,19 +166,19 @@ export async function refusePayout(
     db.batch([statement, one(programId, payoutId), writtenMessages()]),
   )
   if (!row?.status || !payout) throw notFound()
-  if (row.status === 'sent') {
+  if (row.status === 'sent' || row.status === 'unclaimed') {
     throw new ApiError('conflict', 'This payout was sent. Mark it as failed if it does not arrive.')
   }
-  if (row.status !== 'requested' && row.status !== 'refused') {
+  if (row.status !== 'requested' && row.status !== 'in_run' && row.status !== 'refused') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be refused.`)
   }
   return { payout, outbox: messagesAbout({ program_id: programId, ...written }) }
 }
 
 /**
- * Records that a sent or paid payout did not arrive, because the transfer came back or failed. The amount is payable again: if it was
+ * Records that a sent, unclaimed or paid payout did not arrive, because the transfer came back or failed. The amount is payable again: if it was
  * paid, an entry returns it to the balance. The partner is given the reason. Repeating it changes nothing. Refuses with `conflict` if the
- * payout is neither sent nor paid, and with `not_found` if the program has no such payout.
+ * payout is not sent yet or decided otherwise, and with `not_found` if the program has no such payout.
  */
 export async function returnPayout(
   db: Database,
@@ -188,10 +197,10 @@ export async function returnPayout(
     db.batch([statement, one(programId, payoutId), writtenMessages()]),
   )
   if (!row?.status || !payout) throw notFound()
-  if (row.status === 'requested') {
+  if (row.status === 'requested' || row.status === 'in_run') {
     throw new ApiError('conflict', 'This payout has not been sent yet. Refuse it, or mark it as paid first.')
   }
-  if (row.status !== 'sent' && row.status !== 'paid' && row.status !== status) {
+  if (!isOpenStatus(row.status) && row.status !== 'paid' && row.status !== status) {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be marked as ${status}.`)
   }
   return { payout, outbox: messagesAbout({ program_id: programId, ...written }) }

@@ -57,7 +57,7 @@ export interface ModelPayout {
   partner: number
   currency: string
   amount: number
-  status: 'requested' | 'sent' | 'paid' | 'returned' | 'refused' | 'cancelled'
+  status: 'requested' | 'in_run' | 'sent' | 'paid' | 'returned' | 'refused' | 'canceled'
   /** Its payout run. */
   run?: number
 }
@@ -240,7 +240,7 @@ export class Model {
   }
 
   refuse(payout: ModelPayout): object {
-    if (payout.status === 'requested') {
+    if (isUnsent(payout)) {
       payout.status = 'refused'
       this.#tell('payout_refused')
     }
@@ -248,8 +248,8 @@ export class Model {
   }
 
   cancel(payout: ModelPayout): object {
-    if (payout.status === 'requested') payout.status = 'cancelled'
-    return payout.status === 'cancelled' ? { ok: true } : { error: 'conflict' }
+    if (payout.status === 'requested') payout.status = 'canceled'
+    return payout.status === 'canceled' ? { ok: true } : { error: 'conflict' }
   }
 
   /** The payments of a run at this moment, in order. */
@@ -326,7 +326,7 @@ export class Model {
   /** Moves a balance and, if it fell, reduces the newest requested payouts to fit. */
   #move({ partner, currency }: { partner: number; currency: string }, amount: number): void {
     this.#add({ partner, currency }, amount)
-    const requested = this.#open(partner, currency).filter(({ status }) => status === 'requested')
+    const requested = this.#open(partner, currency).filter(isUnsent)
     const asked = sum(requested.map((payout) => payout.amount))
     if (amount < 0 && this.available(partner, currency) + asked < 0) this.#tell('balance_negative')
     let excess = Math.min(-this.available(partner, currency), asked)
@@ -335,7 +335,7 @@ export class Model {
       const cut = Math.min(excess, payout.amount)
       payout.amount -= cut
       excess -= cut
-      if (payout.amount === 0) payout.status = 'cancelled'
+      if (payout.amount === 0) payout.status = 'canceled'
       this.#tell('payout_reduced')
     }
   }
@@ -349,7 +349,8 @@ export class Model {
   }
 }
 
-const isOpen = ({ status }: ModelPayout) => status === 'requested' || status === 'sent'
+const isUnsent = ({ status }: ModelPayout) => status === 'requested' || status === 'in_run'
+const isOpen = (payout: ModelPayout) => isUnsent(payout) || payout.status === 'sent'
 
 /** `json_agg` without rows is null. */
 const orNull = <Item>(list: Item[]) => (list.length === 0 ? null : list)

@@ -1333,7 +1333,16 @@ export interface ApiOperations {
           amount_cents: number
           requested_cents: number
           currency: string
-          status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
+          status:
+            | 'requested'
+            | 'in_run'
+            | 'sent'
+            | 'unclaimed'
+            | 'paid'
+            | 'returned'
+            | 'failed'
+            | 'refused'
+            | 'canceled'
         }[]
         excluded: {
           partner_id: number
@@ -1352,7 +1361,17 @@ export interface ApiOperations {
       /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
       cursor?: string | undefined
       /** Only payouts in this state. */
-      status?: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled' | undefined
+      status?:
+        | 'requested'
+        | 'in_run'
+        | 'sent'
+        | 'unclaimed'
+        | 'paid'
+        | 'returned'
+        | 'failed'
+        | 'refused'
+        | 'canceled'
+        | undefined
       /** Only payouts to this partner. */
       partner_id?: number | undefined
       /** Only payouts of this run. */
@@ -1373,7 +1392,7 @@ export interface ApiOperations {
         currency: string
         requested_cents: number
         amount_cents: number
-        status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
+        status: 'requested' | 'in_run' | 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed' | 'refused' | 'canceled'
         reason: string | null
         payout_run_id: number | null
         payout_address: string | null
@@ -1398,7 +1417,7 @@ export interface ApiOperations {
         currency: string
         requested_cents: number
         amount_cents: number
-        status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
+        status: 'requested' | 'in_run' | 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed' | 'refused' | 'canceled'
         reason: string | null
         payout_run_id: number | null
         payout_address: string | null
@@ -1460,7 +1479,7 @@ export interface ApiOperations {
         currency: string
         requested_cents: number
         amount_cents: number
-        status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
+        status: 'requested' | 'in_run' | 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed' | 'refused' | 'canceled'
         reason: string | null
         payout_run_id: number | null
         payout_address: string | null

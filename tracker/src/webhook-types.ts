@@ -123,7 +123,7 @@ export interface WebhookData {
     payout_run_id?: number | undefined
     amount_cents: number
     currency: string
-    status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
+    status: 'requested' | 'in_run' | 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed' | 'refused' | 'canceled'
     reference?: string | undefined
     paid_on?: string | undefined
   }
@@ -134,7 +134,7 @@ export interface WebhookData {
     payout_run_id?: number | undefined
     amount_cents: number
     currency: string
-    status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
+    status: 'requested' | 'in_run' | 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed' | 'refused' | 'canceled'
     reference?: string | undefined
     paid_on?: string | undefined
     reduced_by_cents: number
@@ -146,7 +146,7 @@ export interface WebhookData {
     payout_run_id?: number | undefined
     amount_cents: number
     currency: string
-    status: 'requested' | 'sent' | 'paid' | 'returned' | 'failed' | 'refused' | 'cancelled'
+    status: 'requested' | 'in_run' | 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed' | 'refused' | 'canceled'
     reference?: string | undefined
     paid_on?: string | undefined
   }

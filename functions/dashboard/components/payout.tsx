@@ -1,19 +1,23 @@
 import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
-import type { Payout, PayoutStatus } from '../../../lib/money/payouts.ts'
+import { isOpenStatus, type Payout, type PayoutStatus } from '../../../lib/money/payouts.ts'
 import { Badge } from './blocks.tsx'
-import { Day, Time } from './format.tsx'
-import type { States } from './list.tsx'
+import { ReasonMenu } from './fields.tsx'
+import { counted, Day, Time } from './format.tsx'
+import { StateBadge, type States } from './list.tsx'
 import type { Column } from './table.tsx'
+import { PayMenu } from './transfer.tsx'
 
 export const payoutStates: States<PayoutStatus> = {
-  requested: { name: 'Open', tone: 'warn' },
+  requested: { name: 'Requested', tone: 'warn' },
+  in_run: { name: 'In a run', tone: 'warn' },
   sent: { name: 'Sent', tone: 'warn' },
+  unclaimed: { name: 'Unclaimed', tone: 'warn' },
   paid: { name: 'Paid', tone: 'good' },
   returned: { name: 'Returned', tone: 'bad' },
   failed: { name: 'Failed', tone: 'bad' },
   refused: { name: 'Refused', tone: 'bad' },
-  cancelled: { name: 'Canceled', tone: 'plain' },
+  canceled: { name: 'Canceled', tone: 'plain' },
 }
 
 export const payoutColumns = {
@@ -58,6 +62,60 @@ function payoutRow(payout: Payout) {
     paid_on: payout.paid_on,
     reason: payout.reason,
   }
+}
+
+interface StateSum {
+  status: PayoutStatus
+  currency: string
+  payments: number
+  payable_cents: number
+}
+
+/** The payments of a run, counted and summed up by state and currency. */
+export function SumsByState({ sums }: { sums: StateSum[] }) {
+  return (
+    <div class="stack tight">
+      {sums.map(({ status, currency, payments, payable_cents: cents }) => (
+        <span>
+          <StateBadge states={payoutStates} status={status} /> <strong>{formatMoney(cents, currency)}</strong>{' '}
+          <span class="muted small">{counted(payments, 'payment', 'payments')}</span>
+        </span>
+      ))}
+    </div>
+  )
+}
+
+interface DecisionsProps {
+  payout: Payout
+  /** The payouts of the program. */
+  address: string
+}
+
+/** The decisions on one payout: pay it, exclude or refuse it before it is sent, or record that it did not arrive. */
+export function PayoutDecisions({ payout, address }: DecisionsProps) {
+  const { id, status, payout_run_id: run, partner_name: partner, amount_cents: amountCents, currency } = payout
+  const subject = `the payout of ${formatMoney(amountCents, currency)} to ${partner}`
+  const reason = { id, subject, label: 'Reason, shown to the partner' }
+  const wasSent = status === 'sent' || status === 'unclaimed'
+  return (
+    <div class="row right">
+      {isOpenStatus(status) && (
+        <PayMenu action={`${address}/${id}/pay`} id={String(id)} subject={subject} amountCents={amountCents} />
+      )}
+      {status === 'requested' && (
+        <ReasonMenu action={`${address}/${id}/refuse`} verb="Refuse" submit="Refuse payout" {...reason} />
+      )}
+      {status === 'in_run' && (
+        <ReasonMenu action={`${address}/${id}/refuse`} verb="Exclude" submit={`Exclude from run ${run}`} {...reason} />
+      )}
+      {wasSent && (
+        <ReasonMenu action={`${address}/${id}/fail`} verb="Mark as failed" submit="Mark as failed" {...reason} />
+      )}
+      {(wasSent || status === 'paid') && (
+        <ReasonMenu action={`${address}/${id}/return`} verb="Mark as returned" submit="Mark as returned" {...reason} />
+      )}
+    </div>
+  )
 }
 
 interface PayeeProps {

@@ -27,7 +27,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       of(needs.payouts_due) > 0,
       'payout:list',
       `${counted(of(needs.payouts_due), 'payout is', 'payouts are')} due`,
-      '/payout-runs',
+      '/payouts/due',
     ],
     [
       of(needs.runs_open) > 0,

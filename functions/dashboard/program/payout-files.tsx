@@ -45,15 +45,16 @@ export function PayoutFileLinks({ address, counts }: { address: string; counts: 
   )
 }
 
-/** Switches between payouts and payout runs. */
-export function PayoutViews({ programId, current }: { programId: number; current: 'payouts' | 'runs' }) {
+/** Switches between the due partners, the payout runs, and all payouts. */
+export function PayoutViews({ programId, current }: { programId: number; current: 'due' | 'runs' | 'payouts' }) {
   const base = `/programs/${programId}`
   return (
     <Segments
       label="View"
       items={[
         { href: `${base}/payouts`, text: 'Payouts', current: current === 'payouts' },
-        { href: `${base}/payout-runs`, text: 'Due and runs', current: current === 'runs' },
+        { href: `${base}/payouts/due`, text: 'Due now', current: current === 'due' },
+        { href: `${base}/payout-runs`, text: 'Runs', current: current === 'runs' },
       ]}
     />
   )

@@ -14,7 +14,7 @@ import {
   reopenPayoutRun,
 } from '../../../lib/money/payout-runs.ts'
 import { listPayoutLines } from '../../../lib/money/payout-lines.ts'
-import type { Payout } from '../../../lib/money/payouts.ts'
+import { isOpenStatus, type Payout } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath } from '../components/address.ts'
 import { Badge, Card, LinkButton, Metric, Segments } from '../components/blocks.tsx'
@@ -33,13 +33,12 @@ import {
   programList,
   readPage,
   searchIn,
-  StateBadge,
 } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { shownCents, transferFields, TransferFields } from '../components/transfer.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
-import { Payee, payoutColumns, payoutStates } from '../components/payout.tsx'
+import { Payee, payoutColumns, PayoutDecisions, SumsByState } from '../components/payout.tsx'
 import { partnerAddress, partnerColumn } from './partner-columns.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
@@ -110,11 +109,16 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
       address={address}
     />
   ) : (
-    <Payments page={await readPage(c, byId, readPayments, query)} programId={programId} address={address} />
+    <Payments
+      page={await readPage(c, byId, readPayments, query)}
+      programId={programId}
+      address={address}
+      decides={may(roles, 'payout:pay')}
+    />
   )
   if (!run) throw new ApiError('not_found', missing)
   const pays = may(roles, 'payout:pay')
-  const open = run.sums.filter(({ status }) => status === 'requested' || status === 'sent')
+  const open = run.sums.filter(({ status }) => isOpenStatus(status))
   const inFiles = run.paid_at === null ? open : run.sums.filter(({ status }) => status === 'paid')
   const mayReopen = pays && run.paid_at !== null && Date.now() - run.paid_at.getTime() < reopenMs
   const excludedAddress = addressOf(address, { part: excludedPart })
@@ -156,14 +160,17 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
           <PostButton action={`${address}/reopen`} label="Reopen this run" text="Reopen run" />
         </Card>
       )}
+      <Card title="Totals">
+        <SumsByState sums={run.sums} />
+      </Card>
       <Find address={address} query={query} what="Partner" />
       {list}
     </ProgramPage>,
   )
 })
 
-/** The positions among excluded partners: a partner's id with a currency. */
-const exclusionCursors = {
+/** The positions among partners with a balance: a partner's id with a currency. */
+export const exclusionCursors = {
   of: exclusionCursor,
   parse: (text = '') => /^[1-9]\d{0,14}-[a-z]{3}$/.exec(text)?.[0],
 }
@@ -174,7 +181,7 @@ interface PartProps<Row> {
   address: string
 }
 
-function Payments({ page, programId, address }: PartProps<Payout>) {
+function Payments({ page, programId, address, decides }: PartProps<Payout> & { decides: boolean }) {
   return (
     <List
       title="Payments"
@@ -188,11 +195,11 @@ function Payments({ page, programId, address }: PartProps<Payout>) {
             <Payee href={partnerAddress(programId, id)} name={name} address={payTo} />
           ),
         },
-        {
-          label: 'State',
-          cell: ({ status }) => <StateBadge states={payoutStates} status={status} />,
-        },
+        payoutColumns.state,
         payoutColumns.amount,
+        decides && {
+          cell: (payout) => <PayoutDecisions payout={payout} address={`/programs/${programId}/payouts`} />,
+        },
       ]}
       empty={noneFits(address, 'payments')}
     />
@@ -218,8 +225,8 @@ function ExcludedPartners({ page, programId, address }: PartProps<ExcludedPartne
       empty={noneFits(addressOf(address, { part: excludedPart }), 'excluded partners')}
       position={
         <>
-          Their current balances are on <a href={payoutsOf(programId)}>Payout runs</a>. You can record a manual payment
-          there.
+          Their current balances are under <a href={`/programs/${programId}/payouts/due`}>Due now</a>. You can record a
+          manual payment there.
         </>
       }
     />
@@ -280,7 +287,7 @@ pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(pay
   const runId = runIn(c)
   const { amount_cents: amountCents, reference, paid_on: paidOn } = c.req.valid('form')
   const run = await readPayoutRunPart(c.get('db'), c.get('program').id, runId, { payments: { limit: 0 } })
-  const open = run.sums.filter(({ status }) => status === 'requested' || status === 'sent')
+  const open = run.sums.filter(({ status }) => isOpenStatus(status))
   const payments = open.reduce((sum, { payments: count }) => sum + count, 0)
   const transfer = { amount_cents: String(amountCents), reference, paid_on: paidOn.toISOString().slice(0, 10) }
   return c.render(

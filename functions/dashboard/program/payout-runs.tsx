@@ -1,23 +1,22 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import type { Part } from '../../../lib/keyset.ts'
 import { formatMoney, isCurrency, majorUnits, maxAmountCents } from '../../../lib/money.ts'
 import type { Debt } from '../../../lib/money/balances.ts'
 import {
   createPayoutRun,
-  type DuePart,
-  dueParts,
   listPayoutRuns,
-  payByHand,
-  type PayoutDue,
   type PayoutRun,
   type payoutRunSorts,
   readPayoutsDue,
+  type RunSum,
   setMinimumPayout,
+  sumUpRuns,
 } from '../../../lib/money/payout-runs.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { Badge, Card, Empty, Metric } from '../components/blocks.tsx'
-import { Field, Form, PostButton } from '../components/fields.tsx'
+import { Card } from '../components/blocks.tsx'
+import { Field, Form } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal } from '../components/form.ts'
 import { counted, Day, formatNumber } from '../components/format.tsx'
@@ -25,14 +24,14 @@ import { ProgramPage } from '../components/layout.tsx'
 import { askedOf, byId, Find, List, noneFits, type Page, type Query, readPage } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
-import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
 import { smallestUnits } from '../components/typed-number.ts'
-import { Payee } from '../components/payout.tsx'
-import { partnerAddress, partnerColumn } from './partner-columns.tsx'
+import { SumsByState } from '../components/payout.tsx'
+import { partnerColumn } from './partner-columns.tsx'
 import { PayoutViews } from './payout-files.tsx'
-import { exclusionTexts, payoutsOf, RunState, totals } from './payout-run.tsx'
+import { payoutsOf, RunState } from './payout-run.tsx'
+import { CreateRun, DueSums } from './payouts-due.tsx'
 
-/** Payout runs: the partners who are due, the runs, and payments by hand. */
+/** Payout runs with their sums, the debts of partners, and the minimum payout. */
 export const pages = createProgramPages()
 
 const runsPage = (c: ProgramContext) => payoutsOf(c.get('program').id)
@@ -43,18 +42,18 @@ const sorts: Record<(typeof payoutRunSorts)[number], string> = {
   payments: 'Most payments first',
 }
 
-type DueSums = Awaited<ReturnType<typeof readPayoutsDue>>['sums']
-
 pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
   const program = c.get('program')
   const db = c.get('db')
   const { search, sort } = askedOf(c, sorts)
   const query = { q: search, sort }
-  const [{ rows, sums, minimums, debts }, page] = await Promise.all([
-    readPayoutsDue(db, program.id, search),
-    readPage(c, byId, (part) => listPayoutRuns(db, program.id, { ...part, search, sort }), query),
-  ])
-  const included = sums.filter(({ part }) => part === 'ready')
+  const readRuns = async (part: Part) => await listPayoutRuns(db, program.id, { ...part, search, sort })
+  const [figures, page] = await Promise.all([readPayoutsDue(db, program.id), readPage(c, byId, readRuns, query)])
+  const sums = await sumUpRuns(
+    db,
+    program.id,
+    page.rows.map(({ id }) => id),
+  )
   return c.render(
     <ProgramPage
       title="Payout runs"
@@ -63,18 +62,11 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
       actions={
         <>
           <PayoutViews programId={program.id} current="runs" />
-          {may(program.roles, 'payout:pay') && !search && included.length > 0 && (
-            <PostButton
-              action={payoutsOf(program.id)}
-              class="primary"
-              fields={{ request_id: crypto.randomUUID() }}
-              confirm={`Create a payout run of ${totals(included)}?`}
-              text="Create payout run"
-            />
-          )}
+          <CreateRun program={program} figures={figures} />
         </>
       }
     >
+      <DueSums program={program} figures={figures} />
       <Find
         address={payoutsOf(program.id)}
         query={query}
@@ -82,10 +74,9 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
         sorts={sorts}
         sortLabel="Order of runs"
       />
-      <Due program={program} due={rows} sums={sums} search={search} />
-      <Debts programId={program.id} debts={debts} />
-      <Runs programId={program.id} page={page} query={query} />
-      {may(program.roles, 'program:update') && <Minimum program={program} minimums={minimums} />}
+      <Runs programId={program.id} page={page} query={query} sums={sums} />
+      <Debts programId={program.id} debts={figures.debts} />
+      {may(program.roles, 'program:update') && <Minimum program={program} minimums={figures.minimums} />}
     </ProgramPage>,
   )
 })
@@ -119,109 +110,14 @@ function Debts({ programId, debts }: { programId: number; debts: Debt[] }) {
   )
 }
 
-const duePartNames: Record<DuePart, string> = {
-  ready: 'Ready',
-  details: 'Missing or new payout address',
-  below_minimum: 'Below the minimum',
-}
-
-interface DueProps {
-  program: ViewerProgram
-  due: PayoutDue[]
-  sums: DueSums
-  search: string | undefined
-}
-
-function Due({ program, due, sums, search }: DueProps) {
-  const pays = may(program.roles, 'payout:pay')
-  const all = sums.reduce((sum, { balances }) => sum + balances, 0)
-  if (due.length === 0) {
-    return (
-      <Card title="Due now">
-        {search ? (
-          <p class="muted">No partner with that name is due.</p>
-        ) : (
-          <Empty title="Nobody is due">
-            <p>Commissions are due when their hold period has ended. Amounts in open payouts are not due again.</p>
-          </Empty>
-        )}
-      </Card>
-    )
-  }
-  return (
-    <Card title="Due now" aside={<strong>{totals(sums)}</strong>}>
-      <dl class="cards">
-        {dueParts.map((part) => {
-          const own = sums.filter((sum) => sum.part === part)
-          const count = own.reduce((sum, { balances }) => sum + balances, 0)
-          return (
-            <Metric label={duePartNames[part]} value={own.length === 0 ? '—' : totals(own)}>
-              <dd class="trend">{counted(count, 'payment', 'payments')}</dd>
-            </Metric>
-          )
-        })}
-      </dl>
-      <Table
-        caption="Partners with a payable balance"
-        rows={due}
-        columns={[
-          {
-            label: 'Partner',
-            cell: ({ partner_id: id, partner_name: name, payout_address: payTo }) => (
-              <Payee href={partnerAddress(program.id, id)} name={name} address={payTo} />
-            ),
-          },
-          {
-            label: 'Next run',
-            cell: ({ exclusion_reason: reason, minimum_payout_cents: minimum, currency }) =>
-              reason === null ? (
-                <Badge tone="good">Included</Badge>
-              ) : (
-                <Badge tone="warn">
-                  {exclusionTexts[reason]}
-                  {reason === 'below_minimum' && ` of ${formatMoney(minimum, currency)}`}
-                </Badge>
-              ),
-          },
-          {
-            label: 'Payable',
-            right: true,
-            cell: ({ payable_cents: cents, currency }) => <strong>{formatMoney(cents, currency)}</strong>,
-          },
-          pays && { cell: (one) => one.exclusion_reason !== null && <PayByHand due={one} program={program} /> },
-        ]}
-      />
-      {all > due.length && (
-        <p class="muted small">
-          The first {due.length} of {formatNumber(all)} by name. A run pays all included partners; search for a partner
-          by name to see the others.
-        </p>
-      )}
-    </Card>
-  )
-}
-
-function PayByHand({ due, program }: { due: PayoutDue; program: ViewerProgram }) {
-  const { partner_id: partnerId, partner_name: name, payable_cents: cents, currency } = due
-  return (
-    <PayMenu
-      action={`${payoutsOf(program.id)}/by-hand`}
-      id={`${partnerId}-${currency}`}
-      text="Record payment"
-      subject={`${formatMoney(cents, currency)} to ${name}`}
-      amountCents={cents}
-      fields={{ partner_id: String(partnerId), currency, request_id: crypto.randomUUID() }}
-    />
-  )
-}
-
 interface RunsProps {
   programId: number
   page: Page<PayoutRun>
   query: Query
+  sums: RunSum[]
 }
 
-function Runs({ programId, page, query }: RunsProps) {
+function Runs({ programId, page, query, sums }: RunsProps) {
   return (
     <List
       title="Runs"
@@ -238,6 +134,10 @@ function Runs({ programId, page, query }: RunsProps) {
         },
         { label: 'Payments', cell: ({ payment_count: count }) => formatNumber(count) },
         { label: 'State', cell: (run) => <RunState run={run} /> },
+        {
+          label: 'Sums',
+          cell: ({ id }) => <SumsByState sums={sums.filter(({ payout_run_id: run }) => run === id)} />,
+        },
       ]}
       empty={
         query['q']
@@ -304,19 +204,4 @@ pages.post('/payout-runs', requireProgram('payout:pay'), form(makeForm), async (
   return runId === null
     ? redirectWith(c, runsPage(c), 'Nobody is due now, so no run was created.')
     : redirectWith(c, `${runsPage(c)}/${runId}`, `Payout run ${runId} was created.`)
-})
-
-const byHandForm = z.object({
-  partner_id: z.pipe(z.string(stale).check(z.regex(/^[1-9]\d{0,14}$/, stale)), z.transform(Number)),
-  currency: z.string().check(z.refine(isCurrency, stale)),
-  request_id: z.uuid(stale),
-  amount_cents: shownCents,
-  ...transferFields,
-})
-
-pages.post('/payout-runs/by-hand', requireProgram('payout:pay'), form(byHandForm, runsPage), async (c) => {
-  const { partner_id: partnerId, currency, amount_cents: amountCents, request_id, ...transfer } = c.req.valid('form')
-  const payment = { programId: c.get('program').id, partnerId, currency, amountCents, requestId: request_id }
-  await sendSoon(c.env, await payByHand(c.get('db'), payment, transfer))
-  return redirectWith(c, runsPage(c), `The payment of ${formatMoney(amountCents, currency)} was recorded.`)
 })

@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
-import { formatMoney } from '../../../lib/money.ts'
 import { countAskedPayments, exportPayments } from '../../../lib/money/payout-files.ts'
 import { listPayoutLines } from '../../../lib/money/payout-lines.ts'
 import {
@@ -14,20 +13,20 @@ import {
   returnPayout,
 } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { backTo, idInPath } from '../components/address.ts'
-import { ReasonMenu } from '../components/fields.tsx'
+import { backTo, cameFrom, idInPath } from '../components/address.ts'
 import { redirectWith } from '../components/flash.tsx'
 import { form, reasonForm } from '../components/form.ts'
 import { askedOf, asQuery, byId, exportCsv, programList, stateIn } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
+import { shownCents, transferFields } from '../components/transfer.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
 import { statementList } from '../components/statement.tsx'
 import { partnerIn } from './partner-columns.tsx'
-import { Payee, payoutColumns, payoutsCsv, payoutStates } from '../components/payout.tsx'
+import { Payee, payoutColumns, PayoutDecisions, payoutsCsv, payoutStates } from '../components/payout.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 import { type PaymentCount, PayoutFileLinks, payoutFileOf, PayoutViews } from './payout-files.tsx'
+import { payoutsOf } from './payout-run.tsx'
 
 /** The payouts that partners requested and that runs created. */
 export const pages = createProgramPages()
@@ -80,7 +79,11 @@ programList(pages, '/payouts', 'payout:list', (c) => {
         },
         payoutColumns.state,
         payoutColumns.amount,
-        pays && { cell: (payout) => <Decisions payout={payout} address={address} /> },
+        {
+          label: 'Run',
+          cell: ({ payout_run_id: run }) => run !== null && <a href={`${payoutsOf(programId)}/${run}`}>Run {run}</a>,
+        },
+        pays && { cell: (payout) => <PayoutDecisions payout={payout} address={address} /> },
       ],
       empty: {
         title: 'No payouts yet',
@@ -113,47 +116,19 @@ programList(pages, '/partners/:partnerId/statement', 'payout:list', (c) => {
   })
 })
 
-function Decisions({ payout, address }: { payout: Payout; address: string }) {
-  const { id, status, payout_run_id: run, partner_name: partner, amount_cents: amountCents, currency } = payout
-  const subject = `the payout of ${formatMoney(amountCents, currency)} to ${partner}`
-  const isOpen = status === 'requested' || status === 'sent'
-  const wasSent = status === 'sent' || status === 'paid'
-  return (
-    <div class="row right">
-      {run !== null && <a href={address.replace(/payouts$/, `payout-runs/${run}`)}>Payout run {run}</a>}
-      {run === null && isOpen && (
-        <PayMenu action={`${address}/${id}/pay`} id={String(id)} subject={subject} amountCents={amountCents} />
-      )}
-      {run === null && status === 'requested' && (
-        <ReasonMenu
-          action={`${address}/${id}/refuse`}
-          id={id}
-          verb="Refuse"
-          subject={subject}
-          label="Reason, shown to the partner"
-          submit="Refuse payout"
-        />
-      )}
-      {wasSent && (
-        <ReasonMenu
-          action={`${address}/${id}/return`}
-          id={id}
-          verb="Mark as returned"
-          subject={subject}
-          label="Reason, shown to the partner"
-          submit="Mark as returned"
-        />
-      )}
-    </div>
-  )
-}
-
 pages.get('/payouts/payouts.csv', requireProgram('payout:pay'), async (c) => {
   const program = c.get('program')
   const file = payoutFileOf(c.req.query())
   const text = await exportPayments(c.get('db'), program.id, { askedIn: file.currency }, file)
   return await exportCsv(c, `payouts-${program.id}-${file.layout}-${file.currency}`, text)
 })
+
+/** The page that a decision came from: the payout's run, or the list of payouts. */
+function backToList(c: ProgramContext, { payout_run_id: run }: Payout): string {
+  const list = pageOf(c)
+  const isOfList = run === null || cameFrom(c)?.split('?')[0] === list
+  return backTo(c, isOfList ? list : `${payoutsOf(c.get('program').id)}/${run}`)
+}
 
 const missing = 'This program has no such payout.'
 const payForm = z.object({ amount_cents: shownCents, ...transferFields })
@@ -164,7 +139,7 @@ pages.post('/payouts/:payoutId/pay', requireProgram('payout:pay'), form(payForm,
   const payoutId = idInPath(c, 'payoutId', missing)
   const { payout, outbox } = await payPayout(c.get('db'), programId, payoutId, amountCents, transfer)
   await sendSoon(c.env, outbox)
-  const back = backTo(c, addressIn(programId))
+  const back = backToList(c, payout)
   if (payout.reference !== transfer.reference) return redirectWith(c, back, paidBefore(payout), 'bad')
   return redirectWith(c, back, 'Marked as paid.')
 })
@@ -173,18 +148,28 @@ pages.post('/payouts/:payoutId/pay', requireProgram('payout:pay'), form(payForm,
 const paidBefore = ({ reference }: { reference: string | null }) =>
   `This was already paid, by the transfer ${reference}. Yours is not recorded: check whether the money was sent twice.`
 
-pages.post('/payouts/:payoutId/return', requireProgram('payout:pay'), form(reasonForm, pageOf), async (c) => {
-  const { id: programId } = c.get('program')
-  const payoutId = idInPath(c, 'payoutId', missing)
-  const { reason } = c.req.valid('form')
-  const { outbox } = await returnPayout(c.get('db'), programId, payoutId, 'returned', reason)
-  await sendSoon(c.env, outbox)
-  return redirectWith(c, backTo(c, pageOf(c)), 'Marked as returned. The amount is payable again.')
-})
+for (const [path, status] of [
+  ['/payouts/:payoutId/return', 'returned'],
+  ['/payouts/:payoutId/fail', 'failed'],
+] as const) {
+  pages.post(path, requireProgram('payout:pay'), form(reasonForm, pageOf), async (c) => {
+    const payoutId = idInPath(c, 'payoutId', missing)
+    const { payout, outbox } = await returnPayout(
+      c.get('db'),
+      c.get('program').id,
+      payoutId,
+      status,
+      c.req.valid('form').reason,
+    )
+    await sendSoon(c.env, outbox)
+    return redirectWith(c, backToList(c, payout), `Marked as ${status}. The amount is payable again.`)
+  })
+}
 
 pages.post('/payouts/:payoutId/refuse', requireProgram('payout:pay'), form(reasonForm, pageOf), async (c) => {
   const payoutId = idInPath(c, 'payoutId', missing)
-  const { outbox } = await refusePayout(c.get('db'), c.get('program').id, payoutId, c.req.valid('form').reason)
+  const { reason } = c.req.valid('form')
+  const { payout, outbox } = await refusePayout(c.get('db'), c.get('program').id, payoutId, reason)
   await sendSoon(c.env, outbox)
-  return redirectWith(c, backTo(c, pageOf(c)), 'Refused. The amount is available to the partner again.')
+  return redirectWith(c, backToList(c, payout), 'Refused. The amount is available to the partner again.')
 })

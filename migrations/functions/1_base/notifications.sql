@@ -11,6 +11,8 @@ return (case kind
   when 'payout_paid' then 'paid'
   when 'payout_refused' then 'paid'
   when 'payout_returned' then 'paid'
+  when 'payout_unclaimed' then 'paid'
+  when 'payout_address_needed' then 'paid'
   when 'payout_due' then 'payout_due'
   when 'application_received' then 'application'
   when 'processor_disconnected' then 'trouble'

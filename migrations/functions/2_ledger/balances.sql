@@ -82,8 +82,8 @@ begin
   return balance.balance_cents + of_cents;
 end $$;
 
--- Posts an entry that is neither a credit of a commission nor a payment. If the balance falls, it reduces requested payouts to the amount
--- that the balance covers, and notifies the advertiser of a negative balance. The money of sent payouts has left already. `details` describe
+-- Posts an entry that is neither a credit of a commission nor a payment. If the balance falls, it reduces unsent payouts to the amount that
+-- the balance covers, and notifies the advertiser of a negative balance. The money of sent payouts has left already. `details` describe
 -- the cause in these notifications. The caller has locked the balance.
 create or replace function change_balance(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, by_cause text, details jsonb,
@@ -99,7 +99,7 @@ begin
     return;
   end if;
   select balance_cents - coalesce(sum(w.amount_cents), 0) into left_cents from payouts w
-  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'sent';
+  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status in ('sent', 'unclaimed');
   perform fit_payouts(of_program_id, of_partner_id, of_currency, left_cents, by_cause, details);
   if left_cents < 0 then
     perform write_outbox(of_program_id, 'balance_negative', 'advertiser', of_partner_id, by_cause,
@@ -107,7 +107,7 @@ begin
   end if;
 end $$;
 
--- Reduces a partner's requested payouts to `left_cents`, the newest first, and notifies the partner. Payouts change only under the lock of
+-- Reduces a partner's payouts that are not sent yet to `left_cents`, the newest first, and notifies the partner. Payouts change only under the lock of
 -- their balance, so they need no locks.
 create or replace function fit_payouts(
   of_program_id bigint, of_partner_id bigint, of_currency text, left_cents bigint, by_cause text, details jsonb
@@ -118,20 +118,20 @@ declare
   cut_cents bigint;
 begin
   select sum(w.amount_cents) - greatest(left_cents, 0) into excess_cents from payouts w
-  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested';
+  where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status in ('requested', 'in_run');
   if excess_cents is null or excess_cents <= 0 then
     return;
   end if;
   for payout in
     select w.* from payouts w
-    where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status = 'requested'
+    where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and w.status in ('requested', 'in_run')
     order by w.id desc
   loop
     exit when excess_cents <= 0;
     cut_cents := least(payout.amount_cents, excess_cents);
     excess_cents := excess_cents - cut_cents;
     update payouts w set amount_cents = w.amount_cents - cut_cents,
-      status = case when w.amount_cents = cut_cents then 'cancelled' else w.status end,
+      status = case when w.amount_cents = cut_cents then 'canceled' else w.status end,
       decided_at = case when w.amount_cents = cut_cents then now() else w.decided_at end
     where w.program_id = payout.program_id and w.id = payout.id;
     perform write_outbox(of_program_id, 'payout_reduced', 'partner', of_partner_id, by_cause || ':payout:' || payout.id,

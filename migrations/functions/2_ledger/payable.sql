@@ -22,6 +22,31 @@ join partners r on r.program_id = p.program_id and r.id = p.partner_id
 left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
 where p.payable_cents > 0;
 
+-- Asks partners for a payout address, who have money that is due, an account, and no address. A partner is asked once a day. Returns how
+-- many it asked.
+create or replace function ask_for_payout_address(of_program_id bigint) returns integer language plpgsql as $$
+declare
+  asked integer := 0;
+  due record;
+  of_cause text;
+begin
+  for due in
+    select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
+    join partners r on r.program_id = d.program_id and r.id = d.partner_id and r.user_id is not null
+    where d.program_id = of_program_id and d.exclusion_reason = 'no_payout_address' group by d.partner_id order by d.partner_id
+  loop
+    of_cause := format('payout_address:%s:%s', due.partner_id, (now() at time zone 'UTC')::date);
+    if not exists (
+      select from outbox o where o.program_id = of_program_id and o.kind = 'payout_address_needed' and o.audience = 'partner' and o.cause = of_cause
+    ) then
+      perform write_outbox(of_program_id, 'payout_address_needed', 'partner', due.partner_id, of_cause,
+        jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
+      asked := asked + 1;
+    end if;
+  end loop;
+  return asked;
+end $$;
+
 -- Partners with unsettled money, with the state that is nearest to payment. Until it is settled, neither their account nor
 -- the program's workspace can be deleted.
 create or replace view unsettled_partners as

@@ -2,7 +2,7 @@
 -- account gets nothing before the partner has read the mail about the change.
 create or replace function hold_changed_payout_address() returns trigger language plpgsql as $$
 begin
-  if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'sent', 'paid')) then
+  if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'in_run', 'sent', 'unclaimed', 'paid')) then
     new.payout_waits_until := now() + interval '24 hours';
   end if;
   return new;
@@ -38,8 +38,8 @@ begin
   insert into payout_run_exclusions (program_id, payout_run_id, partner_id, currency, payable_cents, reason)
   select d.program_id, run_id, d.partner_id, d.currency, d.payable_cents, d.exclusion_reason from payouts_due d
   where d.program_id = of_program_id and d.exclusion_reason is not null;
-  insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, payout_run_id, payout_address)
-  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, run_id, d.payout_address
+  insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, payout_run_id, payout_address)
+  select d.program_id, d.partner_id, d.currency, d.payable_cents, d.payable_cents, 'in_run', run_id, d.payout_address
   from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
   where d.program_id = of_program_id and d.exclusion_reason is null
   order by d.partner_id, d.currency;

@@ -17,7 +17,7 @@ begin
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.requested_cents, new.created_at, new.created_at_entry_number,
       new.payout_run_id, new.request_id) is distinct from (old.program_id, old.id, old.partner_id, old.currency, old.requested_cents,
       old.created_at, old.created_at_entry_number, old.payout_run_id, old.request_id)
-    or old.status <> 'requested' and (new.amount_cents <> old.amount_cents or new.payout_address <> old.payout_address)
+    or old.status not in ('requested', 'in_run') and (new.amount_cents <> old.amount_cents or new.payout_address <> old.payout_address)
     or new.paid_on is not null and old.paid_on is not null and (new.reference, new.paid_on) <> (old.reference, old.paid_on) then
     raise exception 'payouts stay as they were sent and paid' using errcode = 'restrict_violation';
   end if;
@@ -84,7 +84,7 @@ begin
     'reason', payout.reason, 'reference', payout.reference));
 end $$;
 
--- Cancels an open payout for its partner. `status` is its previous status, or null if the partner has no such payout.
+-- Cancels a requested payout for its partner. The advertiser decides on the payouts of a run. `status` is its previous status, or null if the partner has no such payout.
 create or replace function cancel_payout(of_program_id bigint, of_partner_id bigint, of_payout_id bigint, out status text)
 language plpgsql as $$
 #variable_conflict use_column
@@ -95,12 +95,12 @@ begin
     status := payout.status;
   end if;
   if status = 'requested' then
-    update payouts w set status = 'cancelled', decided_at = now()
+    update payouts w set status = 'canceled', decided_at = now()
     where w.program_id = of_program_id and w.id = of_payout_id;
   end if;
 end $$;
 
--- Refuses an open payout for the advertiser. `status` is its previous status, or null if the program has no such payout.
+-- Refuses a payout for the advertiser, or excludes it from its run, before it is sent. `status` is its previous status, or null if the program has no such payout.
 create or replace function refuse_payout(
   of_program_id bigint, of_payout_id bigint, because text, out status text
 ) language plpgsql as $$
@@ -109,7 +109,7 @@ declare
   payout payouts := lock_payout(of_program_id, of_payout_id);
 begin
   status := payout.status;
-  if status = 'requested' then
+  if status in ('requested', 'in_run') then
     update payouts w set status = 'refused', reason = because, decided_at = now()
     where w.program_id = of_program_id and w.id = of_payout_id
     returning w.* into payout;
@@ -117,7 +117,7 @@ begin
   end if;
 end $$;
 
--- Fixes the amounts and addresses of payouts in a payment file: requested ones are sent from now on. Returns false and changes nothing if
+-- Fixes the amounts and addresses of payouts in a payment file: they are sent from now on. Returns false and changes nothing if
 -- one of them has another amount or address by now, or is no longer payable.
 create or replace function send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[]) returns boolean
 language plpgsql as $$
@@ -125,7 +125,7 @@ begin
   perform lock_payout_balances(of_program_id, payout_ids);
   if exists (
     select from unnest(payout_ids, amounts, addresses) f (id, amount_cents, address)
-    left join payouts w on w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'sent', 'paid')
+    left join payouts w on w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run', 'sent', 'paid')
     left join partners p on p.program_id = w.program_id and p.id = w.partner_id
     where (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
   ) then
@@ -133,7 +133,7 @@ begin
   end if;
   update payouts w set status = 'sent', sent_at = now(), payout_address = f.address
   from unnest(payout_ids, addresses) f (id, address)
-  where w.program_id = of_program_id and w.id = f.id and w.status = 'requested';
+  where w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run');
   return true;
 end $$;
 
@@ -177,7 +177,7 @@ begin
   perform lock_paid_payouts(of_program_id, array[of_payout_id]);
   select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
   status := payout.status;
-  if status in ('sent', 'paid') then
+  if status in ('sent', 'unclaimed', 'paid') then
     if status = 'paid' then
       perform post_returned_payout(payout);
     end if;
@@ -241,7 +241,7 @@ begin
   status := payout.status;
   amount_cents := payout.amount_cents;
   currency := payout.currency;
-  if status in ('requested', 'sent') and amount_cents = transferred_cents then
+  if payout.decided_at is null and amount_cents = transferred_cents then
     perform post_payout(payout, of_reference, of_paid_on);
   end if;
 end $$;

@@ -6,7 +6,7 @@ create or replace function is_paid_out(adjustment adjustments) returns boolean l
 return exists (
   select from balance_entries e
   join payouts w on w.program_id = e.program_id and w.partner_id = e.partner_id and w.currency = e.currency
-    and w.created_at_entry_number >= e.entry_number and w.status in ('requested', 'sent', 'paid')
+    and w.created_at_entry_number >= e.entry_number and w.status in ('requested', 'in_run', 'sent', 'unclaimed', 'paid')
   where e.program_id = (adjustment).program_id and e.adjustment_id = (adjustment).id
 );
 

@@ -212,7 +212,7 @@ export const lists = [
   listOf<Row<'listPayouts'>>({
     noun: 'payouts',
     filters: {
-      status: 'requested, paid, refused or cancelled',
+      status: 'requested, in_run, sent, unclaimed, paid, returned, failed, refused or canceled',
       'partner-id': 'id of the partner',
       'payout-run-id': 'id of the run',
       ...range,

@@ -21,7 +21,7 @@ const tones = {
   requested: 'yellow',
   inactive: 'dim',
   ended: 'dim',
-  cancelled: 'dim',
+  canceled: 'dim',
   to_fetch: 'dim',
   reversed: 'red',
   refunded: 'red',
