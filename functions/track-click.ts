@@ -1,4 +1,5 @@
 import type { Context } from 'hono'
+import { createMiddleware } from 'hono/factory'
 import { createApp, limitBody, onlyMethods, publicCors } from '../lib/api/app.ts'
 import { accept, ignoredFields } from '../lib/api/input.ts'
 import {
@@ -35,6 +36,16 @@ const app = createApp<Env>()
 
 app.use(publicCors)
 
+/**
+ * Answers a refusal with 200 if the caller asks for it: the tracker, because a browser shows any other status as an error in the visitor's
+ * console.
+ */
+const answerQuietly = createMiddleware<{ Bindings: Env }, string, { out: { json: ClickRequest } }>(async (c, next) => {
+  await next()
+  const { body, headers, status } = c.res
+  if (c.req.valid('json').quiet && (status === 400 || status === 410)) c.res = new Response(body, { headers })
+})
+
 const checkCaller = (c: Context<{ Bindings: Env }>) => countVisitor(c, c.env.RATE_LIMIT)
 
 /**
@@ -48,6 +59,7 @@ for (const path of ['/', '/api/v1/track/click']) {
     limitBody,
     countAddress,
     accept('json', clickRequest, checkCaller, { textFromBrowsers: true }),
+    answerQuietly,
     async (c) => {
       const body = c.req.valid('json')
       const parameters = URL.parse(body.affiliate_url)?.searchParams

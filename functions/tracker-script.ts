@@ -1,4 +1,5 @@
 import { ApiError, errorResponse } from '../lib/errors.ts'
+import * as consent from '../tracker/dist/served/consent.js'
 import * as paymentLinks from '../tracker/dist/served/payment-links.js'
 import * as tracker from '../tracker/dist/served/script.js'
 
@@ -12,6 +13,7 @@ const prepare = ({ script, brotliBase64, etag }: typeof paymentLinks) => ({
 const scripts = new Map([
   ['/', prepare(tracker)],
   ['/js/svc-tracker.js', prepare(tracker)],
+  ['/js/svc-tracker-consent.js', prepare(consent)],
   ['/js/svc-payment-links.js', prepare(paymentLinks)],
 ])
 
@@ -25,8 +27,8 @@ const commonHeaders = {
 }
 
 /**
- * GET /js/svc-tracker.js, public: the browser tracker from the package `tracker/`. GET /js/svc-payment-links.js: the script that adds
- * click ids to Stripe's links. Answers 304 if `If-None-Match` names the same script. It reads only the request, so it works on every edge
+ * GET /js/svc-tracker.js, public: the browser tracker from the package `tracker/`. GET /js/svc-tracker-consent.js: the same with
+ * `svc.revokeConsent()`. GET /js/svc-payment-links.js: the script that adds click ids to Stripe's links. Answers 304 if `If-None-Match` names the same script. It reads only the request, so it works on every edge
  * even if the database is down.
  */
 export default {

@@ -17,10 +17,14 @@ const [verified, allowed] = await Promise.all([
 const shop = await startShop(stack.baseUrl)
 const browser = await launchBrowser(shop.browserArg)
 
-const stub = `<script>window.svc||(svc={q:[],getClickId:()=>null,signup:(...a)=>new Promise(r=>svc.q.push(['signup',a,r])),consent:()=>svc.q.push(['consent',[],()=>{}])})</script>`
+const stub = `<script>window.svc||(svc={q:[],getClickId:()=>null,signup:(...a)=>new Promise(r=>svc.q.push(['signup',a,r])),consent:()=>svc.q.push(['consent',[],()=>{}]),revokeConsent:()=>svc.q.push(['revokeConsent',[],()=>{}])})</script>`
 const tag = (attributes = '', programId = verified.programId) =>
   `<script async src="http://api.svc.test/js/svc-tracker.js" data-svc-program-id="${programId}" ${attributes}></script>`
 const html = (...parts: string[]) => `<!doctype html><title>Shop</title>${parts.join('')}<h1>Shop</h1>`
+
+const verifiedProxyKey = await proxyKey(stack.environment, verified.programId)
+
+const isMount = (request: Request) => new URL(request.url).pathname === '/mount'
 
 let context: BrowserContext
 let page: Page
@@ -456,13 +460,16 @@ describe('a click that failed', () => {
   })
 
   test.each([
-    ['an unknown code', async () => 'no-such-code', 400],
-    ['a disabled link', () => newCode(undefined, false), 410],
-  ])('because of %s is not sent again', async (_, code) => {
+    ['an unknown code', async () => 'no-such-code'],
+    ['a disabled link', () => newCode(undefined, false)],
+  ])("because of %s is not sent again, and shows no error in the visitor's console", async (_, code) => {
+    const shown: string[] = []
+    page.on('console', (message) => shown.push(message.text()))
     await open(referral('/', await code()))
     await open('http://shop.example.test/next')
     expect(clickBodies()).toHaveLength(1)
     expect(await cookies()).toEqual([])
+    expect(shown).toEqual([])
   })
 
   test('because the visitor left before the response is not sent again', async () => {
@@ -492,15 +499,71 @@ describe('with consent required', () => {
   })
 })
 
+const agree = async () => {
+  await page.evaluate(() => window.svc?.consent())
+  await done()
+}
+
+const consentTag = (src: string) =>
+  html(stub, `<script async src="${src}" data-svc-program-id="${verified.programId}"></script>`)
+const stored = () => page.evaluate(() => sessionStorage.length)
+const revoke = () => page.evaluate(() => window.svc?.revokeConsent())
+
+describe('after revokeConsent', () => {
+  const proxy = createTrackerProxy({ baseUrl: stack.baseUrl, key: verifiedProxyKey })
+
+  beforeEach(() => {
+    shop.handler = async (request) => (isMount(request) ? proxy(request) : undefined)
+  })
+
+  test.each(['http://api.svc.test/js/svc-tracker-consent.js', '/mount?consent'])(
+    '%s has deleted everything, and sends nothing before the next consent',
+    async (src) => {
+      const [first, second] = [await newCode(), await newCode()]
+      shop.html = consentTag(src)
+      await openQuietly(referral('/', first))
+      expect(await clicksOf(first)).toEqual([])
+      await agree()
+      expect(await clicksOf(first)).toMatchObject([{ click_id: await clickId() }])
+      await revoke()
+      await expect.poll(() => context.cookies()).toEqual([])
+      expect([await clickId(), await stored()]).toEqual([null, 0])
+      await page.evaluate((path) => history.pushState({}, '', path), `/?aff=${second}`)
+      // The next page does not restore the cookie.
+      await openQuietly('http://shop.example.test/next')
+      await revoke()
+      expect([await context.cookies(), await stored(), await clicksOf(second)]).toEqual([[], 0, []])
+      await openQuietly(referral('/', second))
+      await agree()
+      expect(await clicksOf(second)).toHaveLength(1)
+    },
+  )
+
+  test('a click that was on its way leaves no cookie, and neither does a call of the stub', async () => {
+    const code = await newCode()
+    shop.html = consentTag('/mount?consent')
+    shop.handler = async (request) => {
+      if (!isMount(request)) return undefined
+      const isClick = request.method === 'POST' && (await request.clone().text()).includes('affiliate_url')
+      if (isClick) await revoke()
+      return await proxy(request)
+    }
+    await openQuietly(referral('/', code))
+    await page.evaluate(() => window.svc?.consent())
+    await expect.poll(() => clicksOf(code)).toHaveLength(1)
+    await expect.poll(() => context.cookies()).toEqual([])
+    expect([await clickId(), await stored()]).toEqual([null, 0])
+    await context.addCookies([{ name: 'svc_click_id', value: 'cust_1_2', domain: '.example.test', path: '/' }])
+    shop.html = `${stub}<script>svc.revokeConsent()</script>${consentTag('/mount?consent')}`
+    await openQuietly('http://shop.example.test/')
+    expect(await context.cookies()).toEqual([])
+  })
+})
+
 /** Follows a link on the page, so that the browser sends a referrer. */
 const follow = async (path: string) => {
   await page.evaluate((href) => Object.assign(document.createElement('a'), { href }).click(), path)
   await page.waitForURL(`**${path}`, { waitUntil: 'networkidle' })
-}
-
-const agree = async () => {
-  await page.evaluate(() => window.svc?.consent())
-  await done()
 }
 
 describe('with consent given on the page after the landing page', () => {
@@ -794,10 +857,6 @@ describe('a page with a wrong setup', () => {
     expect(shop.calls).toEqual([])
   })
 })
-
-const verifiedProxyKey = await proxyKey(stack.environment, verified.programId)
-
-const isMount = (request: Request) => new URL(request.url).pathname === '/mount'
 
 describe("through a proxy on the page's own domain", () => {
   const proxy = createTrackerProxy({ baseUrl: stack.baseUrl, key: verifiedProxyKey })

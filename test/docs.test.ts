@@ -473,15 +473,15 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
   })
 })
 
-/** Counts how often the page gave consent to the tracker. */
-async function consents(file: string, before: string, after: string): Promise<number> {
+/** Returns the last call of the page to the tracker: `consent`, `revoked`, or none. */
+async function consents(file: string, before: string, after: string): Promise<string> {
   const { text } = await get('/docs/consent.md')
   const code = new RegExp(`^\`\`\`html file=${file}\n([^]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? ''
   const page = await browser.newPage()
   await page.setContent(
-    `<script>let given = 0; const svc = { consent: () => given++ }; ${before}</script>${code}<script>${after}</script>`,
+    `<script>let given = ''; const svc = { consent: () => (given = 'given'), revokeConsent: () => (given = 'revoked') }; ${before}</script>${code}<script>${after}</script>`,
   )
-  const given = await page.evaluate<number>('given')
+  const given = await page.evaluate<string>('given')
   await page.close()
   return given
 }
@@ -492,55 +492,68 @@ const tcf = (state: object) =>
 const cookiebot = (marketing: boolean) => `const Cookiebot = { consent: { marketing: ${marketing} } };`
 const fire = (name: string, detail: object) =>
   `dispatchEvent(new CustomEvent('${name}', { detail: ${JSON.stringify(detail)} }))`
-const choices: [choice: string, file: string, before: string, after: string, given: boolean][] = [
-  ['granted before', 'consent-mode.html', `${gtag} gtag('consent', 'default', { ad_storage: 'granted' })`, '', true],
-  ['granted on the page', 'consent-mode.html', gtag, `gtag('consent', 'update', { ad_storage: 'granted' })`, true],
-  ['denied', 'consent-mode.html', gtag, `gtag('consent', 'update', { ad_storage: 'denied' })`, false],
-  ['another command', 'consent-mode.html', gtag, `gtag('event', 'ad_storage', { ad_storage: 'granted' })`, false],
-  ['accepted', 'cookiebot.html', cookiebot(true), `dispatchEvent(new Event('CookiebotOnAccept'))`, true],
-  ['declined', 'cookiebot.html', cookiebot(false), `dispatchEvent(new Event('CookiebotOnAccept'))`, false],
-  ['accepted', 'onetrust.html', '', fire('OneTrustGroupsUpdated', ['C0001', 'C0004']), true],
-  ['declined', 'onetrust.html', '', fire('OneTrustGroupsUpdated', ['C0001']), false],
-  ['accepted', 'usercentrics.html', '', fire('ucEvent', { event: 'consent_status', 'Affiliate tracking': true }), true],
+const choices: [choice: string, file: string, before: string, after: string, last: string][] = [
+  ['granted before', 'consent-mode.html', `${gtag} gtag('consent', 'default', { ad_storage: 'granted' })`, '', 'given'],
+  ['granted on the page', 'consent-mode.html', gtag, `gtag('consent', 'update', { ad_storage: 'granted' })`, 'given'],
+  ['denied', 'consent-mode.html', gtag, `gtag('consent', 'update', { ad_storage: 'denied' })`, 'revoked'],
+  [
+    'denied before a choice',
+    'consent-mode.html',
+    `${gtag} gtag('consent', 'default', { ad_storage: 'denied' })`,
+    '',
+    '',
+  ],
+  ['another command', 'consent-mode.html', gtag, `gtag('event', 'ad_storage', { ad_storage: 'granted' })`, ''],
+  ['accepted', 'cookiebot.html', cookiebot(true), `dispatchEvent(new Event('CookiebotOnAccept'))`, 'given'],
+  ['declined', 'cookiebot.html', cookiebot(false), `dispatchEvent(new Event('CookiebotOnDecline'))`, 'revoked'],
+  ['accepted', 'onetrust.html', '', fire('OneTrustGroupsUpdated', ['C0001', 'C0004']), 'given'],
+  ['declined', 'onetrust.html', '', fire('OneTrustGroupsUpdated', ['C0001']), 'revoked'],
+  [
+    'accepted',
+    'usercentrics.html',
+    '',
+    fire('ucEvent', { event: 'consent_status', 'Affiliate tracking': true }),
+    'given',
+  ],
   [
     'declined',
     'usercentrics.html',
     '',
     fire('ucEvent', { event: 'consent_status', 'Affiliate tracking': false }),
-    false,
+    'revoked',
   ],
   [
     'both purposes',
     'tcf.html',
     tcf({ eventStatus: 'tcloaded', gdprApplies: true, purpose: { consents: { 1: true, 7: true } } }),
     '',
-    true,
+    'given',
   ],
   [
     'storing alone',
     'tcf.html',
     tcf({ eventStatus: 'useractioncomplete', gdprApplies: true, purpose: { consents: { 1: true } } }),
     '',
-    false,
+    'revoked',
   ],
   [
     'a banner still open',
     'tcf.html',
     tcf({ eventStatus: 'cmpuishown', gdprApplies: true, purpose: { consents: { 1: true, 7: true } } }),
     '',
-    false,
+    '',
   ],
   [
     'outside the law',
     'tcf.html',
     tcf({ eventStatus: 'tcloaded', gdprApplies: false, purpose: { consents: {} } }),
     '',
-    true,
+    'given',
   ],
 ]
 
-test.each(choices)('consent: %s (%s)', async (_, file, before, after, given) => {
-  expect((await consents(file, before, after)) > 0).toBe(given)
+test.each(choices)('consent: %s (%s)', async (_, file, before, after, last) => {
+  expect(await consents(file, before, after)).toBe(last)
 })
 
 test('axe finds nothing on the pages in light and dark mode', async () => {

@@ -151,7 +151,7 @@ describe('the proxy on the own domain', () => {
       ['svc_click_id=cust_1_2; Path=/; Max-Age=2592000; SameSite=Lax', rest].filter(Boolean).join('; '),
     )
     expect(kept?.replace(/\.\d+;/, '.UNTIL;')).toBe(
-      ['svc_click_id_kept=cust_1_2.UNTIL; Path=/; Max-Age=34560000; SameSite=Lax; HttpOnly', rest]
+      ['svc_click_id_kept=cust_1_2.UNTIL; Path=/; Max-Age=2592000; SameSite=Lax; HttpOnly', rest]
         .filter(Boolean)
         .join('; '),
     )
@@ -184,6 +184,24 @@ describe('the proxy on the own domain', () => {
     standIn.answers = [click]
     await proxy(proxied('https://shop.example.com', { cookie: `svc_click_id_kept=cust_1_2.${soon}` }))
     expect(standIn.received[0]?.body).toMatchObject({ existing_click_id: 'cust_1_2' })
+  })
+
+  test('sets no cookie for a refused click that is answered with 200', async () => {
+    const refused = { success: false, error: { code: 'unknown_partner_code' } }
+    standIn.answers = [{ status: 200, body: JSON.stringify(refused) }]
+    const response = await proxy(proxied('https://shop.example.com'))
+    expect([response.status, response.headers.get('set-cookie'), await response.json()]).toEqual([200, null, refused])
+  })
+
+  test('deletes both cookies without asking the service if the visitor revokes consent', async () => {
+    const response = await proxy(proxied('https://shop.example.com', {}, { revoked: true }))
+    expect([response.status, response.headers.getSetCookie()]).toEqual([
+      204,
+      ['svc_click_id', 'svc_click_id_kept'].map(
+        (name) => `${name}=; Path=/; Max-Age=0; SameSite=Lax; Domain=example.com; Secure`,
+      ),
+    ])
+    expect(standIn.received).toEqual([])
   })
 
   test('forwards a refusal unchanged, without a cookie', async () => {

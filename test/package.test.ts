@@ -201,7 +201,7 @@ test('the package contains exactly its needed files', () => {
     LICENSE README.md dist/addresses.d.ts dist/api-types.d.ts dist/api.d.ts dist/api.js dist/browser.d.ts
     dist/cookies.d.ts dist/proxy.d.ts dist/proxy.js dist/react.d.ts dist/react.js dist/send.d.ts
     dist/server.d.ts dist/server.js dist/stripe-amounts.d.ts dist/stripe.d.ts dist/stripe.js
-    dist/svc-payment-links.js dist/svc-tracker.js dist/svc.js dist/svc.js.LICENSES.txt dist/webhook-types.d.ts
+    dist/svc-payment-links.js dist/svc-tracker-consent.js dist/svc-tracker.js dist/svc.js dist/svc.js.LICENSES.txt dist/webhook-types.d.ts
     dist/webhooks.d.ts dist/webhooks.js package.json templates/AGENTS.md templates/env.example
     templates/section.md
   `

@@ -209,8 +209,8 @@ describe('in the browser', () => {
     expect([...(await page.evaluate<string[]>('helpers')), ...given]).toEqual(answers)
     expect(await page.locator('script[data-svc-program-id]').count()).toBe(tags)
     expect(clicks()).toBe(tags)
-    // The service refuses the link for the other program's tag.
-    expect(complaints.splice(0)).toHaveLength(tags - 1)
+    // The service refuses the link for the other program's tag, quietly.
+    expect(complaints.splice(0)).toEqual([])
   })
 
   test('a provider that unmounts and mounts again with the same helper records nothing twice', async () => {

@@ -27,6 +27,7 @@ export const clickRequest = z.object({
   timezone: text(64),
   existing_click_id: text(255),
   additional_data: publicAdditionalData(),
+  quiet: z.nullish(z.literal(1)),
 })
 
 export type ClickRequest = z.output<typeof clickRequest>
@@ -73,6 +74,8 @@ export const trackClick = (): Operation => ({
     language: "The browser's language code.",
     timezone: 'IANA time zone.',
     existing_click_id: 'The visitor’s click id. It is reused if it belongs to the same program, else ignored.',
+    quiet:
+      '`1` answers a refusal that would be 400 or 410 with 200, `success: false` and the same `error`. The tag sends it, because browsers show other statuses as errors in the visitor’s console.',
     additional_data: `${additionalDataText} \`program_id\` says which program the link is of. The tag always sends it. Without it, a code that several programs have needs an \`affiliate_url\` on a domain where one program's tag was seen.`,
   }),
   success: {

@@ -7,10 +7,11 @@ export interface Addresses {
   baseUrl?: string | undefined
   urls?: Partial<Record<Route, string>> | undefined
 }
-export type Route = 'script' | 'paymentLinks' | 'click' | 'lead' | 'sale' | 'refund'
+export type Route = 'script' | 'consent' | 'paymentLinks' | 'click' | 'lead' | 'sale' | 'refund'
 
 const scripts: Partial<Record<Route, string>> = {
   script: '/js/svc-tracker.js',
+  consent: '/js/svc-tracker-consent.js',
   paymentLinks: '/js/svc-payment-links.js',
 }
 export const pathOf = (route: Route) => scripts[route] ?? `/api/v1/track/${route}`

@@ -3,7 +3,8 @@
  *
  * Attributes, all but the first optional:
  * - `data-svc-program-id`: the program's id. The service refuses links and clicks of another program.
- * - `data-svc-consent="required"`: the script reads, stores and sends nothing before `svc.consent()`.
+ * - `data-svc-consent="required"`: the script reads, stores and sends nothing before `svc.consent()`. `/js/svc-tracker-consent.js` always
+ *   waits, and also has `svc.revokeConsent()`.
  * - `data-svc-params="via,ref,fpr"`: further parameters that carry a partner code besides `aff`.
  * - `data-svc-name="partners"`: the name of a further program on the same site. Its helper is `window.partners`, its cookie
  *   `partners_click_id`; without it they are `window.svc` and `svc_click_id`. Each program has its own tag.
@@ -11,8 +12,12 @@
  * The script sends its calls to the service that it was loaded from. If its address is not the service's `/js/`, a proxy on the page's
  * own domain serves it, and that address receives the calls too.
  *
- * Every page view pays for every byte: the build fails if the script is larger than 1 KB after brotli.
+ * Every page view pays for every byte: the build fails if the script is larger than 1 KB after brotli. So only pages that ask for consent
+ * load the code that revokes it.
  */
+
+/** Whether this is `svc-tracker-consent.js`; see build.ts. */
+declare const SVC_REVOKES: boolean
 
 /**
  * The result of a signup: the service's answer. If the visitor has no click, `error.code` is `no_attribution` and no request is
@@ -38,10 +43,19 @@ export interface Svc {
   signup(customerKey: string, email?: string): Promise<SignupResult>
   /** Starts a script that waits because of `data-svc-consent="required"`. */
   consent(): void
+  /**
+   * Withdraws the consent: deletes the cookie, and stores and sends nothing before the next `consent()`. Only
+   * `svc-tracker-consent.js` has it.
+   */
+  revokeConsent(): void
 }
 
 /** A call through the stub before the script has loaded: method, arguments, and a callback for the result. */
-export type StubCall = [method: 'signup' | 'consent', args: [string, string?], resolve: Settle['with']]
+export type StubCall = [
+  method: 'signup' | 'consent' | 'revokeConsent',
+  args: [string, string?],
+  resolve: Settle['with'],
+]
 interface Settle {
   with(result: unknown): void
 }
@@ -73,7 +87,7 @@ try {
     // Also matches inside the hash, for routers that keep their query there, and in links that a mail garbled: `?a=b?aff=c`, `&amp;aff=c`.
     // Linear: the anchor allows one start, and the lookahead never backtracks into another part.
     const codePattern = RegExp(`^(?=([^?#;]*)).*?[&?#;](${names})=([^?#;&]+)[^#]*`)
-    let consented: 1 | undefined,
+    let consented: 0 | 1 | undefined,
       unsavedClickId: string | null = null,
       lastCode: string | undefined
     // Session storage: the click without an answer yet, and the session's id.
@@ -84,7 +98,10 @@ try {
     let queue = new Promise<unknown>((resolve) => (consent = resolve))
 
     /** Runs jobs one after the other, so that a signup waits for the click and no click is sent twice. */
-    const enqueue = (job: () => unknown) => (queue = queue.then(job).catch(() => ({ success: false })))
+    const enqueue = (job: () => unknown) =>
+      (queue = queue
+        .then(SVC_REVOKES ? () => (consented ? job() : Promise.reject()) : job)
+        .catch(() => ({ success: false })))
 
     const getClickId = () => {
       try {
@@ -97,10 +114,10 @@ try {
     // The proxy on the page's own domain puts `#` in place of the path, so that all calls go to the script's own address.
     const post = (path: string, body: object) =>
       fetch(script.src.split('/js/')[0] + '/api/v1/track/' + path, {
+        keepalive: true,
+        method: 'POST',
         // Sent as text, which needs no preflight request.
         body: JSON.stringify(body),
-        method: 'POST',
-        keepalive: true,
       })
 
     /**
@@ -120,13 +137,17 @@ try {
     const sendClick = async () => {
       if (store[clickKey]) {
         const response = await post('click', {
+          // A refusal is then answered with 200, so it is no error in the visitor's console.
+          quiet: 1,
           ...JSON.parse(store[clickKey]),
           existing_click_id: getClickId(),
         })
         // An answer of another server, such as a page of the shop, throws here, and the click stays for the next page.
         const { cookie_set, click_id, cookie_window_days } = await response.json()
-        // A refusal is final. After 429, 5xx or no answer, the next page sends the click again.
-        if (response.status < 429) delete store[clickKey]
+        // A refusal is final, and answered with 200 too. After 429, 5xx or no answer, the next page sends the click again.
+        if (response.ok) delete store[clickKey]
+        // The visitor revoked it while the click was on its way. The proxy's response has set the cookies.
+        if (SVC_REVOKES && !consented) return svc.revokeConsent()
         // A proxy on the page's own domain sets the cookie itself. That one lasts longer, so the script keeps it.
         if (click_id)
           try {
@@ -189,24 +210,42 @@ try {
           return click_id
             ? (
                 await post('lead', {
-                  program_id,
+                  customer_key,
                   session_id: store[sessionKey],
+                  program_id,
                   page_url: location.href.match(/[^?#;]*/) + '',
                   email,
                   click_id,
-                  customer_key,
                 })
               ).json()
             : { error: { code: 'no_attribution' }, success: false }
         }),
       q: { push: run },
     })
+    if (SVC_REVOKES)
+      svc.revokeConsent = () => {
+        const wasConsented = consented
+        // `getClickId` reads the cookie.
+        consented = 1
+        if (getClickId()) {
+          unsavedClickId = null
+          writeCookie('', 0)
+          // Only the proxy can delete its copy, which no script can read.
+          if (!script.src.split('/js/')[1]) post('', { revoked: true }).catch(() => {})
+        }
+        delete store[clickKey]
+        delete store[sessionKey]
+        consented = 0
+        // Calls without consent stay in the queue and wait for it.
+        if (wasConsented) queue = new Promise((resolve) => (consent = resolve))
+      }
+
     // On the previous page of this site the visitor may not have consented. It stored nothing, but the browser names its address.
     if (document.referrer.split('/')[2] == location.host) look(document.referrer, 1)
     // The router may have changed the address before this script loaded; the navigation entry still has it.
     look(performance.getEntriesByType('navigation')[0]?.name)
     // After the click, because a signup from the stub needs it.
     q?.map(run)
-    if (svcConsent != 'required') svc.consent()
+    if (!SVC_REVOKES && svcConsent != 'required') svc.consent()
   }
 } catch {}

@@ -1,4 +1,4 @@
-import { address, type Addresses, type Headers as HeadersLike } from './addresses.ts'
+import { address, type Addresses, type Headers as HeadersLike, type Route } from './addresses.ts'
 import { clickIdOf, cookieOf, keptOf } from './cookies.ts'
 
 export interface ProxyOptions extends Addresses {
@@ -62,11 +62,13 @@ async function describeVisitor(
   return `${text}&signature=${[...signature].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`
 }
 
-const scriptOf = ({ url }: Request) => (new URL(url).search === '?links' ? 'paymentLinks' : 'script')
+const scripts: Record<string, Route> = { '?links': 'paymentLinks', '?consent': 'consent' }
+const scriptOf = ({ url }: Request) => scripts[new URL(url).search] ?? 'script'
 
 /**
- * Creates a handler that serves script, click and browser lead at one address of the page's own domain. GET is the script (with `?links`
- * the one for payment links); the fields of a POST distinguish a click from a lead. So any address works, and `svc init` generates one that no
+ * Creates a handler that serves script, click and browser lead at one address of the page's own domain. GET is the script: with `?links`
+ * the one for payment links, with `?consent` the one that can revoke consent. The fields of a POST distinguish a click, a lead and a revoked
+ * consent. The last one deletes the cookies. So any address works, and `svc init` generates one that no
  * block list knows. The handler forwards the visitor's address, place and user agent, but no cookie.
  *
  * `Set-Cookie` sets the click id, because browsers keep such a cookie for its whole duration. A copy is in a second cookie that no script
@@ -84,23 +86,13 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       const call = method === 'POST' ? await request.json().catch(() => null) : undefined
       const route =
         call === undefined ? scriptOf(request) : call?.affiliate_url ? 'click' : call?.customer_key ? 'lead' : null
-      if (!route) return new Response(null, { status: 404 })
+      if (!route && !call?.revoked) return new Response(null, { status: 404 })
 
       const cookies = sent.get('cookie') ?? ''
       const kept = clickIdOf(cookies, keptName)
       if (route === 'click') call.existing_click_id ??= kept
 
-      const headers = pick(sent, ['content-type', 'user-agent', 'if-none-match'])
-      if (call) headers['svc-visitor'] = await describeVisitor(request, options)
-      const response = await fetch(address(options, route), {
-        method,
-        headers,
-        body: call ? JSON.stringify(call) : null,
-        signal: AbortSignal.timeout(10_000),
-      })
-      const { status } = response
-      const answer = new Headers(pick(response.headers, ['content-type', 'cache-control', 'etag', 'retry-after']))
-
+      const answer = new Headers()
       // The browser sends the page's origin, or with the script the page's address. This server's own name may differ behind proxies.
       const origin = sent.get('origin') ?? sent.get('referer')
       const { hostname, protocol } = new URL(origin?.startsWith('http') ? origin : request.url)
@@ -113,13 +105,31 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
             (domain ? `; Domain=${domain}` : '') +
             (protocol === 'https:' ? '; Secure' : ''),
         )
+      if (!route) {
+        for (const cookie of [cookieName, keptName]) setCookie(`${cookie}=`, 0)
+        return new Response(null, { status: 204, headers: answer })
+      }
+
+      const headers = pick(sent, ['content-type', 'user-agent', 'if-none-match'])
+      if (call) headers['svc-visitor'] = await describeVisitor(request, options)
+      const response = await fetch(address(options, route), {
+        method,
+        headers,
+        body: call ? JSON.stringify(call) : null,
+        signal: AbortSignal.timeout(10_000),
+      })
+      const { status } = response
+      const passed = pick(response.headers, ['content-type', 'cache-control', 'etag', 'retry-after'])
+      for (const [name, value] of Object.entries(passed)) answer.set(name, value)
       const now = Math.floor(Date.now() / 1000)
 
       if (route === 'click' && status === 200) {
         const click = await response.json()
+        // A refused click has no id.
+        if (!click.click_id) return Response.json(click, { headers: answer })
         const seconds = Math.min(click.cookie_window_days, longestDays) * secondsOfDay
         setCookie(`${cookieName}=${click.click_id}`, seconds)
-        setCookie(`${keptName}=${click.click_id}.${now + seconds}`, longestDays * secondsOfDay, '; HttpOnly')
+        setCookie(`${keptName}=${click.click_id}.${now + seconds}`, seconds, '; HttpOnly')
         return Response.json({ ...click, cookie_set: true }, { headers: answer })
       }
       if (call) return new Response(response.body, { status, headers: answer })

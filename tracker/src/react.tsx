@@ -11,7 +11,7 @@ export interface SvcProviderProps {
   programId: number | string
   /** The service's address, or that of `createTrackerProxy` on your own domain, such as `/mybhqzlr`. Default: the address the package was built for. */
   baseUrl?: string | undefined
-  /** `required`: the tracker reads, stores and sends nothing before `consent()`. */
+  /** `required`: the tracker reads, stores and sends nothing before `consent()`, or after `revokeConsent()`. */
   consent?: 'required' | undefined
   /** Further parameters that carry a partner code besides `aff`, such as `via,ref,fpr`. */
   params?: string | undefined
@@ -37,10 +37,12 @@ export function SvcProvider({
 }: SvcProviderProps) {
   useEffect(() => {
     if (document.querySelector(`[data-svc-program-id][data-svc-name="${name}"]`)) return
-    // An address with a path is a proxy's; it serves both scripts there.
+    // An address with a path is a proxy's; it serves all scripts there.
     const [tracker, links] = /^\/|\w\/\w/.test(baseUrl)
-      ? [baseUrl, `${baseUrl}?links`]
-      : ['tracker', 'payment-links'].map((file) => `${baseUrl.replace(/([^/])\/+$/, '$1')}/js/svc-${file}.js`)
+      ? [consent ? `${baseUrl}?consent` : baseUrl, `${baseUrl}?links`]
+      : [consent ? 'tracker-consent' : 'tracker', 'payment-links'].map(
+          (file) => `${baseUrl.replace(/([^/])\/+$/, '$1')}/js/svc-${file}.js`,
+        )
     const load = (src = '') => {
       const script = document.createElement('script')
       script.async = true
@@ -82,6 +84,7 @@ function stub(name: string, consent: boolean): StubbedSvc {
     getClickId: () => (consent ? null : (document.cookie.match(`(?:^|; )${name}_click_id=([^;]+)`)?.[1] ?? null)),
     signup: (...args) => new Promise((resolve) => svc.q?.push(['signup', args, resolve])),
     consent: () => void svc.q?.push(['consent', [''], () => {}]),
+    revokeConsent: () => void svc.q?.push(['revokeConsent', [''], () => {}]),
   }
   return svc
 }
