@@ -60,7 +60,7 @@ const documented = ({ path, method }: Operation): Documented => {
 const typeOf = (operation: Operation, status: number) =>
   Object.keys(documented(operation).responses[status]?.content ?? {})
 
-test('serves the document as JSON to any site, with the address of the API', () => {
+test('any site can read the document as JSON, with the address of the API', () => {
   expect(answer.status).toBe(200)
   expect(answer.headers.get('content-type')).toMatch(/^application\/json/)
   expect(answer.headers.get('access-control-allow-origin')).toBe('*')
@@ -68,7 +68,7 @@ test('serves the document as JSON to any site, with the address of the API', () 
   expect(document.servers).toEqual([{ url: stack.baseUrl }])
 })
 
-test('the document is valid against the OpenAPI 3.1 schema', async () => {
+test('the document matches the OpenAPI 3.1 schema', async () => {
   const validator = new Validator()
   expect(await validator.validate({ ...structuredClone(document) })).toMatchObject({ valid: true })
   expect(validator.version).toBe('3.1')
@@ -242,20 +242,23 @@ describe('the reference page', async () => {
     expect(html).toContain('color-scheme: light dark')
   })
 
-  test.for(operations.map(({ path, summary }) => [path, summary]))('has %s', ([path = '', summary = '']) => {
-    expect(html).toContain(path)
-    expect(html).toContain(summary)
-  })
+  test.for(operations.map(({ path, summary }) => [path, summary]))(
+    'documents the operation %s',
+    ([path = '', summary = '']) => {
+      expect(html).toContain(path)
+      expect(html).toContain(summary)
+    },
+  )
 
-  test.for(payloadTypes)('has the webhook %s', (type) => {
+  test.for(payloadTypes)('documents the webhook %s', (type) => {
     expect(html).toContain(`<h3 id="webhook-${type}">`)
   })
 
-  test.for(Object.entries(errorCodes))('has the error code %s with its status', ([code, { status }]) => {
+  test.for(Object.entries(errorCodes))('documents the error code %s and its status', ([code, { status }]) => {
     expect(html).toMatch(new RegExp(`<code id="error-${code}">${code}</code></td><td>${status}</td>`))
   })
 
-  test.for(['/api/v1/openapi.json', '/api/v1/reference'])('%s takes GET only', async (path) => {
+  test.for(['/api/v1/openapi.json', '/api/v1/reference'])('%s accepts only GET', async (path) => {
     const refused = await fetch(stack.baseUrl + path, { method: 'POST' })
     expect(refused.status).toBe(405)
     expect(refused.headers.get('allow')).toBe('GET, HEAD')

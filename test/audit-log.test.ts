@@ -312,7 +312,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   ],
 ]
 
-test.for(acts)('it records who acted where %s', async ([what, prepare, left]) => {
+test.for(acts)('it records the person and the place of an action: %s', async ([what, prepare, left]) => {
   const act = await prepare()
   const entries = await entriesOf(act)
   const by = what === 'somebody joins' ? 'bob@example.com' : 'ada@example.com'
@@ -358,7 +358,7 @@ test('entries older than two years are deleted, and no others', async () => {
   expect(await listAuditEntries(service, 'old', { limit: 10 })).toMatchObject([{ subject: 'kept' }])
 })
 
-test('entries are found by type, by person and page by page', async () => {
+test('entries can be filtered by type and person, and paged', async () => {
   const keys = await listAuditEntries(service, workspaceId, { limit: 100, thing: 'api_key' })
   expect(new Set(keys.map(({ action }) => action))).toEqual(new Set(['api_key.created', 'api_key.revoked']))
   const bobs = await listAuditEntries(service, workspaceId, { limit: 100, userId: other.userId })

@@ -37,7 +37,7 @@ test('sign-up creates an account, and sign-in creates a session in an HTTP-only 
   await expect(findAccess(stack.db, env, fromCookie, undefined)).resolves.toMatchObject({ access: { user: { email } } })
 })
 
-test("a sign-in sends four database requests, and better-auth doesn't look up tables", async () => {
+test('a sign-in sends four database requests, and none of them reads the catalog', async () => {
   const { email } = await signUp()
   const before = stack.neon.requests
   expect((await call('sign-in/email', { email, password })).status).toBe(200)
@@ -152,7 +152,7 @@ test('the mailed link confirms an address if its owner is signed in and presses 
   expect([await isVerified(email), await isVerified(stranger.email)]).toEqual([true, false])
 })
 
-test('the link is sent again on request, up to five times a day, but not after it was used', async () => {
+test('the link is sent again on request, up to five times a day, until it is used', async () => {
   const { email, token } = await signUp()
   const first = await mailedLink(email, 'verify-email')
   await post('/account/verification', token)
@@ -175,7 +175,7 @@ test('a password set through a mailed link also confirms the address', async () 
   expect(await isVerified(email)).toBe(true)
 })
 
-test('every page shows that the address is not confirmed until it is', async () => {
+test('every page shows a warning until the address is confirmed', async () => {
   const { email, token } = await signUp()
   const account = async () =>
     await (await fetch(`${stack.baseUrl}/account`, { headers: sessionCookieOf(token) })).text()
@@ -190,7 +190,7 @@ test('sign-out ends the session at once', async () => {
   expect(await isSignedIn(token)).toBe(false)
 })
 
-test('a person created without sign-up signs in with their password', async () => {
+test('a person whom an operator created signs in with their password', async () => {
   const { email } = await createPerson(stack.db, env, { name: 'Grace', email: newEmail(), password })
   const { status, answer } = await call('sign-in/email', { email, password })
   expect(status).toBe(200)
@@ -433,7 +433,7 @@ test('a password change ends other sessions and earlier reset links, and keeps i
   expect((await call('sign-in/email', { email, password: newPassword })).status).toBe(200)
 })
 
-test('password guesses in a session count for its account, whatever address the body contains', async () => {
+test('password guesses in a session count against its account, whatever address the body contains', async () => {
   const { email, token } = await makePerson()
   await setAttempts(`sign-in of ${email} from 203.0.113.9`, 18)
   const guess = (body: object) =>
@@ -498,14 +498,14 @@ test.each([
   expect(response.headers.getSetCookie().join()).toMatch(/^__Host-svc\.\w+=.*; Path=\/; HttpOnly; Secure; SameSite=Lax/)
 })
 
-test.each(['github', 'google'])("%s doesn't work for sign-in if its id is not set", async (id) => {
+test.each(['github', 'google'])('sign-in with %s is disabled if its id is not set', async (id) => {
   const none = { ...stack.environment, ...stack.env, GITHUB_CLIENT_ID: '', GOOGLE_CLIENT_ID: '' }
   const request = (path: string, init?: RequestInit) => dashboard.request(stack.baseUrl + path, init, none, inNoWorker)
   expect(await (await request('/sign-in')).text()).not.toContain('Continue with')
   expect((await request(`/sign-in/${id}`, { method: 'POST', headers: { origin: stack.baseUrl } })).status).toBe(404)
 })
 
-test('expired rows are deleted, and nothing else', async () => {
+test('only expired rows are deleted', async () => {
   const { email, token } = await makePerson()
   await call('sign-in/email', { email, password })
   await stack.sql.query(
@@ -552,7 +552,7 @@ test('a person changes their name within the naming rules', async () => {
   expect((await get('/account', token)).text).toContain('Ada Lovelace')
 })
 
-test('an address change takes the password and the mailed link, and the previous address is notified', async () => {
+test('an address change requires the password and the mailed link, and notifies the previous address', async () => {
   const { email, token, userId } = await makePerson()
   const next = newEmail()
   const wrong = await post('/account/email', token, { email: next, email_password: 'a wrong horse' })
@@ -585,7 +585,7 @@ test('a change to an existing address gives the same response and notifies only 
   expect(refusalIn(often.headers)).toContain('maximum number of e-mails for today')
 })
 
-test('a change of the payout address takes the password, and notifies the account and the previous address', async () => {
+test('a change of the payout address requires the password, and notifies the account and the previous address', async () => {
   const sandbox = await createSandbox(stack.db, env)
   const { rows } = await stack.sql.query<{ user_id: string; email: string }>(
     'select user_id, email from partners where id = $1',

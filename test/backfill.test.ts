@@ -106,7 +106,7 @@ const earned = (shop: TestShop, id: string, reversed = 0) => ({
 })
 
 describe("importing an account's past payments", () => {
-  test('records payments of the program with their refunds and disputes, and stores nothing of others', async () => {
+  test("records the program's payments with their refunds and disputes, and stores no other payments", async () => {
     const shop = await oldShop()
     const stranger = { ...shop, customer: 'cus_stranger', email: 'eve@example.com', clickId: null, customerKey: null }
     has(shop, {
@@ -159,7 +159,7 @@ describe("importing an account's past payments", () => {
     ).toEqual([])
   })
 
-  test("attributes invoices without metadata through their customer's metadata, and later ones too", async () => {
+  test("attributes invoices without metadata, and later ones, through their customer's metadata", async () => {
     const shop = await oldShop()
     const stranger = { ...shop, customer: 'cus_stranger', email: 'eve@example.com' }
     has(shop, {
@@ -186,7 +186,7 @@ describe("importing an account's past payments", () => {
     expect(await salesOf(shop)).toHaveLength(1)
   })
 
-  test('earns nothing on purchases from before the partner referred the buyer', async () => {
+  test('earns nothing on purchases that happened before the partner referred the buyer', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop))
     const before = { ...shop, now: shop.now - 40 * day, clickId: null }
@@ -281,7 +281,7 @@ describe('many invoices', () => {
     expect(await totalsOf(broken)).toEqual(end)
   })
 
-  test('are one sale each if two imports and webhooks deliver them at once', async () => {
+  test('become one sale each if two imports and webhooks deliver them at once', async () => {
     const shop = await oldShop()
     const invoices = await manyInvoices(shop)
     has(shop, { invoices })
@@ -352,7 +352,7 @@ test('npm run backfill stops at Ctrl-C, continues later, and starts over with an
   slow.close()
 }, 60_000)
 
-test('a disconnected account is not imported any further', async () => {
+test('the import of a disconnected account stops', async () => {
   const shop = await oldShop()
   has(shop, { invoices: await manyInvoices(shop) })
   await startBackfill(db, shop.programId, 3)

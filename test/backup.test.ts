@@ -58,7 +58,7 @@ test('a backup restored into an empty database has the same rows, passes the aud
   expect(rows).toEqual((await source.sql.query(next)).rows)
 })
 
-test('an encrypted backup needs its identity, and while it is restored the statements of others wait', async () => {
+test('an encrypted backup needs its identity, and other statements wait during its restore', async () => {
   const identity = await generateX25519Identity()
   const secret = `${file}.age`
   await expect(backup(source.databaseUrl, file, 'age1x')).rejects.toThrow('end in .age')
@@ -95,7 +95,7 @@ test('a database with rows refuses a restore', async () => {
   await expect(restore(source.databaseUrl, file)).rejects.toThrow('This database has rows.')
 })
 
-test('a backup with other secrets than the running service is refused unless they are marked as new', async () => {
+test("a backup whose secrets differ from the running service's is refused unless they are marked as new", async () => {
   const target = await createDatabase()
   await checkSecrets(target.databaseUrl, { ...givenSecrets, EMAIL_HASH_KEY: 'y'.repeat(32) }, undefined)
   const refused = String(await restore(target.databaseUrl, file).catch((error: unknown) => error))

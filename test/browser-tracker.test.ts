@@ -137,7 +137,7 @@ describe('a returning visitor', () => {
     expect(await clicksOf(code)).toMatchObject([{ click_id: first }])
   })
 
-  test("ignores links of programs other than the tag's: click id and cookie stay", async () => {
+  test('ignores links of other programs and keeps the click id and the cookie', async () => {
     await open(referral())
     const own = [await clickId(), await cookies()]
     const before = await clicksOf(allowed.partnerCode)
@@ -159,7 +159,7 @@ describe('partner codes', () => {
   })
 
   test.each(['via', 'ref', 'fpr', 'fp_ref', 'tolt'])(
-    'from other vendors are read from %s if the tag allows it',
+    'of other vendors are read from %s if the tag allows it',
     async (name) => {
       const url = `http://shop.example.test/?${name}=${verified.partnerCode}`
       await open(url)
@@ -207,7 +207,7 @@ describe('the campaign in the link', () => {
   })
 })
 
-describe('links that a mail client or a campaign tool garbled', () => {
+describe('links garbled by a mail client or a campaign tool', () => {
   test.each([
     ['/?utm_source=mail?aff=CODE', '/'],
     ['/?aff=CODE?utm_source=mail', '/'],
@@ -256,7 +256,7 @@ describe('links that a mail client or a campaign tool garbled', () => {
   })
 
   test.each(['/page?x=1%', '/100%25-off?note=50%', '/page?text=caff%3DCODE', '/page%20aff=CODE', '/aff=CODE'])(
-    '%s attributes nobody, and the script continues',
+    '%s attributes no visitor, and the script continues',
     async (path) => {
       const code = await newCode()
       await open(`http://shop.example.test${path.replace('CODE', code)}`)
@@ -309,7 +309,7 @@ describe('a long address', () => {
     expect(slow).toEqual([])
   })
 
-  test('still attributes the visitor, and the address is cut to the stored length', async () => {
+  test('still attributes the visitor, and is cut to the stored length', async () => {
     const code = await newCode()
     await open(`http://shop.example.test/${'a'.repeat(5000)}?${'b'.repeat(5000)}&aff=${code}`)
     const [{ page_url: pageUrl }] = await clicksOf(code)
@@ -333,7 +333,7 @@ describe('a single-page app', () => {
     expect(await clickId()).not.toBeNull()
   })
 
-  test('records a code once, however long it stays in the URL', async () => {
+  test('records a code once, even if it stays in the URL', async () => {
     const code = await newCode()
     await open(referral('/', code))
     await page.evaluate((url) => {
@@ -344,7 +344,7 @@ describe('a single-page app', () => {
     expect(await clicksOf(code)).toHaveLength(1)
   })
 
-  test('that drops the query before the script has loaded still records its click', async () => {
+  test('that drops the query before the script loads still records its click', async () => {
     const code = await newCode()
     shop.html = html('<script>history.replaceState({}, "", "/home")</script>', tag())
     await open(referral('/landing', code))
@@ -566,7 +566,7 @@ const follow = async (path: string) => {
   await page.waitForURL(`**${path}`, { waitUntil: 'networkidle' })
 }
 
-describe('with consent given on the page after the landing page', () => {
+describe('with consent on the page after the landing page', () => {
   beforeEach(() => {
     shop.html = html(stub, tag('data-svc-consent="required"'))
   })
@@ -582,7 +582,7 @@ describe('with consent given on the page after the landing page', () => {
     expect(await clickId()).not.toBeNull()
   })
 
-  test('a click that the landing page already sent after consent is not sent again', async () => {
+  test('a click that the landing page sent after consent is not sent again', async () => {
     const code = await newCode()
     await openQuietly(referral('/landing', code))
     await agree()
@@ -698,7 +698,7 @@ describe('payment links, buy buttons and pricing tables', () => {
     await expect.poll(shown).toEqual(filled(id))
   })
 
-  test('get the click id if they appear later or are replaced, and the id of a later click', async () => {
+  test('get the click id if they appear later or are replaced, and get the id of a later click', async () => {
     shop.html = html(tag() + paymentLinks)
     await open(referral())
     const first = await clickId()
@@ -774,7 +774,7 @@ describe('several programs on one site', () => {
     expect(await signUpWith('partners')).toMatchObject({ success: true, click_id: second, customer_status: 'lead' })
   })
 
-  test('each program keeps its own click across subdomains if one tag has a name', async () => {
+  test('programs keep separate clicks across subdomains if one tag has a name', async () => {
     shop.html = html(tag())
     await openAll(referral())
     const first = await helperOf('svc')

@@ -15,7 +15,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
 
-test('a build is reused until a source or a package changes, and is not stored outside the checkout', async () => {
+test('a build is reused until a source or a package changes, and stays inside the checkout', async () => {
   const folder = mkdtempSync(path.join(realpathSync(tmpdir()), 'svc-kept-'))
   const at = (name: string) => path.join(folder, name)
   for (const name of ['lib/serve', 'functions', 'node_modules']) mkdirSync(at(name), { recursive: true })

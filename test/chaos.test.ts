@@ -52,7 +52,7 @@ test(
 )
 
 test(
-  `16 histories under faults follow the rules, 8 with concurrent steps pass the audit, and every notification is delivered and mailed once (SEED=${seed})`,
+  `16 histories with faults follow the rules, 8 with concurrent steps pass the audit, and each notification is delivered and mailed once (SEED=${seed})`,
   { timeout: 240_000 },
   async () => {
     for (let first = 0; first < 16; first += 8) {

@@ -13,11 +13,11 @@ describe('checkoutMetadata', () => {
   const input = { clickId: 'cust_1_2', customerExternalId: 'user-1', programId: 5 }
   const metadata = { svc_click_id: 'cust_1_2', svc_customer_key: 'user-1', program_id: '5' }
 
-  test('of a payment is set on the session only, because Stripe refuses it elsewhere', () => {
+  test('sets the fields of a payment only on the session, because Stripe refuses them elsewhere', () => {
     expect(checkoutMetadata({ ...input, mode: 'payment' })).toEqual({ metadata })
   })
 
-  test('of a subscription is set on both', () => {
+  test('sets the fields of a subscription on both', () => {
     expect(checkoutMetadata({ ...input, mode: 'subscription' })).toEqual({ metadata, subscription_data: { metadata } })
   })
 
@@ -234,7 +234,7 @@ describe('refundFromEvent', () => {
       expect(await refundFromEvent({ type, data: { object } }, api)).toEqual(expected)
   })
 
-  test("rejects if Stripe doesn't answer, so Stripe sends the event again", async () => {
+  test("rejects if Stripe doesn't answer, so that Stripe sends the event again", async () => {
     const down: StripeApi = { ...stripe, invoicePayments: { list: () => Promise.reject(new Error('no answer')) } }
     await expect(refundFromEvent({ type: 'refund.created', data: { object: refund } }, down)).rejects.toThrow(
       'no answer',
@@ -252,7 +252,7 @@ const fixtures: { version: string; resource: string; object: never }[] = readFil
 
 const of = (resource: string) => fixtures.filter((fixture) => fixture.resource === resource)
 
-test("Stripe's own examples of every API version parse and attribute nobody", async () => {
+test("Stripe's own examples of every API version can be read, and attribute no partner", async () => {
   expect(of('checkout.session').map(({ object }) => saleFromSession(object))).toEqual(
     of('checkout.session').map(() => null),
   )

@@ -290,7 +290,7 @@ describe('a code belongs to one partner forever', () => {
 })
 
 describe('many sales at once', () => {
-  test('of one new customer by a code create one customer, all attributed to the partner', async () => {
+  test('of one new customer with a code create one customer, and all are attributed to the partner', async () => {
     const world = await createWorld()
     const ids = await Promise.all(
       Array.from({ length: 12 }, () => world.sell({ coupon: 'JANE20', customerKey: 'ann' })),
@@ -301,7 +301,7 @@ describe('many sales at once', () => {
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
-  test('while their code is revoked are attributed to the partner or to nobody, and the books agree', async () => {
+  test('while their code is revoked are attributed to the partner or unattributed, and the books agree', async () => {
     const world = await createWorld()
     const sales = Array.from({ length: 16 }, () => world.sell({ coupon: 'JANE20' }))
     await revokeCode(db, world.programId, world.codeId)
@@ -316,7 +316,7 @@ describe('many sales at once', () => {
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
-  test('and a repeated sale bind and earn once', async () => {
+  test('and repeats of one of them bind the customer once and earn once', async () => {
     const world = await createWorld()
     const tell = () =>
       world.sale({ id: 'order-1', customerKey: 'ann', amount: 1000, currency: 'usd', coupon: 'JANE20' })

@@ -122,7 +122,7 @@ test.each<Row>([
   await expect(failed).rejects.toMatchObject({ stderr: expect.not.stringMatching(/^\s+at /m) })
 })
 
-test('a command whose connection ends during a statement says so, and what to do', async () => {
+test('a command whose connection ends during a statement explains what to do', async () => {
   await sql.query('begin')
   await sql.query('lock table schema_functions, users, programs in access exclusive mode')
   const commands = ['commands/migrate.ts', 'commands/audit.ts', 'commands/backup.ts']

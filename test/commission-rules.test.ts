@@ -127,7 +127,7 @@ test.each<[string, CommissionRule, number, { currency?: string; type?: string },
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('a program without rules stores none with its sales, and a program whose rules ended pays its own terms', async () => {
+test('sales of a program without rules store no rule, and a program whose rules ended pays its own terms', async () => {
   const world = await createWorld()
   await sell(world, 1000)
   await world.rules({ groupId: world.groupId }, { commission_bp: 1 })
@@ -143,7 +143,7 @@ test('a program without rules stores none with its sales, and a program whose ru
   ])
 })
 
-test('unchanged rules stay, and changed rules end and start anew', async () => {
+test('a change ends the old rule and starts a new one, and leaves other rules alone', async () => {
   const world = await createWorld()
   const holder = { groupId: world.groupId }
   expect(await world.rules(holder, { commission_bp: 100 }, { product_id: 'prod_a', commission_bp: 200 })).toBe(true)
@@ -222,7 +222,7 @@ test('an invoice with the product uses the rule from the time when the sale was 
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('of several products the first one with a rule counts: price before product, then the sale type', async () => {
+test('the first matching rule counts: by price, then by product, then by sale type', async () => {
   const world = await createWorld()
   await world.rules(
     'everybody',
@@ -331,7 +331,7 @@ describe('under a cap of 1,000 for a customer', () => {
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
-  test('a refund of a sale that earned nothing changes nothing, and the sale earns once there is room', async () => {
+  test('a refund of a sale that earned nothing changes nothing, and the sale earns when the cap allows it', async () => {
     const world = await capped()
     for (const sale of sales) await world.tell(sale)
     await world.refund('in_4', 500)

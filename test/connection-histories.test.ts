@@ -145,7 +145,7 @@ function expectedOf({ story, gone }: Payment) {
 }
 
 test.each(['paddle', 'lemonsqueezy', 'polar'] as const)(
-  `histories of %s, in two orders with repeats, leave the partner what the cash says (SEED=${seed}, SEEDS=${seeds})`,
+  `histories of %s, in two orders with repeats, leave the partner the commissions that the cash implies (SEED=${seed}, SEEDS=${seeds})`,
   { timeout: 1000 * (60 + 5 * seeds) },
   async (processor) => {
     for (let at = seed; at < seed + seeds; at++) {

@@ -52,7 +52,7 @@ describe.each(names)('%s', (processor) => {
     expect(await salesOf(shop)).toEqual([])
   })
 
-  test('each fixture is understood, and repeated it changes nothing', async () => {
+  test('each fixture is read, and a repeat changes nothing', async () => {
     const shop = await connect(processor)
     const events = Object.values(processorFixtures[processor].events).map((event) => event(storyOf(shop)))
     for (const event of events) {
@@ -67,7 +67,7 @@ describe.each(names)('%s', (processor) => {
     expect(await salesOf(shop)).toEqual(sales)
   })
 
-  test('refuses other keys, changed bodies, stale times and missing signatures', async () => {
+  test('refuses wrong keys, changed bodies, old timestamps and missing signatures', async () => {
     const shop = await connect(processor)
     const body = JSON.stringify(processorFixtures[processor].events[saleEvent[processor]]?.(storyOf(shop)))
     const { headersOf } = processorFixtures[processor]
@@ -95,7 +95,7 @@ describe.each(names)('%s', (processor) => {
     expect(await listConnections(db, shop.programId)).toMatchObject([{ refused_at: expect.any(Date) }])
   })
 
-  test('keeps programs apart: the connection of another accepts neither its signature nor its refunds', async () => {
+  test("keeps programs apart: another program's connection accepts neither its signature nor its refunds", async () => {
     const [shop, other] = [await connect(processor), await connect(processor)]
     await changeSecret(db, env, other.programId, other.accountId, 'another-secret')
     const story = storyOf(shop)
@@ -111,7 +111,7 @@ describe.each(names)('%s', (processor) => {
     expect(await post(`/api/v1/webhooks/stripes/${shop.accountId}`, '{}', {})).toMatchObject({ status: 404 })
   })
 
-  test('a sandbox connection makes test sales', async () => {
+  test('a sandbox connection creates test sales', async () => {
     const shop = await connect(processor, {}, false)
     await tell(shop, saleEvent[processor])
     expect(await salesOf(shop)).toMatchObject([{ is_test: true, commission: null }])
@@ -128,7 +128,7 @@ describe.each(names)('%s', (processor) => {
     expect(await salesOf(shop)).toMatchObject([earned])
   })
 
-  test('what no schema reads is kept encrypted, notifies nobody of strangers, and can be replayed', async () => {
+  test('an unreadable delivery is kept encrypted and can be replayed, and strangers cause no notification', async () => {
     const shop = await connect(processor)
     const event = processorFixtures[processor].events[saleEvent[processor]]?.(storyOf(shop)) ?? {}
     const broken = JSON.stringify(event).replaceAll(/"(currency|currency_code)":"[A-Za-z]+"/g, '"$1":17')
@@ -145,7 +145,7 @@ describe.each(names)('%s', (processor) => {
     })
   })
 
-  test('no body breaks it', async () => {
+  test('no body causes an internal error', async () => {
     const shop = await connect(processor)
     const { events, headersOf } = processorFixtures[processor]
     const whole = Object.values(events).map((event) => JSON.stringify(event(storyOf(shop))))
@@ -190,7 +190,7 @@ describe('Paddle', () => {
     ])
   })
 
-  test('a renewal that comes before the first payment is attributed when that comes', async () => {
+  test('a renewal that arrives before the first payment is attributed when that payment arrives', async () => {
     const shop = await connect('paddle')
     const now = new Date()
     await tell(shop, 'transaction.completed:renewal-without-data', { now: new Date(now.getTime() + 1000) })
@@ -211,7 +211,7 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([earned])
   })
 
-  test('a refund before its sale is applied with the sale; a rejected one and a credit take nothing', async () => {
+  test('a refund before its sale is applied with the sale, and a rejected refund or a credit changes nothing', async () => {
     const shop = await connect('paddle')
     expect(await tell(shop, 'adjustment.updated')).toMatchObject({ body: { outcome: 'parked' } })
     await tell(shop, 'transaction.completed')
@@ -257,7 +257,7 @@ describe('Paddle', () => {
     }
   })
 
-  test('an item with a credit makes no sale unreadable', async () => {
+  test('a sale with a credited item can be read', async () => {
     const shop = await connect('paddle')
     const { data } = Object(changed(shop, 'transaction.completed', {}))
     const credit = { price_id: 'pri_2', totals: { subtotal: '-500', discount: '0', tax: '0', total: '-500' } }
@@ -275,7 +275,7 @@ describe('Paddle', () => {
 })
 
 describe('Lemon Squeezy', () => {
-  test('the initial invoice of an order is no second sale, and both refund totals are one refund, in any order', async () => {
+  test('an order and its initial invoice are one sale, and their refund totals one refund, in any order', async () => {
     const all = [
       'order_created',
       'subscription_created',
@@ -304,7 +304,7 @@ describe('Lemon Squeezy', () => {
     expect(rows).toEqual([{ by: 5000 }, { by: 7000 }])
   })
 
-  test('two refunds within a second, and before their order, are both applied', async () => {
+  test('two refunds within one second are both applied, even before their order', async () => {
     const shop = await connect('lemonsqueezy')
     const now = new Date()
     await tell(shop, 'order_refunded', { refunded: 9000, now })
@@ -328,7 +328,7 @@ describe('Lemon Squeezy', () => {
     },
   )
 
-  test('a renewal without custom data belongs to the buyer of its subscription, and has refunds of its own', async () => {
+  test('a renewal without custom data belongs to the buyer of its subscription, and has separate refunds', async () => {
     const shop = await connect('lemonsqueezy')
     for (const name of ['order_created', 'subscription_created']) await tell(shop, name)
     await tell(shop, 'subscription_payment_success:without-data', { now: inSeconds(1) })
@@ -339,7 +339,7 @@ describe('Lemon Squeezy', () => {
     ])
   })
 
-  test('a payload of test mode makes a test sale', async () => {
+  test('a test-mode payload creates a test sale', async () => {
     const shop = await connect('lemonsqueezy')
     await tell(shop, 'order_created', { isTest: true })
     expect(await salesOf(shop)).toMatchObject([{ is_test: true, commission: null }])
@@ -371,7 +371,7 @@ describe('Polar', () => {
     expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true }])
   })
 
-  test('an upgrade has a credit among its items; what the credit covers alone is no sale', async () => {
+  test('an upgrade that its credit covers completely is no sale', async () => {
     const shop = await connect('polar')
     const items = [
       { label: 'Remaining time', amount: -2000, tax_amount: -400, proration: true, product_price_id: 'price_1' },
@@ -411,7 +411,7 @@ async function callerOf({ programId }: ConnectedShop) {
 }
 
 test.each([true, false])(
-  'a sale and a refund of the API are the payment of the processor, API first %s',
+  "a sale and a refund of the API join the processor's payment, API first %s",
   async (isFirst) => {
     const shop = await connect('lemonsqueezy')
     const call = await callerOf(shop)

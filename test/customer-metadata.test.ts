@@ -220,7 +220,7 @@ describe("a customer's metadata", () => {
     expect(await endOf(shop)).toMatchObject(sales)
   })
 
-  test('in test mode creates test sales, in either order, and is cleared with them', async () => {
+  test('in test mode creates test sales in either order, and is deleted with them', async () => {
     const shop = { ...(await createShop(sql)), livemode: false }
     await pay(shop, 'in_1')
     await tell(shop, 'created')
@@ -271,19 +271,16 @@ describe("a customer's metadata", () => {
     expect(facts).toEqual([])
   })
 
-  test.each(['customer_key', 'click_id'] as const)(
-    'is erased by the %s in it, even without a purchase',
-    async (field) => {
-      const [shop, other] = [await createShop(sql), await createShop(sql)]
-      const named = field === 'click_id' ? 'cust_1_gone' : 'gone'
-      for (const teller of [shop, other]) await tell(teller, 'created', { [`svc_${field}`]: named })
-      const knownBy = field === 'click_id' ? { click_id: named } : { customer_key: named }
-      expect(await eraseCustomer(db, shop.programId, knownBy)).toBe(0)
-      const left = await sql.query(`select account_id from processor_customer_metadata where ${field} = $1`, [named])
-      expect(left.rows).toEqual([{ account_id: other.account }])
-      await expect(eraseCustomer(db, shop.programId, knownBy)).rejects.toMatchObject({ code: 'not_found' })
-    },
-  )
+  test.each(['customer_key', 'click_id'] as const)('is erased by its %s, even without a purchase', async (field) => {
+    const [shop, other] = [await createShop(sql), await createShop(sql)]
+    const named = field === 'click_id' ? 'cust_1_gone' : 'gone'
+    for (const teller of [shop, other]) await tell(teller, 'created', { [`svc_${field}`]: named })
+    const knownBy = field === 'click_id' ? { click_id: named } : { customer_key: named }
+    expect(await eraseCustomer(db, shop.programId, knownBy)).toBe(0)
+    const left = await sql.query(`select account_id from processor_customer_metadata where ${field} = $1`, [named])
+    expect(left.rows).toEqual([{ account_id: other.account }])
+    await expect(eraseCustomer(db, shop.programId, knownBy)).rejects.toMatchObject({ code: 'not_found' })
+  })
 })
 
 testWhatIsKept(sql)

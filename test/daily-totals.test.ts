@@ -119,7 +119,7 @@ test('a range that splits days and hours is complete during counts and folds', a
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test('folds the past hours of a day, but not the current one', async () => {
+test('folds the past hours of a day but not the current one', async () => {
   const noon = Math.floor(Date.now() / 86_400_000) * 86_400_000 + 5 * 86_400_000 + 12 * 3_600_000
   for (const minutes of [-61, -1, 0, 59]) {
     await Promise.all(Array.from({ length: 20 }, () => recordClick(db, click, null, noon + minutes * 60_000)))

@@ -121,7 +121,7 @@ test.each([
   expect(await state()).toEqual(before)
 })
 
-test('a first program creates its own workspace and enters no other', async () => {
+test('a first program creates its own workspace and joins no other', async () => {
   const founder = await person('founder')
   const program = {
     name: 'First',
@@ -149,7 +149,7 @@ test('a first program creates its own workspace and enters no other', async () =
   expect((await post(`${address}/key`, {}, founder.token)).text).toMatch(/--api-key svc_live_\w+/)
 })
 
-test('people sign up, in and out on the pages', async () => {
+test('people sign up, sign in and sign out on the pages', async () => {
   const email = `ada-${crypto.randomUUID()}@example.com`
   const password = 'correct horse battery'
   const weak = await post('/sign-up?next=/account', { name: 'Ada', email, password: 'short' })

@@ -456,7 +456,7 @@ test('buttons import the past payments of a Stripe account', { timeout: 60_000 }
   expect(complaints).toEqual([])
 })
 
-test('held commissions wait on both sides until somebody presses a button, and Enter presses none', async () => {
+test('held commissions wait on both sides until somebody presses a button, and the Enter key decides nothing', async () => {
   const { page } = advertiser
   const { rows: links } = await stack.sql.query<{ code: string }>('select code from referral_links order by id limit 1')
   for (const sale of ['held-1', 'held-2', 'held-3']) {

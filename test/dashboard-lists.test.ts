@@ -142,7 +142,7 @@ test('the overview and its CSV file match the performance API', async () => {
   }
 })
 
-test('the selected commissions of a page are approved, or all that it shows, and no others', async () => {
+test('a page approves the selected commissions or all that it shows, and no others', async () => {
   await stack.sql.query(
     `insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
     select program_id, 'sale', partner_id, customer_id, id, currency, 1, now() + interval '30 days' from sales
@@ -234,7 +234,7 @@ test("a manual commission and a deduction are added on a partner's page, and the
   }
 })
 
-test('the partners of a search are listed and exported in the order of the address', async () => {
+test('search results are listed and exported in the order that the address names', async () => {
   for (const name of ['Zoe', 'Amy', 'amylase']) {
     await addPartner(stack.db, { programId: sandbox.programId, name, email: null, code: null })
   }
@@ -247,7 +247,7 @@ test('the partners of a search are listed and exported in the order of the addre
 
 const names = (html: string) => Array.from(html.matchAll(/<strong>([^<]+)<\/strong>/g), ([, name]) => name)
 
-test('a search takes words in any order, shows the partner or code of that very name first, and refuses unknown filters', async () => {
+test('a search takes words in any order, shows exact matches first, and refuses unknown filters', async () => {
   const add = async (name: string, code: string) =>
     await addPartner(stack.db, { programId: sandbox.programId, name, email: null, code })
   await add('Ada Lovelace', 'REX')
@@ -291,7 +291,7 @@ test('the foot of a list counts and sums up all its rows, and its headings sort 
   expect(partners).toMatch(/<th[^>]*><a href="[^"]+q=rex&amp;sort=clicks">Clicks</)
 })
 
-test('all applications that match are decided in parts, and one that arrives meanwhile is not', async () => {
+test('a bulk decision covers all matching applications, but none that arrives during it', async () => {
   const many = await createSandbox(stack.db, env)
   const add = async (from: number, to: number, name: string) =>
     await stack.sql.query(
@@ -375,13 +375,13 @@ test('the search of a program finds partners, codes, customers, sales and pages'
   expect(await found('nothing like it')).toEqual([])
 })
 
-test('a page that is missing keeps the navigation of its program', async () => {
+test('a missing page keeps the navigation of its program', async () => {
   const response = await fetch(`${stack.baseUrl}${base}/partners/999999999`, { headers: cookieOf(sandbox) })
   expect(response.status).toBe(404)
   expect(await response.text()).toContain(`href="${base}/commissions"`)
 })
 
-test("a partner's page shows their referrals and earnings, and changes the program's data about them", async () => {
+test("a partner's page shows their referrals and earnings, and edits the program's data about them", async () => {
   const { partnerId, code } = await addPartner(stack.db, {
     programId: sandbox.programId,
     name: 'Mona',
@@ -649,7 +649,7 @@ test('clicks of a customer months apart are found with filters and on every page
   expect(await clicksWhere(isOtto)).not.toEqual([])
 })
 
-test('a customer is found by key and click id, a sale by its transaction id, and nobody by an e-mail address', async () => {
+test('customers are found by key and click id, sales by transaction id, and neither by e-mail address', async () => {
   const { rows } = await stack.sql.query<{ id: string; click_id: string; customer_key: string; events: string }>(
     `select id, click_id, customer_key, (select count(*) from affiliate_lead_events e where e.program_id = c.program_id and e.customer_id = c.id
       and not e.is_test) as events from customers c where program_id = $1 order by id limit 1`,

@@ -36,7 +36,7 @@ test('a response that breaks off also counts as a failed attempt', async () => {
   expect(await retryOnce(() => db.batch([one]))).toEqual([[{ one: 1 }]])
 })
 
-test('a statement that Postgres refuses is no failed attempt, but a missing server file is one', async () => {
+test("a statement that Postgres refuses isn't a failed attempt, but a missing server file is", async () => {
   const refused = new Database(env).query(statement`select no_such_column`)
   await expect(refused).rejects.not.toSatisfy(isTransient)
   const withoutFile = new Database(env).query(statement`select pg_read_file('none')`)
@@ -87,7 +87,7 @@ describe.each(ways)('%s', (_way, at) => {
     expect((await sql.query(`select id from ${table}`)).rows).toEqual([{ id: 1 }])
   })
 
-  test('each transaction sets the acting person first', async () => {
+  test('each transaction starts by setting the acting person', async () => {
     const acting = db.actingAs(null)
     expect(await acting.query(one)).toEqual([{ one: 1 }])
   })
@@ -130,7 +130,7 @@ describe('over connections that are held', () => {
     await nowhere.end()
   })
 
-  test('a silent network fails each attempt in time, even those that wait for a connection, and recovers', async () => {
+  test('on a silent network each attempt fails in time, even while it waits for a connection, and later ones succeed', async () => {
     const url = new URL(env.DATABASE_URL)
     const network = await startSilentNetwork({ host: url.hostname, port: Number(url.port) })
     url.host = `127.0.0.1:${network.port}`
@@ -198,7 +198,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     await sql.query('truncate customers, affiliate_click_events, uncounted_clicks cascade')
   })
 
-  test('are recorded sixteen per statement, and none is answered before its commit', async () => {
+  test('are recorded sixteen per statement, and are answered after the commit', async () => {
     await hold()
     let answered = 0
     const clicks = record(200)
@@ -252,7 +252,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     expect(await stored()).toEqual(each(60))
   })
 
-  test('are recorded once and answered if the answer to their commit is lost, and time out if none comes', async () => {
+  test('are recorded once and answered if the answer to their commit is lost, and time out without one', async () => {
     const url = new URL(env.DATABASE_URL)
     const network = await startSilentNetwork({ host: url.hostname, port: Number(url.port) })
     url.host = `127.0.0.1:${network.port}`
@@ -306,7 +306,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     expect(await stored()).toEqual(each(before.length + 60))
   })
 
-  test("don't wait for others if they are refused", async () => {
+  test("don't wait for the others if they are refused", async () => {
     const other = new Client({ connectionString: env.DATABASE_URL })
     await other.connect()
     const note = `select note_refusal(${programId}, 'click', 'link_disabled', '')`

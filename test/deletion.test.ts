@@ -156,7 +156,7 @@ test.each([
   expect((await page('GET', `/programs/${programId}/check`, owner.token)).status).toBe(200)
 })
 
-test('a deleted workspace is unreachable, and its payouts stay in the books', async () => {
+test('nobody can open a deleted workspace, and its payouts stay in the books', async () => {
   const program = await makeProgram({ lead_auth_policy: 'browser_allowed' })
   const { workspaceId, programId, owner, partner, apiKey } = program
   await sql.query(
@@ -311,7 +311,7 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
   expect(await findDifferences(sql, programId)).toEqual([])
 })
 
-test('the debt of an erased partner stays in the books, with its age and who owes it', async () => {
+test('the debt of an erased partner stays in the books with its age and the debtor', async () => {
   const program = await makeProgram()
   const { programId, partnerId, partner, dashboardToken } = program
   await sell(program)
@@ -365,7 +365,7 @@ const races: [what: string, end: (program: Awaited<ReturnType<typeof makeProgram
   ['a partner is erased', async ({ partner }) => await erasePayee(db, 'key', partner.userId)],
 ]
 
-test.each(races)('if a sale arrives while %s, one of the two gives way', async (_what, end) => {
+test.each(races)('if a sale arrives while %s, one of the two is refused', async (_what, end) => {
   for (let round = 0; round < 12; round++) {
     const program = await makeProgram({}, false)
     const { click_id: clickId } = await click(program)

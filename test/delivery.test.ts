@@ -181,26 +181,23 @@ const lives: { name: string; run: (life: Life) => Promise<number> }[] = [
   },
 ]
 
-test.for(lives)(
-  '$name can be killed between any two of its steps, and each event is delivered once',
-  async ({ run }) => {
-    const whole = new Life(Infinity, 'before')
-    await run(whole)
-    expect(whole.steps).toBeGreaterThan(3)
-    for (let fatal = 1; fatal <= whole.steps; fatal++) {
-      for (const moment of ['before', 'after'] as const) {
-        const life = new Life(fatal, moment)
-        await expect(run(life)).rejects.toThrow(Killed)
-        await Promise.allSettled(life.calls)
-        await letVisibilityEnd()
-        await sql.query('update outbox set sent_at = null where delivered_at is null')
-        await relayOutbox(db, queuesOf(client, { QUEUE_URL: queue.url }), soon())
-        await drainQueue(db, client, queue.url, soon())
-        await expectAllTold()
-      }
+test.for(lives)('each event is delivered once, even if $name is killed between any two steps', async ({ run }) => {
+  const whole = new Life(Infinity, 'before')
+  await run(whole)
+  expect(whole.steps).toBeGreaterThan(3)
+  for (let fatal = 1; fatal <= whole.steps; fatal++) {
+    for (const moment of ['before', 'after'] as const) {
+      const life = new Life(fatal, moment)
+      await expect(run(life)).rejects.toThrow(Killed)
+      await Promise.allSettled(life.calls)
+      await letVisibilityEnd()
+      await sql.query('update outbox set sent_at = null where delivered_at is null')
+      await relayOutbox(db, queuesOf(client, { QUEUE_URL: queue.url }), soon())
+      await drainQueue(db, client, queue.url, soon())
+      await expectAllTold()
     }
-  },
-)
+  }
+})
 
 test('messages that arrive three times, shuffled, at four concurrent consumers are delivered once each', async () => {
   const messages = await createOutbox(200)
@@ -210,7 +207,7 @@ test('messages that arrive three times, shuffled, at four concurrent consumers a
   await expectAllTold()
 })
 
-test('an unreadable message becomes a dead letter after five attempts, and delays no other', async () => {
+test('an unreadable message becomes a dead letter after five attempts and delays no others', async () => {
   const strange = ['not JSON', '{"program_id": 1}', JSON.stringify({ program_id: programId, outbox_id: 9_999_999 })]
   const Entries = strange.map((MessageBody, index) => ({ Id: String(index), MessageBody }))
   await client.send(new SendMessageBatchCommand({ QueueUrl: queue.url, Entries }))
@@ -269,7 +266,7 @@ function openRefusingClient(command: 'SendMessageBatchCommand' | 'DeleteMessageB
   return refusing
 }
 
-test('a message that the queue refuses among ten is sent again, and a failed deletion delivers nothing twice', async () => {
+test('a message that the queue refuses in a batch of ten is sent again, and a failed deletion causes no second delivery', async () => {
   const messages = await createOutbox(10)
   const taken = await sendToQueue(openRefusingClient('SendMessageBatchCommand'), queue.url, messages)
   expect(taken).toEqual(messages.slice(1))
@@ -280,7 +277,7 @@ test('a message that the queue refuses among ten is sent again, and a failed del
   await expectAllTold()
 })
 
-test('a run after its deadline takes nothing', async () => {
+test('a run after its deadline claims nothing', async () => {
   await sendToQueue(client, queue.url, await createOutbox(3))
   expect(await drainQueue(db, client, queue.url, Date.now())).toBe(0)
   expect(queue.messages()).toHaveLength(3)
@@ -288,7 +285,7 @@ test('a run after its deadline takes nothing', async () => {
   await expectAllTold()
 })
 
-test('the relay starts after the response, because it would delay it', async () => {
+test("the relay starts after the response, so that it doesn't delay it", async () => {
   const asked: string[] = []
   const RELAY = {
     fetch: async (_url: string, { body }: { body: string }) => {

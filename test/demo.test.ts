@@ -8,7 +8,7 @@ import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
 
-test('the demo of a first start passes the audit and has past data of every kind', async () => {
+test('the demo data of a first start passes the audit and covers every kind of past data', async () => {
   // Other uncounted clicks wait beside those of the demo.
   const { partnerCode } = await createSandbox(db, { AUTH_SECRET: 'test' })
   const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: partnerCode }

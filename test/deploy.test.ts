@@ -88,7 +88,7 @@ const common = (planned: string[]) =>
         .replace(/ +added/, ' added'),
     )
 
-test('the first deployment has every function, and staging differs from production only in names and mail', async () => {
+test('the first deployment contains every function, and staging differs from production only in names and mail', async () => {
   const production = { ...given('production'), ...mail }
   const { lines, problems } = await plan(production)
   expect(problems).toEqual([])
@@ -268,7 +268,7 @@ test("the functions for visitors and sales stay within their size limit, measure
   expect(differences.filter((kib) => !(kib < 0.2))).toEqual([])
 })
 
-test('wrangler reports nothing about the configuration of any function', () => {
+test('wrangler accepts the configuration of every function without a warning', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'wrangler-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const config = path.join(folder, 'wrangler.toml')

@@ -91,7 +91,7 @@ async function tablesOf(query: string): Promise<{ name: string; of: string }[]> 
   return (await sql.query<{ name: string; of: string }>(query)).rows
 }
 
-describe('every key carries program_id', () => {
+describe('every key contains program_id', () => {
   test('unique keys', async () => {
     const without = await tablesOf(`
       select i.indexrelid::regclass::text as name, i.indrelid::regclass::text as of

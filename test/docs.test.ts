@@ -77,7 +77,7 @@ test('llms.txt says how to authenticate and begin, and llms-full.txt has every p
   }
 })
 
-test('each call is shown in six languages, one at a time, and can be copied', async () => {
+test('each call is shown in one of six languages at a time, and can be copied', async () => {
   const context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'] })
   const page = await context.newPage()
   await page.goto(`${stack.baseUrl}/docs/calls`)
@@ -150,7 +150,7 @@ test('a page without Markdown is a 404 that names the list of pages', async () =
   expect(await get('/docs/nothing.md')).toMatchObject({ status: 404, text: expect.stringContaining('/llms.txt') })
 })
 
-test('the package is served under its version, for good, and every page names this address', async () => {
+test('the package is served forever under its version, and every page names this address', async () => {
   const { text } = await get('/docs/command.md')
   const [address = ''] = /http\S+\.tgz/.exec(text) ?? []
   expect(address).toBe(`${stack.baseUrl}/packages/${packageFile}`)
@@ -462,7 +462,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
     expect(await verifyWebhook(body, rotated, secret)).toEqual(event)
   })
 
-  test('the code that creates an endpoint runs unchanged, and the page lists every type', async () => {
+  test('the code that creates an endpoint runs unchanged, and the page lists every event type', async () => {
     const code = await codeOf('webhooks', 'endpoint.mjs')
     const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', code], {
       env: { SVC_API_KEY: sandbox.apiKey },

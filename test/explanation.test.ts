@@ -396,7 +396,7 @@ test('a sale is found by its payment and its event, even after the program left 
 })
 
 describe('a payment without a sale explains the reason', () => {
-  test('an event without metadata from an unknown customer, by its payment and its own id', async () => {
+  test('an event of an unknown customer without metadata, by its payment and its own id', async () => {
     const shop = await createShop(sql)
     const session = { ...oneTime(shop), metadata: {}, customer: 'cus_stranger' }
     await send(shop, 'checkout.session.completed', session, `evt_why${shop.programId}`)
@@ -494,7 +494,7 @@ describe('later events', () => {
   })
 })
 
-test('rounding is shown, and an erased customer is not', async () => {
+test("rounding is shown, but an erased customer isn't", async () => {
   const shop = await createShop(sql)
   await sell(shop, { customer_key: 'secret-ann', click_id: shop.clickId, amount_cents: 1234 })
   const before = neon.requests
@@ -509,7 +509,7 @@ test('rounding is shown, and an erased customer is not', async () => {
   expect(JSON.stringify(await explain(shop))).not.toMatch(new RegExp(`secret-ann|${shop.clickId}`))
 })
 
-test('a partner reads their own sale without the customer, and nobody else can', async () => {
+test('only the partner of a sale can read its explanation, and it hides the customer', async () => {
   const shop = await createShop(sql)
   await sell(shop, { customer_key: 'secret-ann', click_id: shop.clickId })
   await sql.query(`insert into users (id, name, email) values ($1, 'Jane', $1 || '@example.com')`, [

@@ -20,7 +20,7 @@ const strangeIds = ['abc', '\r\nX-Injected: 1', '9'.repeat(30), '999999999']
 const expectedStatuses = (route: string) =>
   route.startsWith('GET /api/') || route.endsWith('.csv') ? [400, 401, 404] : [404]
 
-test.each(strangeIds)('no page, resource or form exists for the id %j', async (strange) => {
+test.each(strangeIds)("pages, resources and forms don't accept the id %j", async (strange) => {
   const { callers, ids, sandbox: own } = await open()
   // A path parameter that isn't a database id can be anything.
   const names = Object.keys(ids).filter((name) => /id$/i.test(name))

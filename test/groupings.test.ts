@@ -387,7 +387,7 @@ describe('the figures equal those of a second implementation', () => {
     if (timeZone !== 'Australia/Lord_Howe') await expectNaive({ timeZone, interval: 'hour', groupBy: 'device' })
   })
 
-  test('of one day, and of days before and after all events', async () => {
+  test('for one day, and for days before and after all events', async () => {
     await expectNaive({
       from: '2026-03-08',
       to: '2026-03-08',
@@ -400,7 +400,7 @@ describe('the figures equal those of a second implementation', () => {
   })
 
   test.for([[['clicks']], [['revenue_cents', 'leads']], [['conversion_rate']], [['average_order_cents']]] as const)(
-    'with only the metrics %s',
+    'with the metrics %s alone',
     async ([asked]) => {
       await expectNaive({ metrics: asked, sort: asked[0], groupBy: 'country', interval: 'week' })
     },
@@ -513,7 +513,7 @@ test.for(['Europe/Berlin', 'America/New_York'])('days are in UTC in a session of
   expect(await readAs(zone)).toEqual(inUtc)
 })
 
-test('intervals follow the time zone, without gaps', async () => {
+test('intervals follow the time zone and have no gaps', async () => {
   expect(await starts({ interval: 'week', from: '2026-03-11', to: '2026-03-23' })).toEqual([
     '2026-03-09',
     '2026-03-16',
@@ -601,7 +601,7 @@ test('a refund after an erasure counts for the same values as its sale', async (
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test('a day keeps 200 separate values, and the others share one', async () => {
+test('a day keeps 200 separate values, and all others share one row', async () => {
   await setTime(new Date('2026-07-01T12:00:00Z'))
   const other = await createSandbox(db, { AUTH_SECRET: 'secret' })
   const click = async (sub1: string) => {
@@ -632,7 +632,7 @@ test('a day keeps 200 separate values, and the others share one', async () => {
   await setTime(new Date())
 })
 
-test('a paid lead and a first purchase leave exactly their figures to count', async () => {
+test('a paid lead and a first purchase leave only their own figures to count', async () => {
   const other = await createSandbox(db, { AUTH_SECRET: 'secret' }, { lead_commission_cents: 150 })
   const otherKey = await apiKeyHash(`Bearer ${other.apiKey}`)
   const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: other.partnerCode }

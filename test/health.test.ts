@@ -22,7 +22,7 @@ interface Health {
 }
 const read = async () => (await (await ask()).json()) as Health
 
-test('without a token it only reports whether the database answers, and asks it once in five seconds', async () => {
+test('without a token it reports only whether the database answers, and checks every five seconds at most', async () => {
   const before = stack.neon.requests
   for (let call = 0; call < 3; call++) {
     const response = await ask('', {})
@@ -74,7 +74,7 @@ test('every figure is healthy if nothing waits, with one database request', asyn
   expect(stack.neon.requests).toBe(before + 1)
 })
 
-test('a long wait is reported with its runbook section, and status 503', async () => {
+test('a long wait is reported with status 503 and its section of the runbook', async () => {
   await stack.sql.query(
     `insert into outbox (program_id, kind, audience, partner_id, cause, payload, created_at)
      values ($1, 'commission_reversed', 'partner', $3, $2, '{}', now() - interval '1 hour')`,

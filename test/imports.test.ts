@@ -89,7 +89,7 @@ test('imports point downwards', () => {
   expect(upwards.map(shown)).toEqual([])
 })
 
-test('no file or folder imports itself through others', () => {
+test('imports form no circle of files or folders', () => {
   expect(circles(imports)).toEqual([])
   const between = imports.map(({ file, imported }) => ({ file: roomOf(file), imported: roomOf(imported) }))
   expect(circles(between.filter(({ file, imported }) => file !== imported))).toEqual([])

@@ -52,7 +52,7 @@ async function linkTo(page: string, recipient: string) {
 const applicant = (email: string, more: object = {}) => ({ name: 'Grace', email, version: '1', ...more })
 
 describe('the join page', () => {
-  test('answers the same for every address, and says the rest only by mail', async () => {
+  test('answers the same for every address, and sends the details by mail', async () => {
     const program = await joinable()
     const [fresh, account, partner, waits, rejected, flooded] = [
       newEmail(),
@@ -177,7 +177,7 @@ describe('the join page', () => {
     expect((await submit(path, full)).location).toBe(`${path}/sent`)
   })
 
-  test('is 404 while it is disabled, and redirects from a former address', async () => {
+  test('is a 404 while it is disabled, and redirects from a former address', async () => {
     const program = await joinable()
     await changeJoinPage(db, program.programId, { slug: `${program.slug}-new` })
     expect((await visit(`/join/${program.slug}`)).location).toBe(`/join/${program.slug}-new`)
@@ -197,7 +197,7 @@ describe('the join page', () => {
     }
   })
 
-  test('refuses forms from other sites, and takes twenty from one address in a quarter of an hour', async () => {
+  test('refuses forms from other sites, and accepts twenty from one address in a quarter of an hour', async () => {
     const program = await joinable()
     const path = `/join/${program.slug}`
     for (const headers of [{ origin: 'https://evil.example' }, { origin: 'null' }]) {
@@ -217,7 +217,7 @@ describe('the join page', () => {
     expect(rows).toEqual([])
   })
 
-  test('with Turnstile keys takes visitors who passed the challenge, and asks Cloudflare once', async () => {
+  test('with Turnstile keys accepts visitors who passed the challenge, and asks Cloudflare once', async () => {
     const program = await joinable()
     const path = `/join/${program.slug}`
     const keys = { TURNSTILE_SITE_KEY: 'site-key', TURNSTILE_SECRET_KEY: 'secret-key' }
@@ -263,7 +263,7 @@ describe('the join page', () => {
     }
   })
 
-  test('can be set up, previewed and shown to the workspace, which approves all at once', async () => {
+  test('can be set up and previewed by the workspace, which approves all applicants at once', async () => {
     const program = await joinable({ is_open: false })
     const owner = { token: program.owner.token }
     const settings = `/programs/${program.programId}/join-page`

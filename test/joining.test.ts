@@ -121,7 +121,7 @@ describe('an application', () => {
     ])
   })
 
-  test('from a former or rejected partner waits for a person even if others are approved at once', async () => {
+  test('from a former or rejected partner waits for a decision, even if others are approved at once', async () => {
     const [program, ended, rejected] = [await joinable({ approves_at_once: true }), await person(), newEmail()]
     await program.send(ended.email, ended.userId)
     const [partner] = await program.partners()
@@ -168,7 +168,7 @@ describe('an application', () => {
     expect(await program.partners()).toMatchObject([{ group_id: own.id }])
   })
 
-  test('takes the next code if the generated one exists, and says nothing about it', async () => {
+  test('silently gets the next free code if the generated one exists', async () => {
     const program = await joinable()
     const { partnerId } = await addPartner(db, {
       programId: program.programId,
@@ -224,7 +224,7 @@ describe('a decision', () => {
     },
   )
 
-  test('on several approves those that wait, and skips the others and those of another program', async () => {
+  test('on several approves the waiting ones, and skips the others and those of another program', async () => {
     const [program, other] = [await joinable(), await joinable()]
     const [one, two, rejected, theirs] = [
       await program.waiting(),
@@ -253,7 +253,7 @@ describe('a decision', () => {
     })
   })
 
-  test('against somebody lets them apply again after thirty days', async () => {
+  test('against an applicant lets them apply again after thirty days', async () => {
     const [program, email] = [await joinable(), newEmail()]
     const id = await program.waiting(email)
     await rejectApplication(program.acting, program.programId, id, null)
@@ -275,8 +275,8 @@ describe('a decision', () => {
   })
 })
 
-describe('an attacker', () => {
-  test("with somebody else's address mails them three times a day at most, and ten times from all programs", async () => {
+describe('a stranger', () => {
+  test("with another person's address causes at most three mails a day to them, and ten from all programs", async () => {
     const [program, email] = [await joinable(), newEmail()]
     const outcomes = []
     for (let n = 0; n < 5; n++) outcomes.push((await program.send(email.toLowerCase())).outcome)
@@ -291,13 +291,13 @@ describe('an attacker', () => {
     expect(rows).toEqual([{ n: 10 }])
   })
 
-  test("who sends concurrent applications doesn't exceed the limits", async () => {
+  test("can't exceed the limits with concurrent applications", async () => {
     const [program, email] = [await joinable(), newEmail()]
     const outcomes = await Promise.all(Array.from({ length: 8 }, () => program.send(email)))
     expect(outcomes.filter(({ outcome }) => outcome === 'applied')).toHaveLength(3)
   })
 
-  test('cannot close a program: networks, the page and the API have separate limits, and accounts need none', async () => {
+  test("can't block a program: networks, the page and the API have separate limits, and signed-in people have none", async () => {
     const program = await joinable()
     const from = async (network: string) => {
       const outcomes = []
@@ -323,7 +323,7 @@ describe('an attacker', () => {
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('waiting')
   })
 
-  test('mails one person three times a day from a workspace, by invitations and applications together, in any spelling', async () => {
+  test('with a workspace causes three mails a day to one person, in any spelling, by invitations and applications together', async () => {
     const program = await joinable()
     const name = `eve${crypto.randomUUID().replaceAll('-', '')}`
     const sender = {
@@ -381,7 +381,7 @@ describe('an attacker', () => {
     expect(await readJoinPage(db, program.programId)).toMatchObject({ is_open: false })
   })
 
-  test('whose text arrives first for an address blocks nobody: the owner of the address confirms their own text', async () => {
+  test("can't block an address by applying first: its owner confirms their own text", async () => {
     const [program, email] = [await joinable(), newEmail()]
     const theirs = await program.send(email, null, { name: 'Buy at eve.example' })
     const own = await program.send(email)
@@ -403,7 +403,7 @@ describe('an attacker', () => {
     expect(await program.states()).toEqual([])
   })
 
-  test('with two accounts for one address creates one application', async () => {
+  test('with two accounts of one address creates one application', async () => {
     const [program, grace] = [await joinable(), await person()]
     const { token } = await program.send(grace.email)
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('waiting')
@@ -466,7 +466,7 @@ describe('the page', () => {
     expect((await auditOf(program.programId)).map(({ details }) => details)).toContainEqual({ terms_version: [1, 2] })
   })
 
-  test('asks again about changes made while somebody answered', async () => {
+  test('asks again if it changed while somebody answered', async () => {
     const program = await joinable()
     const { version } = await readJoinPage(db, program.programId)
     await changeJoinPage(db, program.programId, { questions: [{ label: 'Why?', type: 'long', required: true }] })
@@ -537,7 +537,7 @@ describe('retention', () => {
     expect(await program.states()).toEqual(['approved'])
   })
 
-  test('a rejected or unconfirmed application is deleted, and its sender may apply again; others stay', async () => {
+  test('only rejected and unconfirmed applications are deleted, and their senders may apply again', async () => {
     const program = await joinable()
     const email = newEmail()
     const [early, waits] = [await program.send(newEmail()), await program.waiting()]
@@ -583,7 +583,7 @@ describe('retention', () => {
     expect(rows.map(({ id }) => Number(id))).toEqual([waits, young])
   })
 
-  test('erasing an account deletes its applications, and keeps that somebody accepted the terms', async () => {
+  test('erasing an account deletes its applications but keeps the record of the accepted terms', async () => {
     const [program, other, grace] = [await joinable({ terms: 'Be true.' }), await joinable(), await person()]
     const id = await joined(program, grace)
     await other.send(grace.email, grace.userId)

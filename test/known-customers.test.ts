@@ -135,7 +135,7 @@ test('metadata decides first: for an hour the session of a first invoice may nam
   ])
 })
 
-test('enabling the setting, replaying and a concurrent event leave each payment once', async () => {
+test('each payment is recorded once if the setting is enabled during a replay and a concurrent event', async () => {
   await Promise.all(
     Array.from({ length: 8 }, async () => {
       const shop = await shopWith(false)

@@ -165,7 +165,7 @@ test.each(orders)('%s are listed in their order', async (_what, read, ordered) =
   expect(await read()).toEqual(ordered)
 })
 
-test("a user reads their own notifications, and nobody else's", async () => {
+test('a user reads only their own notifications', async () => {
   const unread = async (recipient: Parameters<typeof listNotifications>[1], reader: string) =>
     (await listNotifications(db, recipient, reader, { limit: 100 })).filter(({ read }) => !read).length
   await markNotificationsRead(db, partner, userId)

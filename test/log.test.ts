@@ -47,7 +47,7 @@ test('the log names the route and not the path', async () => {
   expect(lines).toEqual([expect.objectContaining({ route: '/*', status: 404 })])
 })
 
-test('a flood of refusals becomes five lines and, after a minute, their count', async () => {
+test('a flood of refusals writes five lines and, after a minute, their count', async () => {
   vi.useFakeTimers({ now: new Date('2030-01-01T00:00:00Z') })
   const lines: Record<string, unknown>[] = []
   for (let n = 0; n < 1000; n++) lines.push(...(await logOf('/refused', {}, 0)))
@@ -60,7 +60,7 @@ test('a flood of refusals becomes five lines and, after a minute, their count', 
   expect(await logOf('/refused', { LOGGED_PART: '1' }, 0)).toHaveLength(1)
 })
 
-test("an unexpected error appears in its request's line, without its message", async () => {
+test('the line of a request names an unexpected error without its message', async () => {
   const lines = await logOf('/broken', {}, 0.5)
   expect(lines).toEqual([
     expect.objectContaining({ route: '/broken', status: 500, error: expect.objectContaining({ name: 'TypeError' }) }),

@@ -104,7 +104,7 @@ test('mail without a mail API is refused, and nothing is printed or stored', asy
   expect((await sql.query('select 1 from mails')).rows).toEqual([])
 })
 
-test('without mail the pages say so, and create or print no link', async () => {
+test('without mail the pages say so, and no link is created or printed', async () => {
   const printed = [vi.spyOn(console, 'log'), vi.spyOn(console, 'error')]
   const environment = { ...signUpEnv, MAIL_API_URL: '' }
   const ada = { name: 'Ada', email: 'ada@example.com', password }

@@ -334,7 +334,7 @@ const verbs: { name: string; run: (lose: () => void) => Promise<{ program: Ledge
 ]
 
 test.for(verbs.flatMap((verb) => (['drop-before', 'drop-after'] as const).map((action) => ({ ...verb, action }))))(
-  '$name has one effect and its own answer when the connection breaks ($action)',
+  '$name has one effect and one answer if the connection breaks ($action)',
   async ({ run, action }) => {
     const { program, balance } = await run(() => neon.inject({ action }))
     expect((await balanceOf(program))?.balance_cents).toBe(balance)
@@ -377,7 +377,7 @@ test('a payout pays the oldest commissions first, and a later reversal warns the
   expect(await findDifferences(sql, programId)).toEqual([])
 })
 
-test('a reversal deducts from the newest open payouts, and a reduced payout is not paid at its old amount', async () => {
+test("a reversal reduces the newest open payouts, and a reduced payout can't be paid at its old amount", async () => {
   const { program, sale } = await createCredited()
   const { programId } = program
   const [older, newer] = [await ask(program, 500), await ask(program, 400)]

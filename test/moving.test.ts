@@ -241,7 +241,7 @@ test('an import whose money is in a payout cannot be undone', async () => {
   expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
 })
 
-test('an import that broke off is continued, by its request or by the schedule', async () => {
+test('an interrupted import is continued by its request or by the schedule', async () => {
   const { shop, call } = await startCaller()
   const twice = { 'idempotency-key': 'move' }
   endpoint.neon.inject({ action: 'drop-before', matching: 'store_import_rows', times: 2 })
@@ -308,7 +308,7 @@ test.each([
 
 const cellsOf = (text: string) => Array.from(readTable(text), ({ line, cells }) => [line, ...cells])
 
-test('tables have quotes, line breaks in cells, and any separator', () => {
+test('tables may have quotes, line breaks in cells, and any separator', () => {
   expect(cellsOf('a,b\r\n"1 ""x"", y","2\nz"\r\n\r\n3')).toEqual([
     [1, 'a', 'b'],
     [2, '1 "x", y', '2\nz'],
@@ -395,7 +395,7 @@ test.each(['rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', '
   },
 )
 
-test('a service that refuses the key fails the import, which keeps no key', async () => {
+test('an import fails and deletes its key if the service refuses the key', async () => {
   const { call } = await startCaller()
   const refused = await call('POST', '', { source: 'rewardful', api_key: 'wrong' })
   expect(refused.body).toMatchObject({ state: 'failed', problem: expect.stringContaining('refuses the key') })

@@ -27,7 +27,7 @@ test.each(names)('the rule and the tables agree on a name with %s', async (_what
   await (taken ? kept : expect(kept).rejects.toMatchObject({ code: '23514' }))
 })
 
-test('every table with names of workspaces, programs, people or partners uses the domain', async () => {
+test('every column for names of workspaces, programs, people and partners uses the domain', async () => {
   const { rows } = await sql.query(
     `select table_name, domain_name from information_schema.columns
     where table_schema = 'public' and column_name = 'name' and table_name in ('users', 'workspaces', 'programs', 'partners') order by 1`,
@@ -53,14 +53,14 @@ test.each(hosts)('the domain %s is stored as %s, and displayed as typed', (typed
 })
 
 test.each(['99999999999999999999', 'example.com:99999', 'example.com:x', 'a b'])(
-  "the domain %s, which can't exist, is refused",
+  'the impossible domain %s is refused',
   (typed) => {
     expect(programSettings.shape.domain.safeParse(typed).success).toBe(false)
   },
 )
 
 test.each(['xn--x.com', 'xn--.de', 'xn--99999999.de'])(
-  'the domain %s, which has no other spelling, is displayed unchanged',
+  'the domain %s has no other spelling and is displayed unchanged',
   (host) => {
     expect(shownHost(host)).toBe(host)
   },

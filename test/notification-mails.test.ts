@@ -75,7 +75,7 @@ const member = async (role: Role, of = program) => {
   return person
 }
 
-test('each kind of notification has a topic for its recipients', async () => {
+test('each kind of notification has a topic that its recipients can choose', async () => {
   const { rows } = await sql.query<{ audience: 'partner' | 'advertiser'; topic: (typeof mailTopics)[number] }>(
     `select distinct audience, mail_topic_of(kind) as topic from (values
       ('commission_earned', 'partner'), ('commission_reversed', 'partner'), ('commission_refunded', 'partner'), ('commission_corrected', 'partner'),
@@ -153,7 +153,7 @@ test.each(['<b>shop</b>', '"><script>alert(1)</script>', 'Tom & Jerry'])(
   },
 )
 
-test('a failed mail is retried with the same key, with growing delays, and given up after ten attempts', async () => {
+test('a failed mail is retried with the same key and growing delays, up to ten attempts', async () => {
   mailApi.status = 503
   await tell('payout_paid', 'partner')
   for (let attempt_count = 1; attempt_count <= 12; attempt_count++) {
@@ -342,7 +342,7 @@ test.each([
   expect(recipients()).toEqual([partner.email])
 })
 
-test('a mail event with another signature is refused and stops nothing', async () => {
+test('a mail event with a wrong signature is refused and stops nothing', async () => {
   const response = await mailEvent('email.bounced', { to: [partner.email] }, `whsec_${btoa('another')}`)
   expect([response.status, await response.json()]).toEqual([
     400,

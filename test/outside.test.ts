@@ -70,7 +70,7 @@ afterEach(() => {
   vi.unstubAllEnvs()
 })
 
-test('a webhook arrives at a public name', async () => {
+test('a webhook reaches a public name', async () => {
   expect(await send(hooks)).toMatchObject({ status: 200, answer: 'ok' })
 })
 
@@ -128,7 +128,7 @@ describe('a webhook of an attacker reaches nothing inside', () => {
   })
 })
 
-test('an answer that unpacks to 100 MB is neither unpacked nor kept', async () => {
+test('an answer that unpacks to 100 MB is neither unpacked nor stored', async () => {
   const bomb = gzipSync(Buffer.alloc(100 * 1024 * 1024))
   answer = (_, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb)
   const before = process.memoryUsage.rss()
@@ -138,7 +138,7 @@ test('an answer that unpacks to 100 MB is neither unpacked nor kept', async () =
   expect(process.memoryUsage.rss() - before).toBeLessThan(50 * 1024 * 1024)
 })
 
-test('an answer that drips ends after ten seconds', async () => {
+test('a slow answer is cut off after ten seconds', async () => {
   const begun = Promise.withResolvers<void>()
   let drip: NodeJS.Timeout | undefined
   answer = (_, response) => {

@@ -190,7 +190,7 @@ test.each(states)('the overview shows %s', async (_what, query, shown, hidden) =
   if (hidden) expect(html).not.toMatch(hidden)
 })
 
-test("a partner sees their own links' campaigns, and no click of a buyer who came by another link", async () => {
+test("a partner sees the campaigns of their own links, and no click on other partners' links", async () => {
   const own = await createSandbox(db, env, { currency: 'usd' })
   const hash = await apiKeyHash(`Bearer ${own.apiKey}`)
   const theirs = await addPartner(db, { programId: own.programId, name: 'Other', email: null, code: 'another' })
@@ -462,7 +462,7 @@ test.each(needs)(
   },
 )
 
-test('a value filters the page by mouse, by keyboard and without scripts, and its chip removes the filter', async () => {
+test('a click on a value filters the page, with the keyboard and without scripts too, and a chip removes the filter', async () => {
   const context = await browser.newContext({ baseURL: stack.baseUrl, javaScriptEnabled: false })
   await context.addCookies([
     {

@@ -39,7 +39,7 @@ describe('the proxy on the own domain', () => {
     expect(standIn.received).toEqual([])
   })
 
-  test('believes no address that visitors name themselves when they connect directly', async () => {
+  test("doesn't trust addresses that visitors send themselves when they connect directly", async () => {
     standIn.answers = [click]
     const direct = createTrackerProxy({ baseUrl: standIn.baseUrl, key, isBehindProxy: false })
     await direct(proxied('https://shop.example.com', { 'x-forwarded-for': '198.51.100.7' }))
@@ -113,7 +113,7 @@ describe('the proxy on the own domain', () => {
   })
 
   test.for([undefined, ofAnotherSecret, 'svc_proxy_7_guessed', ''])(
-    'the service does not believe a proxy with the key %s',
+    "the service doesn't trust a proxy with the key %s",
     async (other) => {
       await createTrackerProxy({ baseUrl: standIn.baseUrl, key: other })(proxied('https://shop.example.com'))
       const header = standIn.received[0]?.headers.get('svc-visitor') ?? null
@@ -122,7 +122,7 @@ describe('the proxy on the own domain', () => {
     },
   )
 
-  test('a place that exceeds its limit and is cut inside a character can be stored', async () => {
+  test('a place name that is cut inside a character can be stored', async () => {
     const city = `${'x'.repeat(254)}🛒`
     await proxy(Object.assign(proxied('https://shop.example.com'), { cf: { city } }))
     const visitor = await readProxiedVisitor(standIn.received[0]?.headers.get('svc-visitor') ?? null, env)
@@ -180,7 +180,7 @@ describe('the proxy on the own domain', () => {
     expect(response.headers.get('vary')).toBe('cookie')
   })
 
-  test('a visitor whose cookie is gone keeps the click from the copy', async () => {
+  test('a visitor who lost the cookie keeps the click from its copy', async () => {
     standIn.answers = [click]
     await proxy(proxied('https://shop.example.com', { cookie: `svc_click_id_kept=cust_1_2.${soon}` }))
     expect(standIn.received[0]?.body).toMatchObject({ existing_click_id: 'cust_1_2' })

@@ -195,7 +195,7 @@ async function signUp(page: string): Promise<{ code: string; said: string | null
 const template = Buffer.from(packages[version] ?? '', 'base64')
 const files = unpack(packFor(template, { baseUrl: stack.baseUrl, version }))
 
-test('the package contains exactly its needed files', () => {
+test('the package contains only the files that it needs', () => {
   expect(Object.keys(files).toSorted()).toEqual(
     `
     LICENSE README.md dist/addresses.d.ts dist/api-types.d.ts dist/api.d.ts dist/api.js dist/browser.d.ts
@@ -210,13 +210,13 @@ test('the package contains exactly its needed files', () => {
   )
 })
 
-test('it has the version of its address, and placeholders only in its templates', () => {
+test('its version is that of its address, and only its templates contain placeholders', () => {
   expect(JSON.parse(files['package.json'] ?? '')).toMatchObject({ version })
   for (const [name, text] of Object.entries(files))
     if (!name.startsWith('templates/')) expect([name, text]).toEqual([name, expect.not.stringContaining('{{svc_')])
 })
 
-test('other content gets another version, and a released version keeps its content', () => {
+test('changed content needs a new version, and a released version keeps its content', () => {
   const older = { 'package.json': '{"version": "{{svc_version}}"}' }
   const newer = { ...older, 'dist/server.js': '' }
   const before = versionOf(older, '1.0.0', {})
@@ -229,11 +229,11 @@ test('other content gets another version, and a released version keeps its conte
   expect(unpack(pack(newer))).toEqual(newer)
 })
 
-test("its setup installs only its optional peer from the registry, so no one else's package can slip in", () => {
+test("its setup installs only its optional peer from the registry, so no stranger's package can slip in", () => {
   expect(strangers.filter((url) => url !== '/react')).toEqual([])
 })
 
-test('it installs nothing else', () => {
+test('it has no dependencies', () => {
   const lock = JSON.parse(readFileSync(inFolder('package-lock.json'), 'utf8'))
   expect(Object.keys(lock.packages)).toEqual(['', 'node_modules/@affiliate-tracking/svc-tracker'])
 })

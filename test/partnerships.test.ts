@@ -77,7 +77,7 @@ describe('adding a partner', () => {
     expect((await viewerOf(grace))?.partner).toBeNull()
   })
 
-  test('with the address of another partner of the program is refused, and the field is named', async () => {
+  test('with the address of another partner of the program is refused, and the error names the field', async () => {
     const { programId } = await program()
     const partner = { programId, name: 'Grace', email: 'grace@example.com', code: null }
     await addPartner(db, partner)
@@ -105,7 +105,7 @@ test('a generated code grows by a digit on each collision', async () => {
   expect(code).toMatch(new RegExp(`^${letters}\\d{5}$`))
 })
 
-test('before they accept an invitation, people join and share nothing; then they share what they say', async () => {
+test('people join nothing and share nothing until they accept an invitation, and then share what the page lists', async () => {
   const grace = await person('Grace')
   const [first, second] = [await inviting(grace.email, 'First'), await inviting(grace.email, 'Second')]
   const later = await inviting(grace.email, 'Later')
@@ -186,7 +186,7 @@ describe('an invitation', () => {
         sql.query(`update partner_invitations set invited_by = null where partner_id = $1`, [partnerId]),
     ],
   ]
-  test.each(ends)('that was %s ends', async (_what, end) => {
+  test.each(ends)('ends if it was %s', async (_what, end) => {
     const grace = await person('Grace')
     const invited = await inviting(grace.email)
     await end(invited, grace)
@@ -229,7 +229,7 @@ describe('an invitation', () => {
     expect(await viewerOf(grace)).toMatchObject({ invitations: 0 })
   })
 
-  test('that is accepted twice at once joins once', async () => {
+  test('that is accepted twice at once creates one partnership', async () => {
     const grace = await person('Grace')
     const { token, row } = await inviting(grace.email)
     const outcomes = await Promise.allSettled(

@@ -84,7 +84,7 @@ test('a deduction after a payout was sent waits for the next payment', async () 
   expect(await differences()).toEqual([])
 })
 
-test('when a payment comes back, another payment takes over its lines', async () => {
+test('if a payment is returned, a later payment takes over its lines', async () => {
   const { programId, earn, request, pay, lines, statuses, differences } = await createBooks()
   await earn('first', 100)
   const one = await request(60)

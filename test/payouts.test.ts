@@ -47,7 +47,7 @@ const amounts: [currency: string, cents: number, amount: string][] = [
   ['eur', 9_999_999_999_999, '99999999999.99'],
 ]
 
-test.for(amounts)('%s %s is written as %s', ([currency, amount_cents, amount]) => {
+test.for(amounts)('the amount %s %s is written as %s', ([currency, amount_cents, amount]) => {
   const code = currency.toUpperCase()
   const payments = [{ ...payment, amount_cents, currency }]
   expect(payoutFile('paypal', payments)).toBe(`ann@example.com,${amount},${code},payout-7,Shop,PayPal\r\n`)
@@ -150,7 +150,7 @@ describe('a payout run', () => {
     expect(rows).toEqual([{ kind: 'payout_paid', count: '2' }])
   })
 
-  test('reserves the balance beside open payouts, and the files keep them apart', async () => {
+  test('leaves open payouts alone, and the files keep them apart', async () => {
     const { programId, first, second, ask, run, amountsOf } = await createPaying()
     const asked = await ask(1500)
     const runId = (await run()) ?? 0
@@ -171,7 +171,7 @@ describe('a payout run', () => {
     expect(await lines({ payoutRunId: runId })).toEqual(inRun)
   })
 
-  test('gives each payment an end of its own, and the next run pays an excluded one', async () => {
+  test('gives each payment a separate end, and the next run pays an excluded one', async () => {
     const { programId, first, second, run, amountsOf, balances } = await createPaying()
     const runId = (await run()) ?? 0
     const [one = 0, two = 0] = (await readPayoutRun(db, programId, runId)).payouts.map(({ id }) => id)
@@ -187,7 +187,7 @@ describe('a payout run', () => {
     expect(await differencesIn(programId)).toEqual([])
   })
 
-  test('uses the payout address from its creation', async () => {
+  test('uses the payout address at its creation', async () => {
     const { programId, second, run } = await createPaying()
     const runId = (await run()) ?? 0
     const file = () => exportPayments(db, programId, { payoutRunId: runId }, { layout: 'csv' })
@@ -215,7 +215,7 @@ describe('a payout run', () => {
     expect(await run()).not.toBeNull()
   })
 
-  test('that is created during an address change pays the previous address or excludes the partner', async () => {
+  test('pays the previous address or excludes the partner if it is created during an address change', async () => {
     for (let round = 0; round < 10; round++) {
       const { programId, first, run, ask } = await createPaying()
       const environment = { AUTH_SECRET: 'x'.repeat(32) }
@@ -255,7 +255,7 @@ describe('a payout run', () => {
     expect(await balances()).toEqual([0, 1000])
   })
 
-  test('is reduced by a reversal in between, is not paid at the old sum, and keeps payouts equal to transfers', async () => {
+  test("is reduced by a later reversal, can't be paid at the old sum, and keeps payouts equal to transfers", async () => {
     const { program, programId, sales, run, amountsOf, first, second, balances } = await createPaying()
     const runId = (await run()) ?? 0
     await program.refund(sales[0].id, 4000)
@@ -377,7 +377,7 @@ describe('a payout that is in a file', () => {
     expect(await differencesIn(programId)).toEqual([])
   })
 
-  test('is in one part of a file, whatever becomes payable between two downloads', async () => {
+  test('stays in one part of the file, whatever becomes payable between two downloads', async () => {
     const { programId, first, second, ask } = await createPaying()
     await ask(2000)
     await askPayout(db, { programId, partnerId: second, currency: 'usd', amountCents: 1000, requestId: randomUUID() })
@@ -429,7 +429,7 @@ describe('a payout that is in a file', () => {
     expect((await amountsOf(runId)).map(([, , status]) => status)).toEqual(['in_run', 'in_run', 'in_run'])
   })
 
-  test('equals the debits of the balances, beside concurrent refunds, cancellations and runs', async () => {
+  test('equals the debits of the balances despite concurrent refunds, cancellations and runs', async () => {
     const paying = await createPaying()
     const { programId, first, program, sales, ask, run } = paying
     const [asked, runId] = [await ask(700), (await run()) ?? 0]

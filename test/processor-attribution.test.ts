@@ -337,7 +337,7 @@ describe('a purchase that arrives before its buyer is known', () => {
     expect(log.rows).toEqual([{ reason: 'buyer_known', awaits: null }])
   })
 
-  test('is attributed through a purchase that was itself attributed later', async () => {
+  test('is attributed through a purchase that was attributed later', async () => {
     const { shop, at } = await windowed()
     const third = { ...at(38), customerKey: null, clickId: null, email: null }
     await renewal(third, 'in_3', { metadata: { program_id: String(shop.programId) } })

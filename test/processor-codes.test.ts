@@ -303,7 +303,7 @@ describe('a Stripe payment', () => {
     expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
   })
 
-  test('causes no request if no program of the account has a Stripe code', async () => {
+  test('causes no request to Stripe if no program of the account has a Stripe code', async () => {
     const shop = await createShop(sql)
     stripe.calls.length = 0
     await send(shop, 'invoice.paid', { ...bill(shop), discounts: ['di_1'] })
@@ -311,7 +311,7 @@ describe('a Stripe payment', () => {
     expect(asked()).toEqual([])
   })
 
-  describe('by a code created in Stripe', () => {
+  describe('a code that is created in Stripe', () => {
     const percent = { percent_off: 20, duration: 'once' } as const
 
     test('is deactivated in Stripe when it is revoked, and created again for the same partner', async () => {
@@ -399,7 +399,7 @@ describe('a Stripe payment', () => {
       )
     })
 
-    test('leaves nothing active in Stripe if the code already belongs to another partner', async () => {
+    test('leaves no active code in Stripe if the code already belongs to another partner', async () => {
       const shop = await createShop(sql)
       await makePartnerCode(db, env, shop.programId, { partner_id: shop.partnerId, code: 'NORA' })
       await expect(make(shop, shop.otherPartnerId, 'NORA', percent)).rejects.toThrow('has this code')

@@ -255,7 +255,7 @@ describe("connecting the deployment's own account", () => {
     expect(await connected()).toEqual([programId])
   })
 
-  test('connects one program only, even if several bring their codes at once, and the account is named nowhere', async () => {
+  test('connects one program only, even if several send their codes at once, and no page names the account', async () => {
     const asked = []
     for (let number = 0; number < 5; number++) asked.push(await codeFor())
     const answers = await Promise.all(asked.map(({ code }) => tell(coded(code))))

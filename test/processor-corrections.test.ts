@@ -180,7 +180,7 @@ describe('an invoice overrides its session', () => {
     expect(await moneyOf(shop)).toMatchObject({ balance: 300, days: [{ commission: 300 }] })
   })
 
-  test('after a full refund of the session amount by the API, which takes all and no more', async () => {
+  test('after the API refunded the whole session amount, and refunds no more than the corrected amount', async () => {
     const shop = await createShop(sql)
     const { keyHash } = await keyOf(shop)
     await session(shop)
@@ -277,7 +277,7 @@ describe('the processor overrides the API', () => {
 })
 
 describe('commission_duration_months counts from the earliest sale that earned something', () => {
-  test('in either order: a sale that is then too late is reversed, and so is its balance', async () => {
+  test('in either order: a sale after that time is reversed, and its credit too', async () => {
     const shop = await createShop(sql)
     const at = await months(shop)
     await send(at(40), 'invoice.paid', bill(at(40), { id: 'in_2' }))
@@ -307,7 +307,7 @@ describe('commission_duration_months counts from the earliest sale that earned s
   })
 })
 
-describe('concurrently', () => {
+describe('concurrent corrections', () => {
   test('sessions and invoices of one payment, each ten times, and the approval correct it once', async () => {
     const shop = await createShop(sql, { holdDays: 0 })
     const answers = await Promise.all(
@@ -323,7 +323,7 @@ describe('concurrently', () => {
     expect(await moneyOf(shop)).toMatchObject({ balance: 300, days: [{ sales: 1, revenue: 2000, commission: 300 }] })
   })
 
-  test('corrections of every sale of a customer, with refunds and open payouts, end as if in sequence', async () => {
+  test('corrections of all sales of a customer, with refunds and open payouts, end as if they ran in sequence', async () => {
     const shop = await createShop(sql, { holdDays: 0 })
     await sql.query('update programs set commission_duration_months = 1 where id = $1', [shop.programId])
     const at = (days: number) => ({ ...shop, now: shop.now - (40 - days) * day })

@@ -99,7 +99,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     },
   )
 
-  test('a withdrawal after a return in the same second counts', async () => {
+  test('funds that Stripe withdraws and returns in the same second count both times', async () => {
     const shop = await sold({ generation })
     const lost = {
       ...dispute(shop, { id: 'dp_1', amount: 10_000, status: 'lost', ...paidBy }),
@@ -136,7 +136,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     ])
   })
 
-  test('a dispute in another currency than the sale is left to people', async () => {
+  test("a dispute in another currency than the sale's waits for a person", async () => {
     const shop = await sold({ generation })
     const inEuros = dispute(shop, { id: 'dp_1', amount: 9000, currency: 'eur', ...paidBy })
     expect(await send(shop, 'charge.dispute.funds_withdrawn', inEuros)).toMatchObject({

@@ -176,7 +176,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     expect(await refunded()).toBe(0)
   })
 
-  test("a refund from the endpoint with Stripe's id is that one, even if another with its amount arrives first", async () => {
+  test("a refund from the endpoint with Stripe's id is Stripe's refund, even if another with its amount arrives first", async () => {
     const shop = await sold({ generation })
     await byEndpoint(shop, 're_1')
     await tell(shop, 're_2', 3000)
@@ -185,7 +185,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
   })
 
-  test('a commission that the advertiser rejected stays rejected', async () => {
+  test('a rejected commission stays rejected', async () => {
     const shop = await sold({ generation })
     await tell(shop, 're_1', 3000)
     const [commission] = await rows('select id::int from commissions where program_id = $1', shop)

@@ -102,7 +102,7 @@ describe('an invoice', () => {
     expect(await salesOf(shop)).toMatchObject([{ amount: 12_000, base: 10_000, commission: 2000, ...expected }])
   })
 
-  test('of a converted trial is a sale of the lead that its session settled', async () => {
+  test('of a converted trial is a sale to the lead that its session settled', async () => {
     const shop = await createShop(sql)
     const trial = { payment_status: 'no_payment_required', total: 0, payment_intent: null } as const
     const started = oneTime(shop, { ...trial, mode: 'subscription', invoice: 'in_0', subscription: 'sub_1' })
@@ -134,7 +134,7 @@ describe('an invoice', () => {
 })
 
 describe("the deployment's own account", () => {
-  test('has events without an account, and its API calls name none', async () => {
+  test('has events without an account, and calls the API without one', async () => {
     const shop = { ...(await createShop(sql)), account: ownAccount }
     await connectProcessor(db, shop.programId, ownAccount)
     const answer = await send(shop, 'checkout.session.completed', oneTime(shop))

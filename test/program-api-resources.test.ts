@@ -6,7 +6,7 @@ import { startProgramApi, twoRequests, withKey } from './support/program-api.ts'
 
 const { api, program, other, key, get, post, patch, mailing, sell } = await startProgramApi()
 
-test('a partner changes field by field, as in JSON Merge Patch', async () => {
+test('a patch changes the sent fields of a partner, as in JSON Merge Patch', async () => {
   const made = await post('/api/v1/partners', {
     name: 'Ada',
     email: 'ada@example.com',
@@ -41,7 +41,7 @@ test('a partner changes field by field, as in JSON Merge Patch', async () => {
   expect((await patch('/api/v1/partners/999999999', { name: 'X' })).status).toBe(404)
 })
 
-test('rules can be previewed for their partners, general rules change, and partners move to a group that is removed', async () => {
+test('rules can be previewed and changed, and a removed group moves its partners', async () => {
   const made = (await post('/api/v1/groups', { name: 'Previewed' })).body.group
   const { partner } = (await post('/api/v1/partners', { name: 'Mover' })).body
   const seller = await api.program()
@@ -98,7 +98,7 @@ test('rules can be previewed for their partners, general rules change, and partn
   expect((await get(`/api/v1/partners/${partner.id}`)).body.partner).toMatchObject({ group_id: null })
 })
 
-test('the join page changes field by field, and an application by key is mailed, confirmed and decided once', async () => {
+test('a patch changes the sent fields of the join page, and an application by key is mailed, confirmed and decided once', async () => {
   const questions = [{ label: 'Where?', type: 'short', required: true }]
   const own = { key: other.apiKey }
   expect((await get('/api/v1/join-page', own)).body.join_page).toMatchObject({ slug: null, url: null, is_open: false })
@@ -194,7 +194,7 @@ test('the join page changes field by field, and an application by key is mailed,
   expect(await mailing('DELETE', address, undefined, own)).toMatchObject({ status: 409 })
 })
 
-test('a group is created with its rules once, changes field by field, and pays its partners', async () => {
+test('a group is created once with its rules, can be changed, and pays its partners', async () => {
   const rules = [{ commission_bp: 3000 }, { sale_type: 'upgrade', commission_fixed_cents: 500 }]
   const made = await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))
   expect(made).toMatchObject({
@@ -352,7 +352,7 @@ test.each<[string, string, string, (ids: { partner: number; group: number }) => 
   }
 })
 
-test('a partner has ten of their links, and a flag that there are more', async () => {
+test('a partner includes ten links, and a flag if more exist', async () => {
   const { id } = (await post('/api/v1/partners', { name: 'Many links', code: 'many-0' })).body.partner
   await api.rows(
     `insert into referral_links (program_id, partner_id, code) select $1, $2, 'many-' || n from generate_series(1, 9) n returning id`,
@@ -438,7 +438,7 @@ test("performance shows the program's own figures only", async () => {
   expect((await get('/api/v1/performance?group_by=utm_source', { key: other.apiKey })).body.data).toEqual([])
 })
 
-test("links are added and changed, on the program's domain and for active partners", async () => {
+test("links can be added and changed, on the program's domain and for active partners only", async () => {
   const made = await post('/api/v1/partners', { name: 'Linked' })
   const partner_id = made.body.partner.id
   const { domain } = (await api.rows('select domain from programs where id = $1', [program.programId]))[0]
@@ -502,7 +502,7 @@ test('a customer, their sale and its commission are found by their own ids', asy
   expect((await get('/api/v1/sales/nothing')).status).toBe(404)
 })
 
-test("a payout that doesn't arrive is returned or failed, and its money is payable again", async () => {
+test("a payout that doesn't arrive is marked as returned or failed, and its money is payable again", async () => {
   for (const [status, opposite] of [
     ['returned', 'failed'],
     ['failed', 'returned'],

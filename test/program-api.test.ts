@@ -13,7 +13,7 @@ const addressOf = (path: string) =>
   path.replaceAll(/\{\w+\}/g, (name) => (name === '{delivery_id}' ? 'evt_1' : '999999999'))
 
 test.for(programOperations.map((operation) => [operation.method, operation.path, operation] as const))(
-  '%s %s: a key without its scope is refused, and so is no key, in one request at most',
+  '%s %s: a missing key or scope is refused in one request at most',
   async ([method, path, { scope = 'read' }]) => {
     const others = (['track', 'read', 'manage'] as const).filter((name) => name !== scope)
     const without = await createApiKey(api.stack.db, program.programId, 'without', { scopes: others })
@@ -96,21 +96,24 @@ async function due(): Promise<number> {
   return run.body.payout_run.id
 }
 
-test.for(lists)('%s: pages show each once, newest first, whatever is added meanwhile', async ([path, fill]) => {
-  for (let n = 0; n < 5; n++) await fill(n)
-  const ids: number[] = []
-  for (let cursor: string | null = ''; cursor !== null;) {
-    const { status, body } = await get(`${path}?limit=2${cursor && `&cursor=${cursor}`}`)
-    expect([status, body.success]).toEqual([200, true])
-    ids.push(...body.data.map(({ id }: { id: number }) => id))
-    cursor = body.next_cursor
-    if (ids.length === 2) await fill(99)
-  }
-  expect(ids.length).toBeGreaterThanOrEqual(5)
-  expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
-  const others = await get(`${path}?limit=100`, { key: other.apiKey })
-  expect(others.body.data.filter(({ id }: { id: number }) => ids.includes(id))).toEqual([])
-})
+test.for(lists)(
+  '%s: pages show each row once, newest first, even if rows are added between them',
+  async ([path, fill]) => {
+    for (let n = 0; n < 5; n++) await fill(n)
+    const ids: number[] = []
+    for (let cursor: string | null = ''; cursor !== null;) {
+      const { status, body } = await get(`${path}?limit=2${cursor && `&cursor=${cursor}`}`)
+      expect([status, body.success]).toEqual([200, true])
+      ids.push(...body.data.map(({ id }: { id: number }) => id))
+      cursor = body.next_cursor
+      if (ids.length === 2) await fill(99)
+    }
+    expect(ids.length).toBeGreaterThanOrEqual(5)
+    expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
+    const others = await get(`${path}?limit=100`, { key: other.apiKey })
+    expect(others.body.data.filter(({ id }: { id: number }) => ids.includes(id))).toEqual([])
+  },
+)
 
 interface Sorted {
   id: number
@@ -193,7 +196,7 @@ test.for(creations)('%s: a repeat with the same Idempotency-Key creates nothing'
   })
 })
 
-test('a request whose database response was lost creates one thing', async () => {
+test('a request whose database response was lost creates one row', async () => {
   api.stack.neon.inject({ action: 'drop-after', matching: 'insert into "partners"' })
   const made = await post('/api/v1/partners', { name: 'Lost', email: 'lost@example.com' }, { databaseRequests: 3 })
   expect(made).toMatchObject({ status: 201, body: { partner: { email: 'lost@example.com' } } })
@@ -245,7 +248,7 @@ test('the audit log names the acting key', async () => {
   ])
 })
 
-test('events are paged through times that many share', async () => {
+test('paging shows every event, even if many have the same time', async () => {
   const { programId } = other
   await api.rows(
     `insert into affiliate_click_events (program_id, click_timestamp, id, click_id)
@@ -287,7 +290,7 @@ test('the client creates, changes and reads over all pages, and reports refusals
   expect(await stranger.sales.list().page()).toMatchObject({ ok: false, status: 401, error: { code: 'unauthorized' } })
 })
 
-test('the client retries a creation whose response was lost, and creates one thing', async () => {
+test('the client retries a creation whose response was lost, and creates one row', async () => {
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: api.stack.baseUrl })
   api.stack.neon.inject({ action: 'drop-after', matching: 'insert into "partners"', times: 2 })
   const made = await client.partners.create({ name: 'Twice lost', external_id: 'twice-lost' })
@@ -311,14 +314,22 @@ test('the client reads and decides about money', async () => {
   expect(await client.commissions.approveAll([999_999])).toMatchObject(unknown)
 })
 
-test.each(['events', 'customers', 'sales', 'commissions', 'payouts'])('%s of a range of days', async (noun) => {
-  const today = new Date().toISOString().slice(0, 10)
-  const { body } = await get(`/api/v1/${noun}?limit=100`)
-  expect(body.data.length).toBeGreaterThan(0)
-  expect((await get(`/api/v1/${noun}?limit=100&from=2026-01-01&to=${today}`)).body.data).toHaveLength(body.data.length)
-  expect((await get(`/api/v1/${noun}?to=2025-12-31T23:59:59.999Z`)).body.data).toEqual([])
-  expect((await get(`/api/v1/${noun}?from=2100-01-01`)).body.data).toEqual([])
-  const backwards = { status: 400, body: { error: { details: [{ field: 'to', message: 'must not be before from' }] } } }
-  const query = '?from=2026-02-01&to=2026-01-01'
-  expect(await get(`/api/v1/${noun}${query}`, { databaseRequests: 1 })).toMatchObject(backwards)
-})
+test.each(['events', 'customers', 'sales', 'commissions', 'payouts'])(
+  '%s can be limited to a range of days',
+  async (noun) => {
+    const today = new Date().toISOString().slice(0, 10)
+    const { body } = await get(`/api/v1/${noun}?limit=100`)
+    expect(body.data.length).toBeGreaterThan(0)
+    expect((await get(`/api/v1/${noun}?limit=100&from=2026-01-01&to=${today}`)).body.data).toHaveLength(
+      body.data.length,
+    )
+    expect((await get(`/api/v1/${noun}?to=2025-12-31T23:59:59.999Z`)).body.data).toEqual([])
+    expect((await get(`/api/v1/${noun}?from=2100-01-01`)).body.data).toEqual([])
+    const backwards = {
+      status: 400,
+      body: { error: { details: [{ field: 'to', message: 'must not be before from' }] } },
+    }
+    const query = '?from=2026-02-01&to=2026-01-01'
+    expect(await get(`/api/v1/${noun}${query}`, { databaseRequests: 1 })).toMatchObject(backwards)
+  },
+)

@@ -37,7 +37,7 @@ function expectLimited(answer: Answer): void {
   expect(answer.headers.get('ratelimit')).toBe('"default";r=0;t=60')
 }
 
-test('wrangler.toml has the table of rate limits: `npm run rate-limits` writes it', () => {
+test('wrangler.toml contains the table of rate limits: `npm run rate-limits` writes it', () => {
   const toml = readFileSync('wrangler.toml', 'utf8')
   expect(withRateLimits(toml)).toBe(toml)
 })
@@ -62,7 +62,7 @@ describe('public calls are counted per address and program', () => {
     expectLimited(limited)
   })
 
-  test("an IPv6 address that changes within its /64 meets the limit, and another network doesn't", async () => {
+  test('addresses within one IPv6 /64 share a limit, and another network has its own', async () => {
     const limited = await exhaust((index) => clickFrom(`2001:db8:1:2:${index}::${index}`, one.partnerCode))
     expectLimited(limited)
     expect((await clickFrom('2001:db8:1:3::1', one.partnerCode)).status).toBe(200)
@@ -90,7 +90,7 @@ describe('public calls are counted per address and program', () => {
     expectLimited(await exhaust(call, 10 * rateLimit))
   })
 
-  test.for([clickPath, leadPath])('%s: a bad body counts too, and the limit precedes its refusal', async (path) => {
+  test.for([clickPath, leadPath])('%s: a bad body counts too, and the limit comes before its refusal', async (path) => {
     const limited = await exhaust(() => api.call(path, '{', { headers: from(`198.51.100.${path.length}`) }))
     expectLimited(limited)
   })
@@ -157,14 +157,14 @@ describe("visitors behind a proxy on an integrator's own domain", () => {
     expect((await clickFrom('203.0.113.52', first.partnerCode)).status).toBe(200)
   })
 
-  test("addresses that a key's owner invents meet the program's limit", async () => {
+  test("addresses that a key's owner invents count against the program's limit", async () => {
     const program = await api.program()
     const key = await keyOf(program)
     const call = (index: number) => throughProxy(key, `10.0.${index >> 8}.${index & 255}`, clickOn(program.partnerCode))
     expect((await exhaust(call, 20 * rateLimit)).body).toMatchObject({ error: { code: 'rate_limited' } })
   })
 
-  test('the proxy key of one program records no click and no lead of another', async () => {
+  test("the proxy key of one program can't record clicks or leads of another", async () => {
     const [mine, theirs] = [await api.program(), await api.program()]
     const key = await keyOf(mine)
     const click_id = await api.click(theirs)
@@ -250,7 +250,7 @@ describe('keyed calls are counted per key', () => {
     expect((await call(apiKey)).status).toBe(200)
   })
 
-  test('a malformed header counts for its address, and the limit precedes the 401', async () => {
+  test('a malformed header counts against its address, and the limit comes before the 401', async () => {
     expectLimited(await exhaust(() => api.call(salePath, {}, { key: 'nonsense', headers: from('203.0.113.9') })))
   })
 })

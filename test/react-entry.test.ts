@@ -148,7 +148,7 @@ describe('in the browser', () => {
     expect(await page.evaluate(() => window.svc?.getClickId())).toBe('cust_1_2')
   })
 
-  test('with consent required it waits for it', async () => {
+  test('waits for consent if the tag requires it', async () => {
     await context.addCookies([{ name: 'svc_click_id', value: 'cust_1_2', domain: '.example.test', path: '/' }])
     await open('', { consent: 'required' })
     await page.waitForFunction(() => window.svc?.v)
@@ -171,7 +171,7 @@ describe('in the browser', () => {
       .toBe(`https://buy.stripe.com/test_1?client_reference_id=${id}`)
   })
 
-  test.each(['via', 'ref', 'fpr', 'fp_ref', 'tolt'])("takes other vendors' parameter %s", async (name) => {
+  test.each(['via', 'ref', 'fpr', 'fp_ref', 'tolt'])("reads other vendors' parameter %s", async (name) => {
     await open('', { params: 'via,ref,fpr,fp_ref,tolt' }, name)
     expect(await page.evaluate('early')).toMatchObject({ success: true })
     expect(clicks()).toBe(1)

@@ -195,7 +195,7 @@ function length(range: { dateFrom: string; dateTo: string }): number {
   return Date.parse(range.dateTo) - Date.parse(range.dateFrom)
 }
 
-test('performance has three parts, and covers the last seven days by default', async () => {
+test('performance contains three parts and covers the last seven days by default', async () => {
   const before = new Date()
   const { body } = await get(`performance/${sandbox.programId}`)
   const none = { trend: 0, trendDirection: 'stable' }

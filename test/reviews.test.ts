@@ -172,7 +172,7 @@ test("the lead that a checkout settles is held if its address is the partner's m
   ])
 })
 
-test('five signups of one partner from one address are held, four are not; so are clicks without a page if others have one', async () => {
+test("five signups of one partner from one address are held, but four aren't, and clicks without a page are held if others have one", async () => {
   const program = await begin({ holdDays: 1 })
   const four = await Promise.all([1, 2, 3, 4].map(() => visit(program, { address: 'office' }, 1)))
   const five = await Promise.all([1, 2, 3, 4, 5].map(() => visit(program, { address: 'farm' })))
@@ -194,7 +194,7 @@ test('five signups of one partner from one address are held, four are not; so ar
   expect(review?.flags[0]?.evidence).toMatchObject({ signups: 5 })
 })
 
-test("a partner's signups are read once for all checked commissions", async () => {
+test("a check reads a partner's signups once for all commissions", async () => {
   const program = await begin()
   const visits = await Promise.all(Array.from({ length: 8 }, (_, n) => visit(program, { address: `home ${n}` })))
   const copied = await sql.query(

@@ -15,7 +15,7 @@ describe('the output of `npm run schema` matches the migrations', () => {
   })
 })
 
-test('only reads without locks have generic plans, because a plan for empty tables can take minutes on full ones', async () => {
+test('only reads without locks have generic plans, because a plan for empty tables can take minutes on full tables', async () => {
   const { rows } = await sql.query<{ proname: string }>(
     `select proname from pg_proc where proconfig::text like '%force_generic_plan%' order by 1`,
   )

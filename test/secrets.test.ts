@@ -153,7 +153,7 @@ test.each(['the database', 'the log', 'the queue'] as const)(
   },
 )
 
-test('the search finds planted secrets', async () => {
+test('this search finds planted secrets', async () => {
   expect(await dump()).toContain('user-1')
   expect(stack.logs.join('\n')).toContain('/api/v1/track/lead')
   expect(messages.join('\n')).toContain(`"program_id":${program.programId}`)

@@ -67,7 +67,7 @@ test('the commands need no development package, even for code that they import l
   await Promise.all(calls.map((args) => run(process.execPath, args, { cwd: installed })))
 })
 
-test('a failed nightly backup reports it and keeps the old ones, and a successful one replaces them and is copied', async () => {
+test('a failed nightly backup is reported and keeps the old ones, and a successful one replaces them and is copied', async () => {
   const { databaseUrl } = await createDatabase()
   const [backups, stubs] = [path.join(folder, 'nightly'), path.join(folder, 'stubs')]
   for (const made of [backups, stubs]) mkdirSync(made)

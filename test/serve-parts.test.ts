@@ -51,11 +51,14 @@ test('nothing is missing if every value is set', () => {
   expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true })).toEqual([])
 })
 
-test.each(Object.keys(whole))("without %s, or with an empty value, the service doesn't start and says why", (name) => {
-  for (const value of [undefined, '', ' ']) {
-    expect(problemsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name} is not set\\. .+`))])
-  }
-})
+test.each(Object.keys(whole))(
+  'without %s, or with an empty value, the service refuses to start and says why',
+  (name) => {
+    for (const value of [undefined, '', ' ']) {
+      expect(problemsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name} is not set\\. .+`))])
+    }
+  },
+)
 
 test.each([
   [{ BASE_URL: 'http://partners.example.com' }, 'https://'],
@@ -81,7 +84,7 @@ test.each([
   expect(problemsOf(given)).toEqual([expect.stringContaining(said)])
 })
 
-test('a secret in a variable applies while the variable is set, and the stored one stays', () => {
+test("a secret in a variable applies while the variable is set and doesn't replace the stored one", () => {
   const data = mkdtempSync(path.join(folder, 'kept-'))
   const read = (given: Record<string, string | undefined>) =>
     readSettings({ ...whole, DATABASE_URL: undefined, ...given }, { ...options, embedded: true, data }).settings
@@ -135,7 +138,7 @@ test('a database keeps the secrets of its first use, until one is marked as new'
   await expect(start(givenSecrets, replaced)).rejects.toThrow('EMAIL_HASH_KEY and another WEBHOOK_SECRET')
 })
 
-test('if two processes with different secrets start at once on an empty database, one is refused', async () => {
+test('one of two processes that start at once on an empty database with different secrets is refused', async () => {
   const { databaseUrl } = await createDatabase()
   const starts = ['x', 'y'].map((letter) =>
     checkSecrets(databaseUrl, { ...givenSecrets, AUTH_SECRET: letter.repeat(32) }, undefined),
@@ -278,7 +281,7 @@ describe('over HTTP', async () => {
   })
 
   test.each(['//evil.example/x', 'http://evil.example/x', '/%00', '/..//x'])(
-    '%s stays an address of the service',
+    '%s keeps the address of the service',
     async (address) => {
       const { url = baseUrl } = await ask('127.0.0.1', {}, address)
       expect(new URL(url).origin).toBe(baseUrl)
@@ -309,7 +312,7 @@ describe('over HTTP', async () => {
     expect(hasBudget('2001:db8:1:2::2', 0)).toBe(false)
   })
 
-  test('bodies of an unknown length count as the largest ones, and an address without a budget is refused', async () => {
+  test('bodies of unknown length count as the largest possible, and an address without budget is refused', async () => {
     const headers = { 'x-forwarded-for': '203.0.113.77', 'transfer-encoding': 'chunked' }
     // Twice the budget and two more, because the minute of the clock can end meanwhile.
     const answers = await Promise.all(
@@ -318,7 +321,7 @@ describe('over HTTP', async () => {
     expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(2)
   })
 
-  test('a body that breaks off gets no answer, stops nothing and writes no log line', async () => {
+  test('an interrupted body gets no answer, stops nothing and writes no log line', async () => {
     const logged = vi.spyOn(console, 'error')
     onTestFinished(() => logged.mockRestore())
     const headers = { 'content-length': '10' }
@@ -388,7 +391,7 @@ test.each([
   expect(Buffer.from(hmac(secret, signed))).toEqual(createHmac('sha256', secret).update(signed).digest())
 })
 
-test('messages within a moment reach the consumer in one call, and each caller learns its own result', async () => {
+test('concurrent messages reach the consumer in one call, and each caller gets its own result', async () => {
   const calls: string[][] = []
   const channels = openChannels(({ Records }) => {
     calls.push(Records.map(({ body }) => body))
@@ -407,7 +410,7 @@ test('messages within a moment reach the consumer in one call, and each caller l
 describe('rate limits', () => {
   const minute = { limit: 20, period: 60 }
 
-  test('a limited number pass in a window, separately per key', async () => {
+  test('a limited number of calls passes in a window, separately for each key', async () => {
     let now = 0
     const limiter = openRateLimits(() => now).limiter('1', minute)
     const let_through = async (key: string, times: number) =>
@@ -475,7 +478,7 @@ test('a webhook to a name that resolves to this machine is not sent', async () =
   await expect(fetchOutside('https://localhost:1/x', request)).rejects.toThrow('not a public address')
 })
 
-test('if the thread of the functions dies, its open calls and its shutdown fail with the cause', async () => {
+test("if the functions' thread dies, its open calls and its shutdown fail with the cause", async () => {
   const file = path.join(folder, 'dies.js')
   const dies = `export default { scheduled: () => new Promise(() => setTimeout(() => { throw new Error('a fault') })) }`
   writeFileSync(file, dies)

@@ -97,7 +97,7 @@ describe('with a database of its own', async () => {
     }
   }
 
-  test('behind a TLS proxy a person signs up in a browser and creates a program, and everything from a click to the refund is recorded and notified', async () => {
+  test('behind a TLS proxy a person signs up, creates a program, and everything from a click to the refund is recorded', async () => {
     const served = await start()
     madeUp = secrets()
     // Another process can't use the folder and does no harm.
@@ -269,7 +269,7 @@ describe('several processes on one database', async () => {
   }
   const leads = (served: Awaited<ReturnType<typeof start>>) => served.logs().some(({ leader }) => leader === true)
 
-  test('one leads; if it is killed another one does, and a limit counts the requests of both', async () => {
+  test('one of them leads, another takes over if it is killed, and limits count the requests of both', async () => {
     const first = await start()
     await vi.waitFor(() => expect(leads(first)).toBe(true), 60_000)
     const second = await start(['--no-migrate'])

@@ -100,7 +100,7 @@ describe('a call', () => {
     expect(standIn.received[0]?.headers.get('content-type')).toBe('application/json')
   })
 
-  test('cannot be a test sale', async () => {
+  test("can't be a test sale", async () => {
     await client.trackSale({ ...sale, additionalData: { test_mode: true } } as typeof sale)
     expect(standIn.received[0]?.body).not.toHaveProperty('additional_data')
   })
@@ -208,7 +208,7 @@ describe('409 for a sale', () => {
   })
 })
 
-describe('no argument makes it throw', () => {
+describe("doesn't throw, whatever its arguments", () => {
   const circular: Record<string, unknown> = {}
   circular['self'] = circular
   test.each([
@@ -227,7 +227,7 @@ describe('no argument makes it throw', () => {
     expect(await call()).toMatchObject({ ok: false, error: { code } })
   })
 
-  test('and network_error includes its cause', async () => {
+  test('includes the cause in network_error', async () => {
     const away = new SvcClient({ apiKey: 'svc_live_k', baseUrl: 'http://127.0.0.1:2', retries: 0 })
     expect(await away.trackSale(sale)).toMatchObject({
       error: { code: 'network_error', message: expect.stringContaining('(ECONNREFUSED) at http://127.0.0.1:2/') },

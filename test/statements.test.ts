@@ -20,7 +20,7 @@ test.for(['2026-13', '26-01', '2026-1', '', '2026-01-01'])('"%s" is no month', (
   expect(monthRange(text)).toBeUndefined()
 })
 
-test('a month in UTC ends where the next begins', () => {
+test('a month ends in UTC when the next begins', () => {
   expect(monthRange('2026-12')).toEqual({
     from: new Date('2026-12-01T00:00:00Z'),
     to: new Date('2027-01-01T00:00:00Z'),
@@ -68,7 +68,7 @@ test('a statement opens with the balance before, lists each entry, and closes wi
   expect(await listStatementEntries(db, of, period('2031-01'), { limit: 10 })).toEqual([])
 })
 
-test('nobody reads the statement of another program or of a person who is no partner', async () => {
+test("nobody can read a statement of another program or of a person who isn't a partner", async () => {
   const [own, other] = [await createLedgerProgram(sql, db), await createLedgerProgram(sql, db)]
   const strange = [
     { programId: own.programId, partnerId: other.partnerIds[0] ?? 0 },

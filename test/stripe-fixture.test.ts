@@ -29,7 +29,7 @@ describe('npm run stripe:fixture', () => {
     },
   )
 
-  test('takes the latest visitor, also one of a test lead, and connects a program once', async () => {
+  test('uses the latest visitor, even a test visitor, and connects a program once', async () => {
     const shop = await createShop(sql, {})
     const found = async () => (await findProgram(db, String(shop.programId)))?.visitor
     expect(await found()).toEqual({ click_id: shop.clickId, customer_key: null })

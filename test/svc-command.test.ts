@@ -132,7 +132,7 @@ describe('svc init', () => {
     expect(read('AGENTS.md')).toBe(text)
   })
 
-  test('lets git see the template, and hides the keys', async () => {
+  test('lets git track the template but not the keys', async () => {
     execFileSync('git', ['init', '-q'], { cwd: inFolder('.') })
     writeFileSync(inFolder('.gitignore'), '.env*\n')
     await svc(['init'])
@@ -181,7 +181,7 @@ describe('svc test', () => {
     },
   )
 
-  test('sale takes an amount', async () => {
+  test('sends a sale of the given amount', async () => {
     expect(await json(['test', 'sale', '--amount', '4990', '--json'])).toMatchObject({
       sent: { path: '/api/v1/track/sale', body: { amount_cents: 4990, additional_data: { test_mode: true } } },
     })

@@ -216,7 +216,7 @@ describe('svc listen', () => {
     expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
   })
 
-  test('loses nothing while the service or the local server is down, or the listener itself pauses', async () => {
+  test('loses nothing while the service, the local server or the listener is down', async () => {
     const service = await startWayToService()
     const { child, hooks, server, out, end } = await startListener(
       204,
@@ -272,7 +272,7 @@ describe('svc listen', () => {
     expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
   })
 
-  test('refuses and keeps an endpoint with an address', async () => {
+  test('refuses an endpoint with an address and leaves it unchanged', async () => {
     const url = ['--url', 'https://shop.example.com/hooks']
     const { webhook_endpoint: made } = await json(['webhooks', 'create', ...url, '--types', 'sale.created', '--json'])
     const answer = await svc(['listen', '--forward', 'http://localhost:3000', '--endpoint', `${made.id}`])

@@ -201,7 +201,7 @@ describe('test data', () => {
     expect(live.html).not.toMatch(/<title>Test data|Nothing here counts/)
   })
 
-  test('from Stripe has its own delivery log', async () => {
+  test('from Stripe has a separate delivery log', async () => {
     const sandbox = await makeProgram()
     const shop = shopOf(sandbox)
     await webhook.send(shop, 'checkout.session.completed', oneTime(shop), 'evt_tried')
@@ -365,7 +365,7 @@ describe('a test link', () => {
     expect(figuresIn((await open(sandbox, '/test')).html)).toMatchObject({ 'Test clicks': '1', Revenue: '$9.00' })
   })
 
-  test("doesn't turn a partner's visitor into a test, or anybody a day later", async () => {
+  test("doesn't turn a partner's visitor into a test visitor, nor anybody a day later", async () => {
     const sandbox = await makeProgram()
     await track(sandbox, 'lead', { customer_key: 'both' })
     await track(sandbox, 'lead', { customer_key: 'late' })
@@ -525,7 +525,7 @@ describe('the installation check', () => {
     )
   })
 
-  test("names a host outside the program's domain, and an unattributed sale", async () => {
+  test("reports a host outside the program's domain, and an unattributed sale", async () => {
     const sandbox = await makeProgram()
     const { click_id } = await track(sandbox, 'click', { page_url: 'https://other.example.org/' }, false)
     await track(sandbox, 'lead', { customer_key: 'u', click_id }, false)

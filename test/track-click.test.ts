@@ -53,7 +53,7 @@ describe('processing of a click', () => {
     })
   })
 
-  test('(none) + click call, no matching existing_click_id → customer in `click`, new click id', async () => {
+  test('click call without a matching existing_click_id → new customer in `click`, new click id', async () => {
     const first = await api.click(program)
     const second = await api.click(program)
     expect(second).not.toBe(first)
@@ -296,7 +296,7 @@ describe('a bot, by its user agent,', () => {
     expect(await visitorDevice(agent)).toMatchObject({ device_type: device })
   })
 
-  test('no desktop browser is a bot, and each is parsed like the full parser does', async () => {
+  test("no desktop browser counts as a bot, and the result matches the full parser's", async () => {
     const systems = [
       'Windows NT 6.1',
       'Windows NT 10.0; Win64; x64',
@@ -488,7 +488,7 @@ describe('click errors', async () => {
       expect(await clickOn('first.example', program.programId)).toMatchObject({ code: 'unknown_partner_code' })
     })
 
-    test('goes to the closest verified domain, and to nobody if two programs verified it', async () => {
+    test('belongs to the closest verified domain, and is refused if two programs verified it', async () => {
       const above = await addAnn('site.example')
       const below = await addAnn('shop.site.example')
       await clickOn('site.example', above)
@@ -634,7 +634,7 @@ async function clicking(fetch: () => Promise<Response>) {
 describe('counting', () => {
   afterEach(() => vi.useRealTimers())
 
-  test('is requested once, 25 seconds after a click, for all clicks until then, and delays no response', async () => {
+  test('is requested once for all clicks of 25 seconds, and delays no response', async () => {
     const fetch = vi.fn(() => Promise.resolve(new Response()))
     const { click, waited } = await clicking(fetch)
     await click()

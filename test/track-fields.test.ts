@@ -57,7 +57,7 @@ describe('a refund with an amount in an unknown field', () => {
     )
   })
 
-  test('is 401 before 400', async () => {
+  test('gets its 401 before its 400', async () => {
     const { status } = await api.call(refundPath, { transaction_id: 'x', amount: 1 }, { key: 'svc_live_unknown' })
     expect(status).toBe(401)
   })
@@ -103,7 +103,7 @@ const taxedSale = async (fields: Record<string, unknown>) =>
 
 describe('the tax of a sale', () => {
   test.for([[{ tax: 190 }], [{ tax_cents: 190 }], [{ tax_cents: 190, tax: 0 }]] as const)(
-    '%o earns nothing',
+    '%o earns no commission',
     async ([fields]) => {
       const { body } = await taxedSale(fields)
       expect(body).toMatchObject({ success: true, commission_cents: 200 })

@@ -266,7 +266,7 @@ describe('browser lead', () => {
     expect(await state(verified)).toMatchObject({ counted: before.counted, commissions: before.commissions })
   })
 
-  test('a settled lead responds as provisional too, so that a browser learns nothing', async () => {
+  test('a settled lead also gets the answer of a provisional one, so that a browser learns nothing', async () => {
     const clickId = await api.click(verified)
     await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)
     const before = await state(verified)
@@ -501,7 +501,7 @@ describe('browser lead', () => {
     })
   })
 
-  test('any Authorization header makes it a server lead: a bad one is 401, never downgraded', async () => {
+  test('any Authorization header means a server lead: a bad one is a 401 and never becomes a browser lead', async () => {
     const click_id = await api.click(allowed)
     const before = await state(allowed)
     for (const authorization of ['Bearer', 'Bearer nonsense', 'Basic YTpi']) {

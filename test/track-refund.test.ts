@@ -176,7 +176,7 @@ describe('rules', () => {
     ).toEqual([{ reason }])
   })
 
-  test('only credited amounts are deducted from the balance, with the status and before the response', async () => {
+  test('only credited amounts are deducted from the balance, together with the status and before the response', async () => {
     const own = await api.program({ hold_days: 0 })
     const options = { key: own.apiKey }
     const balance = async () =>

@@ -128,7 +128,7 @@ describe('not found, method, type, size, JSON', () => {
   })
 })
 
-describe('unstorable text and values are 400 invalid_request', () => {
+describe("text and values that can't be stored are 400 invalid_request", () => {
   test.for(
     postPaths.flatMap((path) =>
       (
@@ -222,7 +222,7 @@ describe('unstorable text and values are 400 invalid_request', () => {
     }
   })
 
-  test('a body that is no object is named as such', async () => {
+  test("the error says so if the body isn't an object", async () => {
     const answer = await api.call(clickPath, '[]')
     expect(answer.body.error.message).toBe('The request was not accepted: the body must be an object.')
   })
@@ -317,7 +317,7 @@ describe('API key', () => {
     expect(noted).toBe(isNoted)
   })
 
-  test.for(keyedPaths)('%s: the scheme is matched ignoring case', async (path) => {
+  test.for(keyedPaths)("%s: the case of the scheme doesn't matter", async (path) => {
     const authorization = `bearer ${program.apiKey}`
     expect(await api.call(path, await goodBody(path), { headers: { authorization } })).toMatchObject({ status: 200 })
   })

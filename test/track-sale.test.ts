@@ -78,7 +78,7 @@ describe('attribution', () => {
   })
 
   test.for([['click_id'], ['clickId']] as const)(
-    'by %s if the key is unknown, which binds the key',
+    'by %s if the key is unknown, and the key is then bound',
     async ([field]) => {
       const clickId = await api.click(program)
       const sale = newSale()
@@ -107,7 +107,7 @@ describe('attribution', () => {
     ).toEqual([{ n: 1 }])
   })
 
-  describe('without a customer the sale is stored, not attributed, and earns nothing', async () => {
+  describe('without a customer the sale is stored unattributed and earns nothing', async () => {
     const other = await api.program()
     const expired = await api.click(program)
     await api.stack.sql.query(

@@ -177,7 +177,7 @@ test('a recovery code signs in once, in any spelling, and new ones replace the o
   expect((await giveCode((await beginSignIn(email)).cookie, second)).refusal).toEqual(wrongCode)
 })
 
-test('after five wrong codes people sign in again, and after ten in a row no code works for a quarter of an hour', async () => {
+test('after five wrong codes people have to sign in again, and after ten in a row no code works for a quarter of an hour', async () => {
   const { email, key } = await makeCoded()
   for (let round = 0; round < 2; round++) {
     const { cookie } = await beginSignIn(email)
@@ -209,7 +209,7 @@ test("an account with an unconfirmed address can't enable two-factor codes, whic
   expect((await post('/account/two-factor', token, { password })).status).toBe(403)
 })
 
-test('every page of a workspace that requires codes leads a member without them to the setup', async () => {
+test('every page of a workspace that requires codes redirects a member without them to the setup', async () => {
   const sandbox = await createSandbox(stack.db, env)
   const page = `/workspaces/${sandbox.workspaceId}/members`
   const demand = async () => await post(`${page}/two-factor`, sandbox.dashboardToken, { demanded: 'yes' })
@@ -294,7 +294,7 @@ async function signInsOf(userId: string) {
   return rows[0]?.count
 }
 
-test('a person from a provider also enters the code, and is only then signed in', async () => {
+test('a person from a provider is signed in only after they enter the code', async () => {
   const { email, userId, key } = await makeCoded()
   await createWorkspace(stack.db, { name: 'Coded', ownerId: userId })
   await stack.sql.query(
@@ -342,7 +342,7 @@ describe.each(['github', 'google'] as const)('a person from %s', (by) => {
     return expect(page).toContain('An account with this address exists')
   })
 
-  test.each([true, false])('with a new address is as confirmed as at the provider: %s', async (verified) => {
+  test.each([true, false])('with a new address is confirmed if the provider confirmed it: %s', async (verified) => {
     const email = newEmail()
     const { cookies } = await signInByProvider(email, by, verified)
     expect([Boolean(await sessionOf(cookies)), await isVerified(email)]).toEqual([true, verified])

@@ -12,7 +12,7 @@ const longest = `
   serve dashboard-browser browser-tracker tenants webhooks planted-mistakes-chaos chaos commands months
   local-stack planted-mistakes-cash deploy cash-differential serve-install processor-ways
   backfill overview fuzz auth dashboard-lists package svc-command svc-listen audit
-  told-twice money-races server-client dashboard-access track-refusals cash-oracle retention
+  reported-twice money-races server-client dashboard-access track-refusals cash-oracle retention
   processor-webhook docs deletion stripe-event-types two-factor test-data api-reference program-api
   processor-codes processor-attribution queue-down rate-limits program-api-resources disk-full groupings
   read-plans react-entry serve-answers

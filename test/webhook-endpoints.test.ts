@@ -99,7 +99,7 @@ test('a program has at most twenty webhook endpoints, even under concurrent requ
   expect(answers.filter(({ status, body }) => status === 409 && body.error.code === 'conflict')).toHaveLength(4)
 })
 
-test('deliveries are listed page by page, read with their attempts, and replayed one by one or by their time', async () => {
+test('deliveries can be listed, read with their attempts, and replayed one by one or by a time range', async () => {
   const shop = await api.program()
   const own = { key: shop.apiKey }
   const made = await listenTo({}, own)

@@ -220,7 +220,7 @@ describe('an unreadable payload', () => {
     expect(await kept(shop)).toMatchObject([{ kept: true }, { kept: false }])
   })
 
-  test('does not open with another secret or for another event', async () => {
+  test("can't be decrypted with another secret or for another event", async () => {
     const sealed = await seal('secret', 'unread webhook payload', 'evt_1', 'text')
     expect(await seal('secret', 'unread webhook payload', 'evt_1', 'text')).not.toBe(sealed)
     expect(await unseal('secret', 'unread webhook payload', 'evt_1', sealed)).toBe('text')

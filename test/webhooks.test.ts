@@ -140,7 +140,7 @@ async function deliver() {
   await receiver.settle()
 }
 
-test('waiting for the next webhook outlasts the normal queue timeout', async () => {
+test('a call that waits for the next webhook may take longer than the normal timeout', async () => {
   const waiting = openQueue({ ...stack.environment, AWS_ENDPOINT_URL: stack.queue.endpoint })
   const attempts: number[] = []
   waiting.middlewareStack.add(
@@ -189,7 +189,7 @@ async function letTimePass({ endpointId }: Listener) {
   await stack.sql.query(`update webhook_endpoints set rests_until = null where id = $1`, ids)
 }
 
-test('a program gets a webhook once for each event, and the library verifies it', async () => {
+test('a program gets one webhook for each event, and the library verifies it', async () => {
   const listener = await listen('ok')
   const { program } = listener
   const key = { key: program.apiKey }
@@ -493,7 +493,7 @@ test('deliveries that a dead consumer had claimed are sent by the next one under
   expect(receiver.of(listener.name).map(({ id }) => id)).toEqual([`evt_${claimed[0].message_id}`])
 })
 
-test('an endpoint has few requests at a time; after a failure it has one and then rests', async () => {
+test('an endpoint gets few requests at a time, and one after a failure, followed by a pause', async () => {
   const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
   for (let sales = 0; sales < 6; sales++) await sell(program)
   const claim = async () =>
@@ -709,7 +709,7 @@ test('a program gets webhooks about manual commissions, held commissions and dec
   ])
 })
 
-test('these tests sent every type, and each body matches the OpenAPI document', () => {
+test('every event type was sent, and each body matches the OpenAPI document', () => {
   const violations = checkerOf(openApiDocument('https://track.example.com'))
   expect(new Set(bodies.map(({ type }) => type))).toEqual(new Set(payloadTypes))
   for (const body of bodies) expect([body, violations(webhookBodyPlace(body.type), body)]).toEqual([body, null])

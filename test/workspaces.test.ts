@@ -77,7 +77,7 @@ test.each(Object.entries(policy) as [Action, Role[]][])('only these roles can us
   expect(roles.filter((role) => may([role], action))).toEqual(holders)
 })
 
-test('the roles of the policy are those that the database accepts', async () => {
+test('the policy and the database have the same roles', async () => {
   const { workspaceId } = await workspaceWith(...roles)
   const { members } = await listMembers(db, workspaceId)
   expect(new Set(members.map(({ role }) => role))).toEqual(new Set(Object.keys(roleActions)))
@@ -154,7 +154,7 @@ test.each([
   expect(await rolesOn(programId, invited.token)).toEqual([])
 })
 
-test('a removed member loses all access at once, stays known, and can return by a new invitation', async () => {
+test('a removed member loses all access at once, stays listed, and can return with a new invitation', async () => {
   const { workspaceId, programId, owner, members } = await workspaceWith('guest')
   const [guest] = members
   if (!guest) throw new Error('no guest')

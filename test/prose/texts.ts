@@ -55,6 +55,7 @@ function textsOfCode(file: string, source: string): Text[] {
     texts.push(text)
     lineComment = type === 'Line' ? text : undefined
   }
+  for (const { start, title } of titlesOf(source)) texts.push({ line: lineAt(start), text: collapsed(title) })
   walk(program, (node) => {
     if (node.type === 'JSXText' && node.value.trim().includes(' '))
       texts.push({ line: lineAt(node.start), text: collapsed(node.value) })
@@ -64,6 +65,16 @@ function textsOfCode(file: string, source: string): Text[] {
       texts.push({ line: lineAt(node.start), text: collapsed(node.value) })
   })
   return texts
+}
+
+/** Finds the titles of tests: `test('…')`, `describe.each(rows)('…')` and the like. A value that a title inserts counts as one word. */
+function* titlesOf(source: string) {
+  const calls = /^[ \t]*(?:test|describe|it)(?:\.\w+)*(?:\([^\n]*\))?\(\s*(['"`])(.+?)\1,?/gm
+  for (const { index, 2: title = '' } of source.matchAll(calls))
+    yield {
+      start: index,
+      title: title.replaceAll(/\$\{[^}]*\}|%[sdij]|\$\w+(?:\.\w+)*/g, 'Value').replaceAll(/`[^`]*`/g, 'Code'),
+    }
 }
 
 interface TextNode {

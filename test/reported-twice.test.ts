@@ -111,7 +111,7 @@ test('the second report of a refund is skipped, and so is the repeated call', as
   expect(await refund({ refund_amount_cents: 2000 })).toMatchObject({ status: 'refunded', deduction_cents: 400 })
 })
 
-test('a refund of the whole rest by the call is restored if the processor’s refund fails', async () => {
+test("a call's refund of the whole rest is undone if the processor’s refund fails", async () => {
   const { shop, refund } = await openSold()
   await tell(shop, 're_1', 4000)
   expect(await refund({})).toMatchObject({ status: 'reversed', deduction_cents: 1200 })
@@ -198,17 +198,20 @@ test('ten concurrent calls that name a sale’s customer create one commission',
 
 const ids = ['in_1', 'pi_1', 'ch_1', 'cs_1']
 
-test.for(ids)('%s means the payment that Stripe reported: 409, and a refund with it refunds that sale', async (id) => {
-  const { shop, sale, refund } = await openShop()
-  await send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
-  await tell(shop, 're_1', 1000)
-  const { status, body } = await sale({ transaction_id: id, customer_key: 'user-1', amount_cents: 10_000 })
-  expect({ status, ...body.error }).toMatchObject({ status: 409, attributed: true })
-  expect(await refund({ transaction_id: id, refund_amount_cents: 2000 })).toMatchObject({ deduction_cents: 400 })
-  expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, commission: 2000 }])
-})
+test.for(ids)(
+  '%s names the payment that Stripe reported: a sale is a 409, and a refund refunds that sale',
+  async (id) => {
+    const { shop, sale, refund } = await openShop()
+    await send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
+    await tell(shop, 're_1', 1000)
+    const { status, body } = await sale({ transaction_id: id, customer_key: 'user-1', amount_cents: 10_000 })
+    expect({ status, ...body.error }).toMatchObject({ status: 409, attributed: true })
+    expect(await refund({ transaction_id: id, refund_amount_cents: 2000 })).toMatchObject({ deduction_cents: 400 })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, commission: 2000 }])
+  },
+)
 
-test.for(ids)('%s that the call reported first is the sale of the payment', async (id) => {
+test.for(ids)('a sale that the call reported first under %s is the sale of the payment', async (id) => {
   const { shop, sale } = await openShop()
   await tell(shop, 're_1', 1000)
   const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
@@ -233,7 +236,7 @@ test('a repeated sale call is recognized, whatever the processor corrected and w
   }
 })
 
-test('two payments that each name two customers, crosswise and at once, never deadlock', async () => {
+test('two concurrent payments that name the same two customers in opposite order never deadlock', async () => {
   const deadlocks = async () =>
     (
       await sql.query<{ deadlocks: string }>(
@@ -293,7 +296,7 @@ test('sales with unrelated ids become one when an event joins the ids', async ()
   }
 })
 
-test('a call and the events of a payment at once create one sale, whichever id the call has', async () => {
+test('a call and concurrent events of its payment create one sale, whichever id the call has', async () => {
   for (const id of ids) {
     const { shop, sale } = await openShop()
     const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
