@@ -79,8 +79,8 @@ async function createHistory() {
   await rejectCommission(db, programId, rejected.commissionId, 'Self-referral')
   await reportPayment(programId)
   await sql.query(
-    `with told as (update outbox set delivered_at = now() where program_id = $1 and id % 2 = 0 returning *)
-    insert into notifications select program_id, id, kind, audience, partner_id, payload, created_at from told`,
+    `with reported as (update outbox set delivered_at = now() where program_id = $1 and id % 2 = 0 returning *)
+    insert into notifications select program_id, id, kind, audience, partner_id, payload, created_at from reported`,
     [programId],
   )
   return programId

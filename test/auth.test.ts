@@ -66,7 +66,7 @@ test('nobody can sign in with a database copy: stored tokens lack their signatur
   expect(rows[0]?.password).not.toContain(password)
 })
 
-const told = (response: Response) => decodeURIComponent(response.headers.getSetCookie().join())
+const reported = (response: Response) => decodeURIComponent(response.headers.getSetCookie().join())
 
 test('sign-up from an invitation sends no confirmation, because accepting the invitation confirms the address', async () => {
   const { programId, workspaceId } = await createSandbox(stack.db, env)
@@ -77,16 +77,18 @@ test('sign-up from an invitation sends no confirmation, because accepting the in
   const invitation = await invitePartner(stack.db, { programId, partnerId, invitedBy: owner.userId })
   const page = `/sign-up?next=${encodeURIComponent(`/partner-invitation?token=${encodeURIComponent(invitation?.token ?? '')}`)}`
   const signedUp = await post(page, undefined, { name: 'Ada', email: email.toUpperCase(), password })
-  expect([signedUp.headers.get('location'), told(signedUp)]).toEqual([
+  expect([signedUp.headers.get('location'), reported(signedUp)]).toEqual([
     expect.stringContaining('/partner-invitation?token='),
     expect.stringContaining('__Host-svc_session='),
   ])
   const again = await post(page, undefined, { name: 'Ada', email, password: `${password}, mistyped` })
-  expect([again.headers.get('location'), told(again)]).toEqual([
+  expect([again.headers.get('location'), reported(again)]).toEqual([
     expect.stringContaining('/sign-in?next='),
     expect.stringContaining('Sign in, then accept'),
   ])
-  expect(told(await post(page, undefined, { name: 'Ada', email: stranger, password }))).toContain('Check your e-mail')
+  expect(reported(await post(page, undefined, { name: 'Ada', email: stranger, password }))).toContain(
+    'Check your e-mail',
+  )
   await post('/sign-up', undefined, { name: 'Ada', email, password })
   await vi.waitFor(async () => {
     const subjects = [await mailsTo(stranger), await mailsTo(email)].map((mails) => mails.map(({ subject }) => subject))

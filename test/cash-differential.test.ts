@@ -259,7 +259,7 @@ describe('the connected account and the calls from the instructions record the s
         expect(await take(event)).toBe(true)
       }
     }
-    const [told, sent] = await Promise.all(
+    const [reported, sent] = await Promise.all(
       [byWebhook, byCalls].map(async (shop) =>
         // The calls say nothing of Stripe's further ids, and each shop has its own partner.
         (await webhook.salesOf(shop)).map((sale): Record<string, unknown> => ({
@@ -274,9 +274,9 @@ describe('the connected account and the calls from the instructions record the s
         })),
       ),
     )
-    expect(told?.map((sale) => [sale['amount'], sale['base'], sale['refunded']])).toEqual(sales)
-    expect(sent).toEqual(told)
-    expect(told?.every((sale) => sale['isPartners'] && Number(sale['commission']) > 0)).toBe(true)
+    expect(reported?.map((sale) => [sale['amount'], sale['base'], sale['refunded']])).toEqual(sales)
+    expect(sent).toEqual(reported)
+    expect(reported?.every((sale) => sale['isPartners'] && Number(sale['commission']) > 0)).toBe(true)
   })
 })
 
@@ -295,7 +295,7 @@ test(
       for (const amount of [largest, step]) {
         account.bill(subscription, code, priceOf(amount), code)
         const event = account.events.at(-1)
-        if (event?.type !== 'invoice.paid') throw new Error('The last event tells that the invoice is paid.')
+        if (event?.type !== 'invoice.paid') throw new Error('The last event reports that the invoice is paid.')
         const invoice = event.data.object as unknown as PaidInvoice & { id: string }
         renewals.push({ event, invoice })
         const cents = minorUnits(BigInt(amount), code)

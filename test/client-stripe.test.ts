@@ -186,33 +186,33 @@ describe('refundFromEvent', () => {
     payment_intent: { id: 'pi_invoice' },
     balance_transactions: [{ amount: -450, currency: 'eur' }],
   }
-  const told = { invoiceId: 'pi_1', amount: 500, refundId: 're_1', refundReason: undefined }
+  const reported = { invoiceId: 'pi_1', amount: 500, refundId: 're_1', refundReason: undefined }
   const disputed = { invoiceId: 'in_1', amount: 450, refundId: 'dp_1', reason: 'chargeback' }
   const note = { id: 'cn_1', currency: 'eur', invoice: 'in_1', out_of_band_amount: 500, memo: 'Sorry' }
   test.each<[string, string, object, object | null]>([
-    ['a refund', 'refund.created', refund, told],
+    ['a refund', 'refund.created', refund, reported],
     [
       'a refund of an invoice',
       'refund.updated',
       { ...refund, payment_intent: 'pi_invoice' },
-      { ...told, invoiceId: 'in_1' },
+      { ...reported, invoiceId: 'in_1' },
     ],
     [
       'a refund of a charge without an intent',
       'refund.created',
       { ...refund, payment_intent: null, charge: 'ch_1' },
-      { ...told, invoiceId: 'ch_1' },
+      { ...reported, invoiceId: 'ch_1' },
     ],
     [
       'a refund with a reason',
       'charge.refund.updated',
       { ...refund, reason: 'duplicate' },
-      { ...told, refundReason: 'duplicate' },
+      { ...reported, refundReason: 'duplicate' },
     ],
-    ['a refund in krónur', 'refund.created', { ...refund, currency: 'isk', amount: 50_000 }, told],
+    ['a refund in krónur', 'refund.created', { ...refund, currency: 'isk', amount: 50_000 }, reported],
     ['a refund under way', 'refund.created', { ...refund, status: 'pending' }, null],
     ['a refund that failed', 'refund.updated', { ...refund, status: 'failed' }, null],
-    ['a refund that failed, as it is told since', 'refund.failed', { ...refund, status: 'failed' }, null],
+    ['a refund that failed, as it is reported since', 'refund.failed', { ...refund, status: 'failed' }, null],
     ['a dispute', 'charge.dispute.funds_withdrawn', dispute, disputed],
     [
       'a dispute whose money was taken in another currency',
@@ -227,7 +227,7 @@ describe('refundFromEvent', () => {
       note,
       { invoiceId: 'in_1', amount: 500, refundId: 'cn_1', refundReason: 'Sorry' },
     ],
-    ['a credit note that a refund tells', 'credit_note.created', { ...note, out_of_band_amount: 0 }, null],
+    ['a credit note that a refund reports', 'credit_note.created', { ...note, out_of_band_amount: 0 }, null],
     ['another event', 'customer.created', { id: 'cus_1' }, null],
   ])('of %s', async (_, type, object, expected) => {
     for (const api of [stripe, olderStripe])

@@ -181,12 +181,12 @@ test('the partner of a paid signup is reported to the program, and to no other p
     await world.sell({ customerKey: 'ann' }),
     await world.sell({ customerKey: 'ann', coupon: 'JANE20' }),
   ]
-  const told = async (id: string, withCustomer: boolean) =>
+  const reported = async (id: string, withCustomer: boolean) =>
     (await explainSale(db, { programId: world.programId, transaction_id: id, test: false, withCustomer }))
       .lead_commission?.text
-  expect(await told(own, false)).toMatch(/ earned \$1\.50 by itself, on hold until /)
-  expect(await told(others, true)).toMatch(/ earned Partner 0 \$1\.50 by itself, on hold until /)
-  expect(await told(others, false)).toBeUndefined()
+  expect(await reported(own, false)).toMatch(/ earned \$1\.50 by itself, on hold until /)
+  expect(await reported(others, true)).toMatch(/ earned Partner 0 \$1\.50 by itself, on hold until /)
+  expect(await reported(others, false)).toBeUndefined()
   // Each state of it, as the columns have it.
   const states: [set: string, text: RegExp][] = [
     ['held_at = now()', / earned \$1\.50 by itself, which is held for review and not paid before\.$/],
@@ -201,10 +201,10 @@ test('the partner of a paid signup is reported to the program, and to no other p
   await sql.query('set session_replication_role = replica')
   for (const [set, text] of states) {
     await sql.query(`update commissions set ${set} where program_id = $1 and kind = 'lead'`, [world.programId])
-    expect(await told(own, false)).toMatch(text)
+    expect(await reported(own, false)).toMatch(text)
   }
   await sql.query('set session_replication_role = origin')
-  expect(await told(others, true)).toMatch(/^The commission of Partner 0 for the signup on /)
+  expect(await reported(others, true)).toMatch(/^The commission of Partner 0 for the signup on /)
 })
 
 test('a sale earns by the terms of the partner whose code it contains', async () => {
@@ -318,10 +318,10 @@ describe('many sales at once', () => {
 
   test('and repeats of one of them bind the customer once and earn once', async () => {
     const world = await createWorld()
-    const tell = () =>
+    const report = () =>
       world.sale({ id: 'order-1', customerKey: 'ann', amount: 1000, currency: 'usd', coupon: 'JANE20' })
-    const told = await Promise.allSettled(Array.from({ length: 8 }, tell))
-    expect(told.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    const reported = await Promise.allSettled(Array.from({ length: 8 }, report))
+    expect(reported.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
     expect(await world.outcome('order-1')).toMatchObject({ partner: 1, cents: 100 })
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })

@@ -35,15 +35,15 @@ async function createWorld(settings: Parameters<typeof createLedgerProgram>[2] =
     partnerId,
     rules: (holder: RuleHolder, ...rules: CommissionRule[]) => saveRules(db, program.programId, holder, rules),
     /** A sale from one of the processor's objects, of the default customer unless it names another. */
-    async tell(sale: Record<string, unknown>) {
-      const { rows: told } = await sql.query<{ id: string }>(
+    async report(sale: Record<string, unknown>) {
+      const { rows: reported } = await sql.query<{ id: string }>(
         `select ((record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', p.program_id, 'customer_id', p.id,
           'customer_key', 'buyer', 'commission_base_cents', $2::jsonb->'amount_cents', 'currency', 'usd', 'is_test', false, 'is_recurring', false,
           'sale_type', 'payment', 'payment_status', 'paid', 'sale_date', now()) || $2::jsonb), true)).sale).id
         from customers p where p.program_id = $1 and p.click_id = $3`,
         [program.programId, JSON.stringify(sale), clickId],
       )
-      return Number(told[0]?.id)
+      return Number(reported[0]?.id)
     },
     async earned(): Promise<Record<string, number>> {
       const { rows: earned } = await sql.query<{ transaction_id: string; cents: string }>(
@@ -72,7 +72,7 @@ test("a partner’s rule precedes the group's, the group's precedes the general 
   for (const [holder, rules] of rates) await world.rules(holder, ...rules)
   const rateNow = async (product: string) => {
     const id = randomUUID()
-    await world.tell({ transaction_id: id, amount_cents: 10_000, lines: [{ product_ids: [product], weight: 1 }] })
+    await world.report({ transaction_id: id, amount_cents: 10_000, lines: [{ product_ids: [product], weight: 1 }] })
     return (await world.earned())[id]
   }
   const seen = [[await rateNow('prod_a'), await rateNow('prod_b')]]
@@ -185,11 +185,11 @@ test('a fixed amount alone gives way to the next rule in another currency', asyn
     ['eur', 'upgrade', 1000],
     ['eur', 'payment', 1000],
   ] as const) {
-    await world.tell({ transaction_id: `${currency} ${type}`, amount_cents: 10_000, currency, sale_type: type })
+    await world.report({ transaction_id: `${currency} ${type}`, amount_cents: 10_000, currency, sale_type: type })
     expect((await world.earned())[`${currency} ${type}`]).toBe(cents)
   }
   await world.rules({ groupId: world.groupId })
-  await world.tell({ transaction_id: 'by the program', amount_cents: 10_000, currency: 'eur' })
+  await world.report({ transaction_id: 'by the program', amount_cents: 10_000, currency: 'eur' })
   expect((await world.earned())['by the program']).toBe(2000)
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
@@ -198,21 +198,25 @@ test('an invoice with the product uses the rule from the time when the sale was 
   const world = await createWorld()
   await world.rules('everybody', { product_id: 'prod_a', commission_bp: 100 })
   const payment = { transaction_id: 'pi_1', amount_cents: 10_000, amount_source: 'intent' }
-  await world.tell(payment)
+  await world.report(payment)
   expect(await world.earned()).toEqual({ pi_1: 2000 })
   await world.rules('everybody', { product_id: 'prod_a', commission_bp: 9000 })
   await sql.query('update partners set group_id = null where program_id = $1', [world.programId])
   await sql.query('update programs set commission_bp = 7000 where id = $1', [world.programId])
-  await world.tell({ ...payment, amount_source: 'invoice', lines: [{ product_ids: ['price_1', 'prod_a'], weight: 1 }] })
+  await world.report({
+    ...payment,
+    amount_source: 'invoice',
+    lines: [{ product_ids: ['price_1', 'prod_a'], weight: 1 }],
+  })
   expect(await world.earned()).toEqual({ pi_1: 100 })
   // The next one is of today's.
-  await world.tell({
+  await world.report({
     transaction_id: 'in_2',
     amount_cents: 10_000,
     amount_source: 'invoice',
     lines: [{ product_ids: ['prod_a'], weight: 1 }],
   })
-  await world.tell({
+  await world.report({
     transaction_id: 'in_3',
     amount_cents: 10_000,
     amount_source: 'invoice',
@@ -232,7 +236,7 @@ test('the first matching rule counts: by price, then by product, then by sale ty
   )
   const products = [['price_1', 'prod_2'], ['price_9', 'prod_2', 'price_1', 'prod_1'], ['price_9'], null]
   for (const [number, product_ids] of products.entries()) {
-    await world.tell({
+    await world.report({
       transaction_id: `in_${number}`,
       amount_cents: 10_000,
       lines: product_ids && [{ product_ids, weight: 1 }],
@@ -271,7 +275,7 @@ test('each line of an invoice earns by its own rule, and a refund reverses all i
     { product_id: 'prod_c', commission_bp: 0 },
   )
   const lines = [line('prod_a', 100_000), line('prod_b', 1000), line('prod_d', 0), line('prod_c', 500)]
-  await world.tell({ transaction_id: 'in_1', amount_cents: 101_500, lines: lines.filter(({ weight }) => weight > 0) })
+  await world.report({ transaction_id: 'in_1', amount_cents: 101_500, lines: lines.filter(({ weight }) => weight > 0) })
   // 20% of 1,000.00, 80% of 10.00 and 1.00, nothing of 5.00.
   expect((await world.earned())['in_1']).toBe(20_900)
   const asked = { programId: world.programId, transaction_id: 'in_1', test: false, withCustomer: true }
@@ -279,7 +283,7 @@ test('each line of an invoice earns by its own rule, and a refund reverses all i
   expect(commission?.text).toContain('80% of $10.00 and $1.00 for prod_b is $9.00')
   expect(commission?.lines?.map(({ commission_cents: cents }) => cents)).toEqual([20_000, 900, 0])
   // 66 cents and 34 cents. The cap of 210.00 leaves 87 cents after 209.00 and 13 cents.
-  await world.tell({ transaction_id: 'in_2', amount_cents: 100, lines: [line('prod_a', 2), line('prod_b', 1)] })
+  await world.report({ transaction_id: 'in_2', amount_cents: 100, lines: [line('prod_a', 2), line('prod_b', 1)] })
   expect((await world.earned())['in_2']).toBe(100)
   await world.refund('in_1', 50_750)
   expect((await world.earned())['in_1']).toBe(10_450)
@@ -311,7 +315,7 @@ describe('under a cap of 1,000 for a customer', () => {
     for (const order of orders) {
       const world = await capped()
       for (const number of order) {
-        await world.tell(sales[number] ?? {})
+        await world.report(sales[number] ?? {})
         await sql.query('select approve_due_commissions(100)')
       }
       expect(await world.earned(), order.join()).toEqual(inOrder)
@@ -323,19 +327,19 @@ describe('under a cap of 1,000 for a customer', () => {
 
   test("a correction of an earlier sale leaves more for later ones, and a refund doesn't", async () => {
     const world = await capped()
-    for (const sale of sales) await world.tell(sale)
+    for (const sale of sales) await world.report(sale)
     await world.refund('in_2', 1500)
     expect(await world.earned()).toEqual({ ...inOrder, in_2: 0 })
-    await world.tell({ ...sales[0], amount_cents: 500, amount_source: 'invoice' })
+    await world.report({ ...sales[0], amount_cents: 500, amount_source: 'invoice' })
     expect(await world.earned()).toEqual({ in_1: 100, in_2: 0, in_3: 200, in_4: 200 })
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
   test('a refund of a sale that earned nothing changes nothing, and the sale earns when the cap allows it', async () => {
     const world = await capped()
-    for (const sale of sales) await world.tell(sale)
+    for (const sale of sales) await world.report(sale)
     await world.refund('in_4', 500)
-    await world.tell({ ...sales[1], amount_cents: 500, amount_source: 'invoice' })
+    await world.report({ ...sales[1], amount_cents: 500, amount_source: 'invoice' })
     expect(await world.earned()).toEqual({ in_1: 600, in_2: 100, in_3: 200, in_4: 50 })
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
@@ -440,7 +444,7 @@ test('the explanation names the rule and the whole arithmetic, the cap included'
   )
   await world.rules('everybody', { product_id: 'prod_a', commission_bp: 1 })
   for (const [number, currency] of ['usd', 'usd', 'usd', 'eur'].entries()) {
-    await world.tell({
+    await world.report({
       transaction_id: `in_${number}`,
       amount_cents: 2750,
       currency,
@@ -566,10 +570,10 @@ test('a removed group has no partner and no rule, even if partners move into it 
       `select (select count(*)::integer from partners where program_id = $1 and group_id is not null) as members,
         (select count(*)::integer from commission_rules where program_id = $1 and ended_at is null) as rules,
         (select count(*)::integer from partner_groups where program_id = $1 and removed_at is not null) as removed,
-        (select count(*)::integer from audit_log where program_id = $1 and action = 'group.removed') as told`,
+        (select count(*)::integer from audit_log where program_id = $1 and action = 'group.removed') as reported`,
       [world.programId],
     )
-    expect(rows).toEqual([{ members: 0, rules: 0, removed: 1, told: 1 }])
+    expect(rows).toEqual([{ members: 0, rules: 0, removed: 1, reported: 1 }])
     expect(await sell(world, 1000)).toBe(200)
     await expect(movePartners(db, world.programId, world.partnerIds, world.groupId)).rejects.toMatchObject({
       code: 'not_found',

@@ -86,7 +86,7 @@ const plays: Record<ProcessorName, Play> = {
   lemonsqueezy(story, draw) {
     const isSubscription = draw(2) === 0
     const totals = Array.from({ length: draw(4) }, () => 1 + draw(story.amount)).toSorted((a, b) => a - b)
-    const told = (name: string, refunded: number, at: number) =>
+    const reported = (name: string, refunded: number, at: number) =>
       eventOf('lemonsqueezy', name, { ...story, refunded, now: new Date(story.now.getTime() + 1000 * (at + 1)) })
     const events = [
       eventOf('lemonsqueezy', 'order_created', story),
@@ -96,8 +96,10 @@ const plays: Record<ProcessorName, Play> = {
             eventOf('lemonsqueezy', 'subscription_payment_success:initial', story),
           ]
         : []),
-      ...totals.map((total, at) => told('order_refunded', total, at)),
-      ...(isSubscription ? totals.map((total, at) => told('subscription_payment_refunded:initial', total, at)) : []),
+      ...totals.map((total, at) => reported('order_refunded', total, at)),
+      ...(isSubscription
+        ? totals.map((total, at) => reported('subscription_payment_refunded:initial', total, at))
+        : []),
     ]
     return { events, gone: totals.at(-1) ?? 0 }
   },

@@ -14,7 +14,7 @@ import { testWhatIsKept } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
-const { env, post, connect, send, tell, salesOf } = openConnections(endpoint)
+const { env, post, connect, send, report, salesOf } = openConnections(endpoint)
 const stripe = openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' })
 const names: ProcessorName[] = ['paddle', 'lemonsqueezy', 'polar']
 const recorded = { status: 200, body: { outcome: 'recorded' } }
@@ -32,15 +32,18 @@ const earned = { amount: 12_000, base: 10_000, commission: 2000, reversed: 0, re
 describe.each(names)('%s', (processor) => {
   test('a sale is recorded once, in two database requests, with the amount without tax as the base', async () => {
     const shop = await connect(processor)
-    expect(await tell(shop, saleEvent[processor])).toMatchObject({ ...recorded, requests: 2 })
-    expect(await tell(shop, saleEvent[processor])).toMatchObject({ status: 200, body: { outcome: expect.any(String) } })
+    expect(await report(shop, saleEvent[processor])).toMatchObject({ ...recorded, requests: 2 })
+    expect(await report(shop, saleEvent[processor])).toMatchObject({
+      status: 200,
+      body: { outcome: expect.any(String) },
+    })
     expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId, is_test: false }])
   })
 
   test('a program can exclude the reported fee from the base', async () => {
     const shop = await connect(processor)
     await sql.query(`update programs set commission_base = 'net_of_fees' where id = $1`, [shop.programId])
-    await tell(shop, saleEvent[processor])
+    await report(shop, saleEvent[processor])
     // Lemon Squeezy reports no fee.
     const base = processor === 'lemonsqueezy' ? 10_000 : 9400
     expect(await salesOf(shop)).toMatchObject([{ amount: 12_000, base, commission: base / 5 }])
@@ -48,7 +51,7 @@ describe.each(names)('%s', (processor) => {
 
   test('a free order settles the lead and sells nothing', async () => {
     const shop = await connect(processor)
-    expect(await tell(shop, `${saleEvent[processor]}:free`)).toMatchObject(recorded)
+    expect(await report(shop, `${saleEvent[processor]}:free`)).toMatchObject(recorded)
     expect(await salesOf(shop)).toEqual([])
   })
 
@@ -113,14 +116,14 @@ describe.each(names)('%s', (processor) => {
 
   test('a sandbox connection creates test sales', async () => {
     const shop = await connect(processor, {}, false)
-    await tell(shop, saleEvent[processor])
+    await report(shop, saleEvent[processor])
     expect(await salesOf(shop)).toMatchObject([{ is_test: true, commission: null }])
   })
 
   test('events of a disconnected connection wait and apply when it is connected again', async () => {
     const shop = await connect(processor)
     await disconnectConnection(db, shop.programId, shop.accountId)
-    expect(await tell(shop, saleEvent[processor])).toMatchObject({ body: { outcome: 'parked' } })
+    expect(await report(shop, saleEvent[processor])).toMatchObject({ body: { outcome: 'parked' } })
     expect(await salesOf(shop)).toEqual([])
     expect(await listConnections(db, shop.programId)).toMatchObject([{ waiting: 1 }])
     await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
@@ -182,8 +185,8 @@ function changed(shop: ConnectedShop, name: string, data: object): object {
 describe('Paddle', () => {
   test('a renewal without custom data belongs to the buyer of its subscription', async () => {
     const shop = await connect('paddle')
-    await tell(shop, 'transaction.completed:subscription')
-    await tell(shop, 'transaction.completed:renewal-without-data', { now: inSeconds(1) })
+    await report(shop, 'transaction.completed:subscription')
+    await report(shop, 'transaction.completed:renewal-without-data', { now: inSeconds(1) })
     expect(await salesOf(shop)).toMatchObject([
       { ...earned, is_recurring: false },
       { ...earned, is_recurring: true, partner_id: shop.partnerId },
@@ -193,32 +196,32 @@ describe('Paddle', () => {
   test('a renewal that arrives before the first payment is attributed when that payment arrives', async () => {
     const shop = await connect('paddle')
     const now = new Date()
-    await tell(shop, 'transaction.completed:renewal-without-data', { now: new Date(now.getTime() + 1000) })
-    await tell(shop, 'subscription.created', { now })
+    await report(shop, 'transaction.completed:renewal-without-data', { now: new Date(now.getTime() + 1000) })
+    await report(shop, 'subscription.created', { now })
     await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
     expect(await salesOf(shop)).toMatchObject([{ ...earned, is_recurring: true }])
   })
 
   test('a refund counts once it is approved, and is put back if it is reversed', async () => {
     const shop = await connect('paddle')
-    await tell(shop, 'transaction.completed')
-    await tell(shop, 'adjustment.created')
+    await report(shop, 'transaction.completed')
+    await report(shop, 'adjustment.created')
     expect(await salesOf(shop)).toMatchObject([earned])
-    await tell(shop, 'adjustment.updated')
-    await tell(shop, 'adjustment.updated')
+    await report(shop, 'adjustment.updated')
+    await report(shop, 'adjustment.updated')
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 500 }])
-    await tell(shop, 'adjustment.updated:reversed')
+    await report(shop, 'adjustment.updated:reversed')
     expect(await salesOf(shop)).toMatchObject([earned])
   })
 
   test('a refund before its sale is applied with the sale, and a rejected refund or a credit changes nothing', async () => {
     const shop = await connect('paddle')
-    expect(await tell(shop, 'adjustment.updated')).toMatchObject({ body: { outcome: 'parked' } })
-    await tell(shop, 'transaction.completed')
-    await tell(shop, 'adjustment.created:credit')
+    expect(await report(shop, 'adjustment.updated')).toMatchObject({ body: { outcome: 'parked' } })
+    await report(shop, 'transaction.completed')
+    await report(shop, 'adjustment.created:credit')
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 500 }])
-    await tell(shop, 'adjustment.updated:rejected', { order: '2' })
-    await tell(shop, 'transaction.completed', { order: '2' })
+    await report(shop, 'adjustment.updated:rejected', { order: '2' })
+    await report(shop, 'transaction.completed', { order: '2' })
     expect(await salesOf(shop)).toMatchObject([{}, earned])
   })
 
@@ -232,7 +235,7 @@ describe('Paddle', () => {
     [1, 0, 2],
   ])('a chargeback and its reversal leave the commission, in the order %i %i %i', async (...order) => {
     const shop = await connect('paddle')
-    for (const step of [...order, ...order]) await tell(shop, steps[step] ?? '')
+    for (const step of [...order, ...order]) await report(shop, steps[step] ?? '')
     expect(await salesOf(shop)).toMatchObject([earned])
     // Another chargeback of the same payment counts.
     await send(shop, changed(shop, 'adjustment.created:chargeback', { id: 'adj_again' }))
@@ -241,15 +244,15 @@ describe('Paddle', () => {
 
   test('a chargeback that is marked as reversed and its reversal are one return, in any order, so a second one counts', async () => {
     const [chargeback, reverse] = ['adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
-    const told = (shop: ConnectedShop) => [
+    const reported = (shop: ConnectedShop) => [
       changed(shop, chargeback, {}),
       changed(shop, chargeback, { status: 'reversed' }),
       changed(shop, reverse, {}),
     ]
     for (const order of ['012', '021', '102', '120', '201', '210']) {
       const shop = await connect('paddle')
-      await tell(shop, 'transaction.completed')
-      const events = told(shop)
+      await report(shop, 'transaction.completed')
+      const events = reported(shop)
       for (const at of `${order}${order}`.split('')) await send(shop, events[Number(at)] ?? {})
       expect(await salesOf(shop), order).toMatchObject([earned])
       await send(shop, changed(shop, chargeback, { id: 'adj_second' }))
@@ -268,8 +271,8 @@ describe('Paddle', () => {
 
   test('a warning moves nothing', async () => {
     const shop = await connect('paddle')
-    await tell(shop, 'transaction.completed')
-    expect(await tell(shop, 'adjustment.created:chargeback_warning')).toMatchObject({ body: { outcome: 'ignored' } })
+    await report(shop, 'transaction.completed')
+    expect(await report(shop, 'adjustment.created:chargeback_warning')).toMatchObject({ body: { outcome: 'ignored' } })
     expect(await salesOf(shop)).toMatchObject([earned])
   })
 })
@@ -285,17 +288,17 @@ describe('Lemon Squeezy', () => {
     ]
     for (const order of [all, all.toReversed(), [...all.slice(2), ...all.slice(0, 2)]]) {
       const shop = await connect('lemonsqueezy')
-      for (const name of order) await tell(shop, name)
+      for (const name of order) await report(shop, name)
       expect(await salesOf(shop), order.join()).toMatchObject([{ ...earned, refunded: 3000, reversed: 500 }])
     }
   })
 
   test('each rise of the refunded total is one refund', async () => {
     const shop = await connect('lemonsqueezy')
-    await tell(shop, 'order_created')
-    await tell(shop, 'order_refunded', { refunded: 5000, now: inSeconds(2) })
-    await tell(shop, 'order_refunded', { refunded: 3000, now: inSeconds(1) })
-    await tell(shop, 'order_refunded', { refunded: 12_000, now: inSeconds(3) })
+    await report(shop, 'order_created')
+    await report(shop, 'order_refunded', { refunded: 5000, now: inSeconds(2) })
+    await report(shop, 'order_refunded', { refunded: 3000, now: inSeconds(1) })
+    await report(shop, 'order_refunded', { refunded: 12_000, now: inSeconds(3) })
     expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
     const { rows } = await sql.query(
       `select requested_cents::int as by from refunds where program_id = $1 order by id`,
@@ -307,9 +310,9 @@ describe('Lemon Squeezy', () => {
   test('two refunds within one second are both applied, even before their order', async () => {
     const shop = await connect('lemonsqueezy')
     const now = new Date()
-    await tell(shop, 'order_refunded', { refunded: 9000, now })
-    await tell(shop, 'order_refunded', { refunded: 3000, now })
-    await tell(shop, 'order_created')
+    await report(shop, 'order_refunded', { refunded: 9000, now })
+    await report(shop, 'order_refunded', { refunded: 3000, now })
+    await report(shop, 'order_created')
     expect(await salesOf(shop)).toMatchObject([{ refunded: 9000, reversed: 1500 }])
   })
 
@@ -321,7 +324,7 @@ describe('Lemon Squeezy', () => {
     'an order that was refunded as a whole without an amount, or was fraud, loses its commission: %o',
     async (attributes) => {
       const shop = await connect('lemonsqueezy')
-      await tell(shop, 'order_created')
+      await report(shop, 'order_created')
       const { meta, data } = Object(changed(shop, 'order_refunded', {}))
       await send(shop, { meta, data: { ...data, attributes: { ...data.attributes, ...attributes } } })
       expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
@@ -330,9 +333,9 @@ describe('Lemon Squeezy', () => {
 
   test('a renewal without custom data belongs to the buyer of its subscription, and has separate refunds', async () => {
     const shop = await connect('lemonsqueezy')
-    for (const name of ['order_created', 'subscription_created']) await tell(shop, name)
-    await tell(shop, 'subscription_payment_success:without-data', { now: inSeconds(1) })
-    await tell(shop, 'subscription_payment_refunded', { now: inSeconds(2) })
+    for (const name of ['order_created', 'subscription_created']) await report(shop, name)
+    await report(shop, 'subscription_payment_success:without-data', { now: inSeconds(1) })
+    await report(shop, 'subscription_payment_refunded', { now: inSeconds(2) })
     expect(await salesOf(shop)).toMatchObject([
       earned,
       { ...earned, is_recurring: true, refunded: 3000, reversed: 500 },
@@ -341,7 +344,7 @@ describe('Lemon Squeezy', () => {
 
   test('a test-mode payload creates a test sale', async () => {
     const shop = await connect('lemonsqueezy')
-    await tell(shop, 'order_created', { isTest: true })
+    await report(shop, 'order_created', { isTest: true })
     expect(await salesOf(shop)).toMatchObject([{ is_test: true, commission: null }])
   })
 })
@@ -349,25 +352,25 @@ describe('Lemon Squeezy', () => {
 describe('Polar', () => {
   test('a refund counts once it succeeded, and is put back if it fails', async () => {
     const shop = await connect('polar')
-    await tell(shop, 'order.paid')
-    await tell(shop, 'refund.created')
+    await report(shop, 'order.paid')
+    await report(shop, 'refund.created')
     expect(await salesOf(shop)).toMatchObject([earned])
-    await tell(shop, 'refund.updated')
+    await report(shop, 'refund.updated')
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 500 }])
-    await tell(shop, 'refund.updated:failed')
+    await report(shop, 'refund.updated:failed')
     expect(await salesOf(shop)).toMatchObject([earned])
   })
 
   test('the reference of a checkout link names the buyer', async () => {
     const shop = await connect('polar')
-    await tell(shop, 'order.paid:checkout-link')
+    await report(shop, 'order.paid:checkout-link')
     expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId }])
   })
 
   test('a renewal without metadata belongs to the buyer of its subscription', async () => {
     const shop = await connect('polar')
-    await tell(shop, 'order.paid:subscription')
-    await tell(shop, 'order.paid:renewal-without-data', { now: inSeconds(1) })
+    await report(shop, 'order.paid:subscription')
+    await report(shop, 'order.paid:renewal-without-data', { now: inSeconds(1) })
     expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true }])
   })
 
@@ -425,7 +428,7 @@ test.each([true, false])(
     }
     if (isFirst) expect(await call(trackSale, sale)).toBe(200)
     // The total waits for its sale, or is of the sale that the API reported.
-    await tell(shop, 'order_refunded')
+    await report(shop, 'order_refunded')
     await send(shop, order)
     if (!isFirst) expect(await call(trackSale, sale)).toBe(409)
     expect(await call(trackRefund, { transaction_id: data.id, refund_amount_cents: 3000 })).toBe(200)

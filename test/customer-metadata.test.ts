@@ -21,7 +21,7 @@ const applyParked = (shop: Shop) => applyParkedEvents(db, client, { limit: 100, 
 let updates = 0
 
 /** Reports the shop's customer with this metadata; `before` holds the earlier metadata. */
-async function tell(shop: Shop, what: 'created' | 'updated' | 'deleted', metadata = shopMetadata(shop), before = {}) {
+async function report(shop: Shop, what: 'created' | 'updated' | 'deleted', metadata = shopMetadata(shop), before = {}) {
   const event = stripeEvent(shop, `evt_cus_${++updates}`, `customer.${what}`, customer(shop, metadata))
   const data = what === 'updated' ? { ...event.data, previous_attributes: { metadata: before } } : event.data
   return await post(JSON.stringify({ ...event, data }))
@@ -52,72 +52,75 @@ const earned = (shop: TestShop, id = 'in_1') => ({ id, partner: shop.partnerId, 
 describe("a payment without metadata uses its customer's metadata", () => {
   test.each<[string, (shop: TestShop) => Promise<unknown>]>([
     [
-      'told before it',
+      'reported before it',
       async (shop) => {
-        await tell(shop, 'created')
+        await report(shop, 'created')
         await pay(shop)
       },
     ],
     [
-      'told after it',
+      'reported after it',
       async (shop) => {
         await pay(shop)
-        await tell(shop, 'updated')
+        await report(shop, 'updated')
       },
     ],
-    ['told at the same moment', (shop) => Promise.all([tell(shop, 'updated'), pay(shop), tell(shop, 'created', {})])],
     [
-      'where the invoice names the program alone, told before it',
+      'reported at the same moment',
+      (shop) => Promise.all([report(shop, 'updated'), pay(shop), report(shop, 'created', {})]),
+    ],
+    [
+      'where the invoice names the program alone, reported before it',
       async (shop) => {
-        await tell(shop, 'created')
+        await report(shop, 'created')
         await pay(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })
       },
     ],
     [
-      'where the invoice names the program alone, told after it',
+      'where the invoice names the program alone, reported after it',
       async (shop) => {
         await pay(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })
-        await tell(shop, 'created')
+        await report(shop, 'created')
       },
     ],
     [
-      'and nothing that was told before counts any more',
+      'and nothing that was reported before counts any more',
       async (shop) => {
-        await tell(at(shop, 20), 'updated')
-        await tell(at(shop, 10), 'updated', { program_id: '999999' }, {})
-        await tell(shop, 'created', {})
+        await report(at(shop, 20), 'updated')
+        await report(at(shop, 10), 'updated', { program_id: '999999' }, {})
+        await report(shop, 'created', {})
         await pay(at(shop, 30))
       },
     ],
     [
       'also of a customer who was deleted meanwhile',
       async (shop) => {
-        await tell(at(shop, 60), 'deleted')
-        await tell(at(shop, 1), 'updated')
+        await report(at(shop, 60), 'deleted')
+        await report(at(shop, 1), 'updated')
         await pay(at(shop, 30))
       },
     ],
     [
-      'told while the account was disconnected',
+      'reported while the account was disconnected',
       async (shop) => {
         await disconnectProcessor(db, env, shop.programId)
         await pay(shop)
-        await tell(shop, 'updated')
+        await report(shop, 'updated')
         await applyParked(shop)
         expect(await salesOf(shop)).toEqual([])
         await connectProcessor(db, shop.programId, shop.account)
       },
     ],
-  ])('%s', async (_, told) => {
+  ])('%s', async (_, reported) => {
     const shop = await createShop(sql)
-    await told(shop)
+    await reported(shop)
     await applyParked(shop)
     expect(await endOf(shop)).toEqual([earned(shop)])
   })
 
   test('an intent waits an hour for a session with more data', async () => {
     const shop = await createShop(sql)
-    await tell(shop, 'created')
+    await report(shop, 'created')
     const unnamed = {
       ...paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000 }),
       metadata: {},
@@ -159,7 +162,7 @@ test(`${many} waiting purchases of one buyer are all attributed once the buyer i
     'processor_events',
     `jsonb_build_object('event_id', one.event_id || n, 'fact', replace(one.fact::text, 'in_0', 'in_' || n)::jsonb)`,
   )
-  await tell(shop, 'created')
+  await report(shop, 'created')
   const attributed = await rows(
     'select count(*)::int, sum(amount_cents)::int as commission from commissions where program_id = $1',
     shop,
@@ -173,7 +176,7 @@ describe("a customer's metadata", () => {
     [
       'gives way to what the payment says',
       async (shop) => {
-        await tell(shop, 'created')
+        await report(shop, 'created')
         const other = await createShop(sql)
         const key = { program_id: String(shop.programId), svc_customer_key: `nobody-${other.programId}` }
         await pay(shop, 'in_1', { metadata: key, customer_email: null })
@@ -183,8 +186,8 @@ describe("a customer's metadata", () => {
     [
       'that was removed says nothing any more',
       async (shop) => {
-        await tell(at(shop, 10), 'updated', {}, shopMetadata(shop))
-        await tell(shop, 'created')
+        await report(at(shop, 10), 'updated', {}, shopMetadata(shop))
+        await report(shop, 'created')
         await pay(at(shop, 20))
       },
       [],
@@ -192,7 +195,7 @@ describe("a customer's metadata", () => {
     [
       'counts in its own mode alone',
       async (shop) => {
-        await tell({ ...shop, livemode: false }, 'created')
+        await report({ ...shop, livemode: false }, 'created')
         await pay(shop)
       },
       [],
@@ -200,7 +203,7 @@ describe("a customer's metadata", () => {
     [
       'counts in its own account alone',
       async (shop) => {
-        await tell({ ...shop, account: (await createShop(sql)).account }, 'created')
+        await report({ ...shop, account: (await createShop(sql)).account }, 'created')
         await pay(shop)
       },
       [],
@@ -208,14 +211,14 @@ describe("a customer's metadata", () => {
     [
       'brings no partner what was bought before the click',
       async (shop) => {
-        await tell(shop, 'created')
+        await report(shop, 'created')
         await pay(at(shop, -86_400), 'in_1', { customer_email: null })
       },
       [nobodys],
     ],
-  ])('%s', async (_, told, sales) => {
+  ])('%s', async (_, reported, sales) => {
     const shop = await createShop(sql)
-    await told(shop)
+    await reported(shop)
     await applyParked(shop)
     expect(await endOf(shop)).toMatchObject(sales)
   })
@@ -223,7 +226,7 @@ describe("a customer's metadata", () => {
   test('in test mode creates test sales in either order, and is deleted with them', async () => {
     const shop = { ...(await createShop(sql)), livemode: false }
     await pay(shop, 'in_1')
-    await tell(shop, 'created')
+    await report(shop, 'created')
     await applyParked(shop)
     await pay(shop, 'in_2')
     expect(await endOf(shop)).toMatchObject([
@@ -237,10 +240,10 @@ describe("a customer's metadata", () => {
 
   test('without visitor data is not stored', async () => {
     const shop = await createShop(sql)
-    expect(await tell(shop, 'updated', { tier: 'gold' })).toMatchObject({
+    expect(await report(shop, 'updated', { tier: 'gold' })).toMatchObject({
       body: { outcome: 'ignored', reason: "The customer's metadata names no visitor." },
     })
-    await tell({ ...shop, account: 'acct_nobodys' }, 'created')
+    await report({ ...shop, account: 'acct_nobodys' }, 'created')
     const kept = await sql.query('select from processor_customer_metadata where account_id = any ($1)', [
       [shop.account, 'acct_nobodys'],
     ])
@@ -250,10 +253,10 @@ describe("a customer's metadata", () => {
   test('is deleted with its customer: 90 days after their deletion, and when they are erased', async () => {
     const [gone, erased, stays] = [await createShop(sql), await createShop(sql), await createShop(sql)]
     for (const shop of [gone, erased, stays]) {
-      await tell(shop, 'created')
+      await report(shop, 'created')
       await pay(shop)
     }
-    await tell(at(gone, 10), 'deleted')
+    await report(at(gone, 10), 'deleted')
     await sql.query(
       `update processor_customer_metadata set reported_at = reported_at - interval '91 days' where account_id = any ($1)`,
       [[gone.account, stays.account]],
@@ -274,7 +277,7 @@ describe("a customer's metadata", () => {
   test.each(['customer_key', 'click_id'] as const)('is erased by its %s, even without a purchase', async (field) => {
     const [shop, other] = [await createShop(sql), await createShop(sql)]
     const named = field === 'click_id' ? 'cust_1_gone' : 'gone'
-    for (const teller of [shop, other]) await tell(teller, 'created', { [`svc_${field}`]: named })
+    for (const reporter of [shop, other]) await report(reporter, 'created', { [`svc_${field}`]: named })
     const knownBy = field === 'click_id' ? { click_id: named } : { customer_key: named }
     expect(await eraseCustomer(db, shop.programId, knownBy)).toBe(0)
     const left = await sql.query(`select account_id from processor_customer_metadata where ${field} = $1`, [named])

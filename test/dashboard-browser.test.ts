@@ -284,14 +284,14 @@ test(
     await page.getByText('It will be sent again.').waitFor()
     await deliver(2)
 
-    await call('sale', { transaction_id: 'told', customer_key: 'u1', amount_cents: 4000 }, apiKey)
+    await call('sale', { transaction_id: 'reported', customer_key: 'u1', amount_cents: 4000 }, apiKey)
     await deliver(4)
-    const told = receiver.received
+    const reported = receiver.received
       .slice(2)
       .map(({ body: text }) => JSON.parse(text) as { type: string; sequence: number; data: object })
-    expect(told.toSorted((a, b) => a.sequence - b.sequence)).toMatchObject([
-      { type: 'sale.created', data: { transaction_id: 'told', amount_cents: 4000 } },
-      { type: 'commission.created', data: { transaction_id: 'told', amount_cents: 500 } },
+    expect(reported.toSorted((a, b) => a.sequence - b.sequence)).toMatchObject([
+      { type: 'sale.created', data: { transaction_id: 'reported', amount_cents: 4000 } },
+      { type: 'commission.created', data: { transaction_id: 'reported', amount_cents: 500 } },
     ])
 
     await goTo(page, 'Webhooks')

@@ -100,7 +100,7 @@ async function delivery() {
 }
 
 /** Every notification written so far is delivered once, and the queue is empty. */
-async function expectAllTold() {
+async function expectAllReported() {
   const state = await delivery()
   expect(state).toEqual({ rows: state?.rows, delivered: state?.rows, notifications: state?.rows })
   expect(queue.messages()).toEqual([])
@@ -194,7 +194,7 @@ test.for(lives)('each event is delivered once, even if $name is killed between a
       await sql.query('update outbox set sent_at = null where delivered_at is null')
       await relayOutbox(db, queuesOf(client, { QUEUE_URL: queue.url }), soon())
       await drainQueue(db, client, queue.url, soon())
-      await expectAllTold()
+      await expectAllReported()
     }
   }
 })
@@ -204,7 +204,7 @@ test('messages that arrive three times, shuffled, at four concurrent consumers a
   const thrice = [...messages, ...messages.toReversed(), ...messages]
   await sendToQueue(client, queue.url, thrice)
   await Promise.all([1, 2, 3, 4].map(() => drainQueue(db, openQueue(queueEnv), queue.url, soon())))
-  await expectAllTold()
+  await expectAllReported()
 })
 
 test('an unreadable message becomes a dead letter after five attempts and delays no others', async () => {
@@ -218,7 +218,7 @@ test('an unreadable message becomes a dead letter after five attempts and delays
     expect(queue.deadLetters()).toHaveLength(lettersAfter)
   }
   expect(queue.deadLetters().toSorted()).toEqual(strange.toSorted())
-  await expectAllTold()
+  await expectAllReported()
 
   const letters = await listDeadLetters(client, (await deadLetterUrlOf(client, queue.url)) ?? '', 3)
   expect(letters.map(({ body }) => body).toSorted()).toEqual(strange.toSorted())
@@ -274,7 +274,7 @@ test('a message that the queue refuses in a batch of ten is sent again, and a fa
   await drainQueue(db, openRefusingClient('DeleteMessageBatchCommand'), queue.url, soon())
   await letVisibilityEnd()
   await drainQueue(db, client, queue.url, soon())
-  await expectAllTold()
+  await expectAllReported()
 })
 
 test('a run after its deadline claims nothing', async () => {
@@ -282,7 +282,7 @@ test('a run after its deadline claims nothing', async () => {
   expect(await drainQueue(db, client, queue.url, Date.now())).toBe(0)
   expect(queue.messages()).toHaveLength(3)
   await drainQueue(db, client, queue.url, soon())
-  await expectAllTold()
+  await expectAllReported()
 })
 
 test("the relay starts after the response, so that it doesn't delay it", async () => {

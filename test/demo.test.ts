@@ -24,12 +24,12 @@ test('the demo data of a first start passes the audit and covers every kind of p
     [programId],
   )
   expect(rows).toEqual([{ many_days: true, clicks: '200', leads: '50', conversions: '33', past: true }])
-  const { rows: told } = await sql.query(
+  const { rows: reported } = await sql.query(
     `select count(*) as sales from sales where program_id = $1
       and ((resolution->>'came_at')::timestamptz > (resolution->>'clicked_at')::timestamptz or (resolution->>'at')::timestamptz <> sale_date)`,
     [programId],
   )
-  expect(told).toEqual([{ sales: '0' }])
+  expect(reported).toEqual([{ sales: '0' }])
   const { rows: lists } = await sql.query(
     `select array_agg(id order by id) = array_agg(id order by sale_date) as are_in_order from sales where program_id = $1`,
     [programId],

@@ -259,8 +259,8 @@ test(
     const { stdout: walked } = await run('bash', ['-c', walk], options)
     expect(walked).toMatch(/^true \{ id: \d+, status: 'refunded', amount_cents: 980, reversed_cents: 180 \}\n/)
     expect(walked.split('\n')).toContain(`Nora Field [ { currency: 'usd', balance_cents: 800 } ]`)
-    const told = blocks.find(({ kind }) => kind === 'text')?.code
-    await expect.poll(() => output.printed.match(/^[a-z]+\.[a-z]+ order-81.*\n/gm)?.join('')).toBe(told)
+    const reported = blocks.find(({ kind }) => kind === 'text')?.code
+    await expect.poll(() => output.printed.match(/^[a-z]+\.[a-z]+ order-81.*\n/gm)?.join('')).toBe(reported)
 
     const summary = /Nora Field referred the buyer through the link \S+\. 20% of \$49\.00 is \$9\.80\./
     const { stdout: explained } = await run('bash', ['-c', questions], options)
@@ -395,8 +395,8 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
       { type: 'webhook.test', data: { endpoint_id: endpointId } },
     ])
     for (const event of inOrder) expect(webhookBodySchema(event.type).safeParse(event)).toMatchObject({ success: true })
-    const told = inOrder[0]
-    await expect.poll(() => output.printed).toBe(`${told?.id} walk-1 4900\n`)
+    const reported = inOrder[0]
+    await expect.poll(() => output.printed).toBe(`${reported?.id} walk-1 4900\n`)
   })
 
   test('deliveries and the explanation of the sale are available as JSON', async () => {

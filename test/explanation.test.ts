@@ -21,7 +21,7 @@ import { openWebhook } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { sql, db, neon } = endpoint
-const { env, send, tell } = await openWebhook(endpoint)
+const { env, send, report } = await openWebhook(endpoint)
 
 async function keyOf({ programId }: TestShop): Promise<string> {
   const { keyHash, hint } = await generateApiKey()
@@ -135,7 +135,7 @@ describe('a sale of the API explains how its customer was found', () => {
       'partner',
     ],
     [
-      'told again with a click after it had nobody',
+      'reported again with a click after it had nobody',
       async (shop) => {
         await sell(shop, { customer_key: 'ann' })
         await expect(sell(shop, { customer_key: 'ann', click_id: shop.clickId })).rejects.toThrow('already recorded')
@@ -183,7 +183,7 @@ test.for<[string, (shop: TestShop) => Promise<unknown>, string]>([
 
 test('a dispute of a payment without a sale is found by the payment', async () => {
   const shop = await createShop(sql)
-  await tell(shop, 'dp_1', 5000)
+  await report(shop, 'dp_1', 5000)
   const explained = await explain(shop, 'pi_1')
   expect(explained.deliveries).toMatchObject([{ event_type: 'charge.dispute.funds_withdrawn', outcome: 'parked' }])
   expect(explained.summary).toBe('This payment is not a sale of the program. No sale of this payment is known yet.')
@@ -449,10 +449,10 @@ describe('later events', () => {
       shop.programId,
     ])
     const id = Number(rows[0]?.id)
-    await tell(shop, 're_1', 1000)
+    await report(shop, 're_1', 1000)
     await approveCommissions(db, shop.programId, [id])
-    await tell(shop, 'dp_1', 5000)
-    await tell(shop, 'dp_1', 5000, 'won')
+    await report(shop, 'dp_1', 5000)
+    await report(shop, 'dp_1', 5000, 'won')
     await rejectCommission(db, shop.programId, id, 'Bought by the partner.')
     const { history, commission, deliveries } = await explain(shop, 'pi_1')
     expect(deliveries.map(({ event_type: type }) => type)).toEqual([

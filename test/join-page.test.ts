@@ -68,15 +68,15 @@ describe('the join page', () => {
     await program.waiting(waits)
     await rejectApplication(program.acting, program.programId, await program.waiting(rejected), null)
     for (let n = 0; n < 3; n++) await program.send(flooded)
-    const told = []
+    const reported = []
     const answers = new Set<string>()
     for (const email of [fresh, account, partner.email.toUpperCase(), waits, rejected, flooded]) {
       const { status, location, headers, text } = await submit(`/join/${program.slug}`, applicant(email))
       answers.add(JSON.stringify([status, location, headers.get('set-cookie'), text]))
-      told.push((await mailsTo(email.toLowerCase())).map((body) => body.split('\n\n')[1]))
+      reported.push((await mailsTo(email.toLowerCase())).map((body) => body.split('\n\n')[1]))
     }
     expect([...answers]).toEqual([JSON.stringify([303, `/join/${program.slug}/sent`, null, ''])])
-    expect(told).toEqual([
+    expect(reported).toEqual([
       [expect.stringContaining('/application?token=')],
       [expect.stringContaining('/application?token=')],
       [expect.stringMatching(/^You are already a partner of Engine/)],
@@ -304,10 +304,13 @@ describe('the join page', () => {
     expect((await visit(`${list}/${three}`, shown)).text).toContain('Delete the application')
     await submit(`${list}/${three}/delete`, {}, owner)
     expect((await visit(`${list}/${three}`, shown)).status).toBe(404)
-    const { rows: told } = await sql.query<{ subject: string }>(
+    const { rows: reported } = await sql.query<{ subject: string }>(
       `select m.subject from mails m join applications a on a.email = m.recipient where a.program_id = $1 order by m.id`,
       [program.programId],
     )
-    expect(told.map(({ subject }) => subject)).toEqual(['Your application to Engine', 'You are a partner of Engine'])
+    expect(reported.map(({ subject }) => subject)).toEqual([
+      'Your application to Engine',
+      'You are a partner of Engine',
+    ])
   })
 })

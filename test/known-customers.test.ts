@@ -44,7 +44,7 @@ async function othersOf(shop: TestShop) {
 }
 const earned = (shop: TestShop, id = 'in_2') => [{ id, partner: shop.partnerId, commission: 2000 }]
 
-test.each<[what: string, tell: (shop: TestShop) => Promise<{ body: { outcome?: string } }>]>([
+test.each<[what: string, report: (shop: TestShop) => Promise<{ body: { outcome?: string } }>]>([
   ['a renewal of a known subscription, its customer unknown', (shop) => renewal({ ...shop, customer: 'cus_new' })],
   ['a payment of a known customer, its subscription new', (shop) => renewal(shop, 'in_2', { subscription: 'sub_2' })],
   [
@@ -56,36 +56,39 @@ test.each<[what: string, tell: (shop: TestShop) => Promise<{ body: { outcome?: s
         oneTime(shop, { id: 'cs_2', payment_intent: 'pi_2', invoice: 'in_2', metadata: {} }),
       ),
   ],
-])('%s without metadata counts if the program allows it, and is counted as excluded otherwise', async (_what, tell) => {
-  const on = await shopWith(true)
-  await known(on)
-  expect((await tell(on)).body.outcome).toBe('recorded')
-  expect(await othersOf(on)).toEqual(earned(on))
-  expect(await excluded(on)).toBe(0)
+])(
+  '%s without metadata counts if the program allows it, and is counted as excluded otherwise',
+  async (_what, report) => {
+    const on = await shopWith(true)
+    await known(on)
+    expect((await report(on)).body.outcome).toBe('recorded')
+    expect(await othersOf(on)).toEqual(earned(on))
+    expect(await excluded(on)).toBe(0)
 
-  const off = await shopWith(false)
-  await known(off)
-  expect((await tell(off)).body.outcome).toBe('ignored')
-  expect(await othersOf(off)).toEqual([])
-  expect(await excluded(off)).toBe(1)
-  await turnOn(off)
-  await applyAll(off)
-  await applyAll(off)
-  expect(await othersOf(off)).toEqual(earned(off))
-  expect(await excluded(off)).toBe(0)
-})
+    const off = await shopWith(false)
+    await known(off)
+    expect((await report(off)).body.outcome).toBe('ignored')
+    expect(await othersOf(off)).toEqual([])
+    expect(await excluded(off)).toBe(1)
+    await turnOn(off)
+    await applyAll(off)
+    await applyAll(off)
+    expect(await othersOf(off)).toEqual(earned(off))
+    expect(await excluded(off)).toBe(0)
+  },
+)
 
-test.each<[what: string, tell: (shop: TestShop) => Promise<unknown>]>([
+test.each<[what: string, report: (shop: TestShop) => Promise<unknown>]>([
   ['of nobody who is known', (shop) => renewal({ ...shop, customer: 'cus_new' }, 'in_2', { subscription: 'sub_2' })],
   ['from before the customer was known', (shop) => renewal({ ...shop, now: shop.now - 60 })],
   ['of test mode', (shop) => renewal({ ...shop, livemode: false })],
   ['whose metadata names another program', (shop) => renewal(shop, 'in_2', { metadata: { program_id: '999999' } })],
   ['that brought nothing', (shop) => renewal(shop, 'in_2', { amount_paid: 0, total: 10_000 })],
-])('a payment %s stays unattributed', async (_what, tell) => {
+])('a payment %s stays unattributed', async (_what, report) => {
   for (const isOn of [false, true]) {
     const shop = await shopWith(isOn)
     await known(shop)
-    await tell(shop)
+    await report(shop)
     await applyAll(shop)
     expect(await othersOf(shop)).toEqual([])
     expect(await excluded(shop)).toBe(0)

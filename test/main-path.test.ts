@@ -106,8 +106,8 @@ test('a click becomes a lead, a sale and a commission, and a refund reverses it 
   expect(commissions).toEqual([{ status: 'reversed', reversed_cents: '2000' }])
 
   await stack.scheduled('deliver-notifications')
-  const { rows: told } = await stack.sql.query('select kind, audience, payload from notifications order by id')
-  expect(told).toMatchObject([
+  const { rows: reported } = await stack.sql.query('select kind, audience, payload from notifications order by id')
+  expect(reported).toMatchObject([
     { kind: 'commission_refunded', audience: 'partner', payload: { amount_cents: 600 } },
     { kind: 'commission_reversed', audience: 'partner', payload: { amount_cents: 1400 } },
   ])

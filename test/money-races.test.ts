@@ -50,7 +50,7 @@ function expectOnlyConflicts(outcomes: PromiseSettledResult<unknown>[]) {
 
 const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
   {
-    name: 'a deduction told ten times at once is taken once, and ten different ones all',
+    name: 'a deduction reported ten times at once is taken once, and ten different ones all',
     run: async () => {
       const { program } = await createCredited()
       const requestId = randomUUID()
@@ -363,11 +363,11 @@ test('a payout pays the oldest commissions first, and a later reversal warns the
   expect(await statuses()).toEqual(['paid', 'approved', 'approved'])
   await program.refund(oldest.id, 500)
   expect(await statuses()).toEqual(['refunded', 'approved', 'approved'])
-  const { rows: told } = await sql.query(
+  const { rows: reported } = await sql.query(
     `select kind, audience, payload->>'amount_cents' as cents from outbox where program_id = $1 order by audience, kind`,
     [programId],
   )
-  expect(told).toEqual([
+  expect(reported).toEqual([
     { kind: 'paid_commission_reversed', audience: 'advertiser', cents: '100' },
     { kind: 'commission_refunded', audience: 'partner', cents: '100' },
     { kind: 'payout_paid', audience: 'partner', cents: '250' },

@@ -51,7 +51,7 @@ beforeEach(async () => {
 })
 
 /** Writes a notification like the service's own functions, and makes the consumer deliver it. */
-async function tell(kind: string, audience: 'partner' | 'advertiser', of = program, more: object = {}) {
+async function report(kind: string, audience: 'partner' | 'advertiser', of = program, more: object = {}) {
   const { rows } = await sql.query<{ id: string }>(
     `insert into outbox (program_id, kind, audience, partner_id, cause, payload)
     values ($1, $2, $3, $4, gen_random_uuid()::text, '{"amount_cents": 1234, "currency": "usd", "transaction_id": "order-7"}'::jsonb || $5::jsonb) returning id`,
@@ -84,7 +84,7 @@ test('each kind of notification has a topic that its recipients can choose', asy
       ('commission_flagged', 'advertiser'),
       ('paid_commission_reversed', 'advertiser'), ('dispute_reinstated', 'advertiser'), ('balance_negative', 'advertiser'),
       ('refund_not_converted', 'advertiser'), ('sale_currency_corrected', 'advertiser'), ('sale_currency_differs', 'advertiser'), ('payment_ignored', 'advertiser'), ('processor_disconnected', 'advertiser'),
-      ('webhook_disabled', 'advertiser')) told (kind, audience)`,
+      ('webhook_disabled', 'advertiser')) reported (kind, audience)`,
   )
   for (const { audience, topic } of rows) expect([topic, topicWords[topic].reader]).toEqual([topic, audience])
   const { rows: kinds } = await sql.query<{ definition: string }>(
@@ -94,7 +94,7 @@ test('each kind of notification has a topic that its recipients can choose', asy
 })
 
 test('a payout mails the partner once, even with repeated events and concurrent senders', async () => {
-  const message = await tell('payout_paid', 'partner')
+  const message = await report('payout_paid', 'partner')
   await Promise.all(Array.from({ length: 4 }, () => writeNotifications(db, [message])))
   await Promise.all(Array.from({ length: 6 }, send))
   expect(recipients()).toEqual([partner.email])
@@ -110,10 +110,10 @@ test.each([
   ['Send an invoice first', 'Reason: Send an invoice first.'],
   ['Send an invoice first.', 'Reason: Send an invoice first.'],
   ['Whose address is this?', 'Reason: Whose address is this?'],
-])('the reason %s ends like a sentence', (reason, told) => {
+])('the reason %s ends like a sentence', (reason, reported) => {
   const payload = { amount_cents: 1234, currency: 'usd', reason }
   const text = textOf({ kind: 'payout_refused', payload, partner_name: null })
-  expect(text.slice(-told.length - 1)).toBe(` ${told}`)
+  expect(text.slice(-reported.length - 1)).toBe(` ${reported}`)
 })
 
 test('an application that was decided before its mail is not mailed', async () => {
@@ -123,7 +123,7 @@ test('an application that was decided before its mail is not mailed', async () =
     values ($1, 'rejected', 'page', 'Eve', 'eve@example.com', now(), now()), ($1, 'waiting', 'page', 'Ada', 'ada@example.com', now(), null) returning id`,
     [other.programId],
   )
-  for (const { id } of rows) await tell('application_received', 'advertiser', other, { application_id: Number(id) })
+  for (const { id } of rows) await report('application_received', 'advertiser', other, { application_id: Number(id) })
   await send()
   const mails = mailApi.mails.filter(({ to }) => to.includes(owner.email))
   expect(mails.map(({ text }) => text.match(/Somebody applied[^\n]*/g))).toEqual([
@@ -133,7 +133,7 @@ test('an application that was decided before its mail is not mailed', async () =
 
 test('repeated notifications become one line with a count', async () => {
   const owner = await member('owner', other)
-  for (let n = 0; n < 3; n++) await tell('application_received', 'advertiser', other)
+  for (let n = 0; n < 3; n++) await report('application_received', 'advertiser', other)
   await send()
   const mail = mailApi.mails.find(({ to }) => to.includes(owner.email))
   expect(mail?.text.match(/Somebody applied[^\n]*/g)).toEqual([
@@ -145,7 +145,7 @@ test.each(['<b>shop</b>', '"><script>alert(1)</script>', 'Tom & Jerry'])(
   'the program name %s is escaped in a mail',
   async (name) => {
     await sql.query('update programs set name = $2 where id = $1', [program.programId, name])
-    await tell('payout_paid', 'partner')
+    await report('payout_paid', 'partner')
     await send()
     await sql.query("update programs set name = 'Ledger' where id = $1", [program.programId])
     expect(mailApi.mails[0]?.html).not.toContain(name)
@@ -155,7 +155,7 @@ test.each(['<b>shop</b>', '"><script>alert(1)</script>', 'Tom & Jerry'])(
 
 test('a failed mail is retried with the same key and growing delays, up to ten attempts', async () => {
   mailApi.status = 503
-  await tell('payout_paid', 'partner')
+  await report('payout_paid', 'partner')
   for (let attempt_count = 1; attempt_count <= 12; attempt_count++) {
     await send()
     expect(await send()).toBe(0)
@@ -168,23 +168,23 @@ test('a failed mail is retried with the same key and growing delays, up to ten a
 
 test('a notification during a retry goes into a separate mail', async () => {
   mailApi.status = 503
-  await tell('payout_paid', 'partner')
+  await report('payout_paid', 'partner')
   await send()
   mailApi.status = 200
-  await tell('payout_refused', 'partner')
+  await report('payout_refused', 'partner')
   await pass('1 hour')
   await send()
   const texts = mailApi.mails.map(({ text }) => text)
   expect(texts).toHaveLength(2)
-  for (const told of ['You were paid', 'was refused'])
-    expect(texts.filter((text) => text.includes(told))).toHaveLength(1)
+  for (const reported of ['You were paid', 'was refused'])
+    expect(texts.filter((text) => text.includes(reported))).toHaveLength(1)
 })
 
 test('the daily mail goes out at seven (UTC), one for all programs', async () => {
   await tiePartner(db, other.partnerIds[0] ?? 0, partner.userId)
-  await tell('commission_reversed', 'partner')
-  await tell('commission_refunded', 'partner')
-  await tell('commission_refunded', 'partner', other)
+  await report('commission_reversed', 'partner')
+  await report('commission_refunded', 'partner')
+  await report('commission_refunded', 'partner', other)
   expect(await send()).toBe(0)
   const { rows } = await sql.query<{ at: string }>(
     "select distinct to_char(due_at at time zone 'UTC', 'HH24:MI') as at from notification_mails where due_at between now() and now() + interval '1 day'",
@@ -198,7 +198,7 @@ test('the daily mail goes out at seven (UTC), one for all programs', async () =>
 })
 
 test('only members whose role can read notifications are mailed', async () => {
-  const told = await Promise.all((['owner', 'admin', 'member', 'billing'] as const).map((role) => member(role)))
+  const reported = await Promise.all((['owner', 'admin', 'member', 'billing'] as const).map((role) => member(role)))
   const [guest, removed, unverified, locked] = await Promise.all([
     member('guest'),
     member('admin'),
@@ -207,14 +207,14 @@ test('only members whose role can read notifications are mailed', async () => {
   ])
   await sql.query('update workspace_members set removed_at = now() where user_id = $1', [removed.userId])
   await sql.query('update users set email_verified = false where id = $1', [unverified.userId])
-  await tell('webhook_disabled', 'advertiser')
+  await report('webhook_disabled', 'advertiser')
   await sql.query(
     'update workspaces w set requires_two_factor = true from programs p where p.workspace_id = w.id and p.id = $1',
     [other.programId],
   )
-  await tell('webhook_disabled', 'advertiser', other)
+  await report('webhook_disabled', 'advertiser', other)
   await send()
-  expect(recipients()).toEqual(told.map(({ email }) => email).toSorted())
+  expect(recipients()).toEqual(reported.map(({ email }) => email).toSorted())
   for (const one of [guest, removed, unverified, locked, partner]) expect(mailApi.to(one.email)).toBeUndefined()
   await sql.query('delete from workspace_members')
 })
@@ -230,7 +230,7 @@ test.each([
   ],
 ])('%s before the end of the day gets no pending mail', async (_who, change) => {
   const person = await member('admin')
-  await tell('balance_negative', 'advertiser')
+  await report('balance_negative', 'advertiser')
   await change(person.userId)
   await pass('1 day')
   await send()
@@ -241,9 +241,9 @@ test.each([
 const choose = (choices: Partial<MailChoices>) => saveMailChoices(db, partner.userId, choices)
 
 test('after "never" nothing is mailed, not even pending notifications', async () => {
-  await tell('commission_reversed', 'partner')
+  await report('commission_reversed', 'partner')
   await choose({ reversed: 'never' })
-  await tell('commission_reversed', 'partner')
+  await report('commission_reversed', 'partner')
   await pass('1 day')
   expect(await send()).toBe(0)
 })
@@ -273,7 +273,7 @@ test.each([
   ['advertiser', 'payout_due'],
 ] as const)('every address in a mail to a %s opens a page for them', async (audience, kind) => {
   const reader = audience === 'partner' ? partner : await member('owner')
-  await tell(kind, audience)
+  await report(kind, audience)
   await send()
   const mail = mailApi.to(reader.email)
   const addresses = Array.from(mail?.text.matchAll(/https:\S+/g) ?? [], ([address]) => address)
@@ -285,7 +285,7 @@ test.each([
 })
 
 test('the mail client stops a mail with one click and no session; opening the link stops nothing', async () => {
-  await tell('payout_paid', 'partner')
+  await report('payout_paid', 'partner')
   await send()
   const link = mailApi.mails[0]?.headers?.['List-Unsubscribe']?.slice(1, -1).replace(env.BASE_URL, '') ?? ''
   const asked = await page(link)
@@ -330,14 +330,14 @@ test.each([
 ] as const)('%s with %j stops mail to the address: %s', async (type, data, stops) => {
   const to = ['no\0body@example.com', '\ud800@example.com', partner.email.toUpperCase(), 'nobody@example.com']
   expect((await mailEvent(type, { to, ...data })).status).toBe(200)
-  await tell('payout_paid', 'partner')
+  await report('payout_paid', 'partner')
   await send()
   expect(recipients()).toEqual(stops ? [] : [partner.email])
   expect((await sql.query("select from refused_addresses where email = 'nobody@example.com'")).rowCount).toBe(0)
   if (!stops) return
   expect(await (await page('/account/mail', { as: partner })).text()).toContain('Send me e-mail again')
   await page('/account/mail/retry', { as: partner, fields: {} })
-  await tell('payout_paid', 'partner')
+  await report('payout_paid', 'partner')
   await send()
   expect(recipients()).toEqual([partner.email])
 })
@@ -368,11 +368,11 @@ test('a partner can get a mail for each commission at once, sent by the call tha
 })
 
 const dailyNotices = async (moment: Date) => {
-  const told = await db.query(call('write_daily_notifications', { moment }))
-  const ours = told.filter(({ program_id: id }) => id === program.programId)
+  const reported = await db.query(call('write_daily_notifications', { moment }))
+  const ours = reported.filter(({ program_id: id }) => id === program.programId)
   await writeNotifications(
     db,
-    told.map((row) => ({ program_id: row.program_id ?? 0, outbox_id: row.outbox_id ?? 0 })),
+    reported.map((row) => ({ program_id: row.program_id ?? 0, outbox_id: row.outbox_id ?? 0 })),
   )
   return ours
 }
@@ -386,8 +386,8 @@ test('a partner gets one mail about the previous day, without reversed commissio
   const gone = await program.soldBy(0, 4000)
   await program.refund(gone.id, null)
   const tomorrow = new Date(Date.now() + 86_400_000)
-  const told = await Promise.all([dailyNotices(tomorrow), dailyNotices(tomorrow)])
-  expect(told.flat()).toHaveLength(1)
+  const reported = await Promise.all([dailyNotices(tomorrow), dailyNotices(tomorrow)])
+  expect(reported.flat()).toHaveLength(1)
   await pass('2 days')
   await send()
   expect(mailApi.mails[0]?.text).toMatch(/- You earned \$6\.00 from 2 commissions on \d{4}-\d\d-\d\d\./)
@@ -454,9 +454,9 @@ test('an advertiser gets a weekly notification about due payouts', async () => {
   // Far from the days that something is earned on.
   const monday = new Date('2031-06-02T05:30:00Z')
   const days = Array.from({ length: 8 }, (_, day) => new Date(monday.getTime() + day * 86_400_000))
-  const told: number[] = []
-  for (const day of days) told.push((await dailyNotices(day)).length)
-  expect(told).toEqual([1, 0, 0, 0, 0, 0, 0, 1])
+  const reported: number[] = []
+  for (const day of days) reported.push((await dailyNotices(day)).length)
+  expect(reported).toEqual([1, 0, 0, 0, 0, 0, 0, 1])
   await send()
   expect(mailApi.to(owner.email)?.text).toContain('Payouts to a partner are due.')
   await sql.query('delete from workspace_members')

@@ -12,7 +12,7 @@ import { openWebhook, testWhatIsKept } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
-const { env, send, sold, stripe, tell, rows, salesOf } = await openWebhook(endpoint)
+const { env, send, sold, stripe, report, rows, salesOf } = await openWebhook(endpoint)
 const client = openStripe(env)
 
 const disconnect = (shop: Shop) => disconnectProcessor(db, env, shop.programId)
@@ -24,11 +24,11 @@ const outcomesOf = async (shop: TestShop) =>
   )
 
 /** The events of two payments, one of them of an invoice: a refund of each and a dispute that was won. */
-const told: ((shop: Shop) => ReturnType<typeof send>)[] = [
+const reported: ((shop: Shop) => ReturnType<typeof send>)[] = [
   (shop) => send(shop, 'checkout.session.completed', oneTime(shop)),
-  (shop) => tell(shop, 're_1', 3000),
-  (shop) => tell(shop, 'dp_1', 2000),
-  (shop) => tell(shop, 'dp_1', 2000, 'won'),
+  (shop) => report(shop, 're_1', 3000),
+  (shop) => report(shop, 'dp_1', 2000),
+  (shop) => report(shop, 'dp_1', 2000, 'won'),
   (shop) => send(shop, 'invoice.paid', bill(shop, { id: 'in_2', payment_intent: 'pi_2', charge: 'ch_2' })),
   (shop) =>
     send(
@@ -43,8 +43,8 @@ const ends = [
   { refunded: 10_000, commission: 2000, reversed: 2000 },
 ]
 const orders = fc.tuple(
-  fc.shuffledSubarray(told, { minLength: told.length }),
-  fc.nat({ max: told.length }),
+  fc.shuffledSubarray(reported, { minLength: reported.length }),
+  fc.nat({ max: reported.length }),
   fc.boolean(),
 )
 
@@ -83,7 +83,7 @@ test('the number of parked events and their account is shown until they are appl
   const shop = await sold()
   const stranger = await createShop(sql)
   await disconnect(shop)
-  await tell(shop, 're_1', 3000)
+  await report(shop, 're_1', 3000)
   const named = { ...shop, programId: stranger.programId }
   await send(named, 'checkout.session.completed', oneTime(named, { id: 'cs_2', payment_intent: 'pi_2' }))
   await send(shop, 'refund.created', refund(shop, { id: 're_3', amount: 1, payment_intent: 'pi_unknown' }))
@@ -104,7 +104,7 @@ test('the number of parked events and their account is shown until they are appl
 test('events are also parked after the owner revoked the access', async () => {
   const shop = await sold()
   await send({ ...shop, now: shop.now + 5 }, 'account.application.deauthorized', { id: 'ca_1', object: 'application' })
-  expect(await tell(shop, 're_1', 3000)).toMatchObject({ body: { outcome: 'parked', reason: /disconnected/ } })
+  expect(await report(shop, 're_1', 3000)).toMatchObject({ body: { outcome: 'parked', reason: /disconnected/ } })
 })
 
 test('an event that fails to apply waits for the next run, and so does one that arrived while the account was connected', async () => {
@@ -124,7 +124,7 @@ test('an event that fails to apply waits for the next run, and so does one that 
 test('parked events are kept for 90 days', async () => {
   const shop = await sold()
   await disconnect(shop)
-  await tell(shop, 're_1', 3000)
+  await report(shop, 're_1', 3000)
   const age = (days: number) =>
     rows(`update processor_events set received_at = now() - interval '${days} days' where program_id = $1`, shop)
   await age(89)

@@ -34,8 +34,8 @@ const inDisputes = (change: (reversals: Reversal[]) => Reversal[]) =>
   inModule<typeof import('../lib/processors/stripe/read-dispute.ts')>('lib/processors/stripe/read-dispute.ts', {
     readDispute:
       (real) =>
-      (...told) =>
-        changedReversals(real(...told), change),
+      (...reported) =>
+        changedReversals(real(...reported), change),
   })
 type Amounts = typeof import('../tracker/src/stripe-amounts.ts')
 const inAmounts = (exports: Parameters<typeof inModule<Amounts>>[1]) =>
@@ -82,8 +82,8 @@ const mistakes: Record<string, Mistake> = {
   'a first payment of a subscription under two ids': {
     ways: ['subscription'],
     says: /2 sales/,
-    service: inCheckouts((real) => async (...told) => {
-      return changedPurchase(await real(...told), (purchase) => {
+    service: inCheckouts((real) => async (...reported) => {
+      return changedPurchase(await real(...reported), (purchase) => {
         const { sale, session_id: id } = purchase
         if (!sale || id === null) return purchase
         return { ...purchase, payment_ids: [id], sale: { ...sale, transaction_id: id, processor_invoice_id: null } }
@@ -199,8 +199,8 @@ const mistakes: Record<string, Mistake> = {
   'an invoice for nothing that leaves the commission of its session': {
     ways: ['covered'],
     says: /expected 0/,
-    service: inInvoices((real) => async (...told) => {
-      return changedPurchase(await real(...told), (paid) => (paid.sale?.amount_cents === 0 ? unread() : paid))
+    service: inInvoices((real) => async (...reported) => {
+      return changedPurchase(await real(...reported), (paid) => (paid.sale?.amount_cents === 0 ? unread() : paid))
     }),
   },
   'an invoice for nothing that is forgotten before its session arrives': {
@@ -356,7 +356,7 @@ const mistakes: Record<string, Mistake> = {
     says: /refunded/,
     functions: { grow_refund_of_rest: `return sale;` },
   },
-  'a failed refund that still counts because the API told it': {
+  'a failed refund that still counts because the API reported it': {
     ways: ['api_refund'],
     seed: 6,
     says: /refunded/,
@@ -400,8 +400,8 @@ const mistakes: Record<string, Mistake> = {
       {
         discountFacts:
           (real) =>
-          (...told) => {
-            const { asks_discounts_of: _, ...facts } = real(...told)
+          (...reported) => {
+            const { asks_discounts_of: _, ...facts } = real(...reported)
             return facts
           },
       },

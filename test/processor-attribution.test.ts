@@ -12,7 +12,7 @@ import { openWebhook, testWhatIsKept } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { sql } = endpoint
-const { send, salesOf, tell } = await openWebhook(endpoint)
+const { send, salesOf, report } = await openWebhook(endpoint)
 const { db } = endpoint
 
 /** A customer of the second partner who can be found by this alone. */
@@ -355,7 +355,7 @@ describe('a purchase that arrives before its buyer is known', () => {
       (shop: TestShop) => call(shop),
       (shop: TestShop) =>
         send(shop, 'checkout.session.completed', oneTime({ ...shop, ...keyless, customerKey: 'ann' })),
-      (shop: TestShop) => tell(shop, 're_1', 5000),
+      (shop: TestShop) => report(shop, 're_1', 5000),
     ]
     for (const order of [steps, steps.toReversed(), [...steps.slice(1), ...steps.slice(0, 1)]]) {
       const shop = await createShop(sql)

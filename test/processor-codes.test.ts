@@ -136,7 +136,7 @@ describe('a Stripe payment', () => {
       0,
     ],
     [
-      'an intent that names the click, told before the session with the code',
+      'an intent that names the click, reported before the session with the code',
       async (shop) => {
         await send(shop, 'payment_intent.succeeded', intent(shop))
         expect(await outcomeOf(shop)).toEqual([])

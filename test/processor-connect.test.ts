@@ -139,8 +139,12 @@ const codeFor = async (key = 'sk_test_1', programId?: number) => {
   await askOwnAccountCode(db, { STRIPE_SECRET_KEY: key }, of, userId)
   return { programId: of, userId, code: (await readOwnAccountState(db, of))?.code ?? '' }
 }
-const tell = async (object: object, more: { account?: string; livemode?: boolean } = {}, type = 'product.updated') => {
-  const told = {
+const report = async (
+  object: object,
+  more: { account?: string; livemode?: boolean } = {},
+  type = 'product.updated',
+) => {
+  const reported = {
     ...({} as TestShop),
     generation: 'new' as const,
     now: Math.floor(Date.now() / 1000),
@@ -148,7 +152,7 @@ const tell = async (object: object, more: { account?: string; livemode?: boolean
     ...more,
   }
   return await post(
-    stripeEvent(told, `evt_${crypto.randomUUID()}`, type, { id: 'prod_1', object: 'product', ...object }),
+    stripeEvent(reported, `evt_${crypto.randomUUID()}`, type, { id: 'prod_1', object: 'product', ...object }),
   )
 }
 const coded = (code: string) => ({ metadata: { svc_connect_code: code } })
@@ -164,7 +168,7 @@ describe("connecting the deployment's own account", () => {
 
   test.each(['product.created', 'product.updated'])('accepts %s with the code in its metadata once', async (type) => {
     const { programId, userId, code } = await codeFor()
-    expect(await tell(coded(code), {}, type)).toMatchObject({ status: 200, body: { outcome: 'recorded' } })
+    expect(await report(coded(code), {}, type)).toMatchObject({ status: 200, body: { outcome: 'recorded' } })
     expect(await connected()).toEqual([programId])
     const { rows } = await sql.query(
       "select user_id from audit_log where program_id = $1 and action = 'processor.connected' order by id desc limit 1",
@@ -172,18 +176,22 @@ describe("connecting the deployment's own account", () => {
     )
     expect(rows).toEqual([{ user_id: userId }])
     await disconnectProcessor(db, env, programId)
-    expect(await tell(coded(code), {}, type)).toMatchObject({ body: { outcome: 'ignored' } })
+    expect(await report(coded(code), {}, type)).toMatchObject({ body: { outcome: 'ignored' } })
     expect(await connected()).toEqual([])
   })
 
   test.each<[string, (asked: { programId: number; userId: string; code: string }) => Promise<unknown>, string]>([
-    ['of a connected account', ({ code }) => tell(coded(code), { account: 'acct_attacker' }), 'connected account'],
-    ['that a buyer could write', ({ code }) => tell({ name: code, description: code, client_reference_id: code }), ''],
-    ['of another type', ({ code }) => tell(coded(code), {}, 'customer.created'), ''],
-    ['with a made-up code', () => tell(coded('x'.repeat(43))), ''],
+    ['of a connected account', ({ code }) => report(coded(code), { account: 'acct_attacker' }), 'connected account'],
+    [
+      'that a buyer could write',
+      ({ code }) => report({ name: code, description: code, client_reference_id: code }),
+      '',
+    ],
+    ['of another type', ({ code }) => report(coded(code), {}, 'customer.created'), ''],
+    ['with a made-up code', () => report(coded('x'.repeat(43))), ''],
     [
       'whose code could not be stored',
-      async () => expect(await tell(coded('a\0b'))).toMatchObject({ status: 200, body: { outcome: 'ignored' } }),
+      async () => expect(await report(coded('a\0b'))).toMatchObject({ status: 200, body: { outcome: 'ignored' } }),
       '',
     ],
     [
@@ -208,7 +216,7 @@ describe("connecting the deployment's own account", () => {
           "update own_account_codes set expires_at = expires_at - interval '1 day' where program_id = $1",
           [programId],
         )
-        await tell(coded(code))
+        await report(coded(code))
       },
       '',
     ],
@@ -216,7 +224,7 @@ describe("connecting the deployment's own account", () => {
       'after another code was asked for',
       async ({ programId, userId, code }) => {
         await askOwnAccountCode(db, { STRIPE_SECRET_KEY: 'sk_test_1' }, programId, userId)
-        await tell(coded(code))
+        await report(coded(code))
       },
       '',
     ],
@@ -224,7 +232,7 @@ describe("connecting the deployment's own account", () => {
       'created by a former owner',
       async ({ userId, code }) => {
         await sql.query("update workspace_members set role = 'admin' where user_id = $1", [userId])
-        await tell(coded(code))
+        await report(coded(code))
       },
       'no longer an owner',
     ],
@@ -232,8 +240,8 @@ describe("connecting the deployment's own account", () => {
       'while another program has the account',
       async ({ code }) => {
         const first = await codeFor()
-        await tell(coded(first.code))
-        await tell(coded(code))
+        await report(coded(first.code))
+        await report(coded(code))
         await disconnectProcessor(db, env, first.programId)
       },
       'Another program',
@@ -247,18 +255,18 @@ describe("connecting the deployment's own account", () => {
 
   test('accepts a test-mode event if the key is not a live one', async () => {
     const { programId, code } = await codeFor('rk_live_1')
-    expect(await tell(coded(code))).toMatchObject({
+    expect(await report(coded(code))).toMatchObject({
       body: { outcome: 'ignored', reason: expect.stringContaining('test mode') },
     })
     expect(await connected()).toEqual([])
-    expect(await tell(coded(code), { livemode: true })).toMatchObject({ body: { outcome: 'recorded' } })
+    expect(await report(coded(code), { livemode: true })).toMatchObject({ body: { outcome: 'recorded' } })
     expect(await connected()).toEqual([programId])
   })
 
   test('connects one program only, even if several send their codes at once, and no page names the account', async () => {
     const asked = []
     for (let number = 0; number < 5; number++) asked.push(await codeFor())
-    const answers = await Promise.all(asked.map(({ code }) => tell(coded(code))))
+    const answers = await Promise.all(asked.map(({ code }) => report(coded(code))))
     expect(answers.map(({ body }) => String(body['outcome'])).toSorted()).toEqual([
       'ignored',
       'ignored',

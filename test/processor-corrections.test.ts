@@ -14,7 +14,7 @@ import { openWebhook, testWhatIsKept } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
-const { send, rows, tell, salesOf } = await openWebhook(endpoint)
+const { send, rows, report, salesOf } = await openWebhook(endpoint)
 
 const day = 86_400
 
@@ -61,16 +61,16 @@ const moneyOf = async (shop: TestShop) => ({
   balance: (await rows('select balance_cents::int as cents from balances where program_id = $1', shop))[0]?.['cents'],
 })
 
-const toldOf = async (shop: TestShop) =>
+const reportedOf = async (shop: TestShop) =>
   (
     await rows(
-      `select kind || ' ' || (payload->>'amount_cents') as told from outbox where program_id = $1 order by id`,
+      `select kind || ' ' || (payload->>'amount_cents') as reported from outbox where program_id = $1 order by id`,
       shop,
     )
-  ).map(({ told }) => told)
+  ).map(({ reported }) => reported)
 
-/** The sale call tells 99.00 of the invoice `in_1`. */
-const told = async (shop: TestShop, currency: string) => {
+/** The sale call reports 99.00 of the invoice `in_1`. */
+const reported = async (shop: TestShop, currency: string) => {
   const { keyHash } = await keyOf(shop)
   const sale = { ...noSale, transaction_id: 'in_1', customer_key: 'user-1', amount_cents: 9900, currency }
   await recordSale(db, keyHash, { ...sale, click_id: shop.clickId }, null, randomUUID())
@@ -133,7 +133,7 @@ describe('an invoice overrides its session', () => {
     await invoiced(shop, 2000)
     expect(await salesOf(shop)).toMatchObject([{ commission: 400, status: 'approved' }])
     expect(await moneyOf(shop)).toMatchObject({ balance: 400, days: [{ commission: 400 }] })
-    expect(await toldOf(shop)).toEqual(['commission_corrected 600', 'payout_reduced 400'])
+    expect(await reportedOf(shop)).toEqual(['commission_corrected 600', 'payout_reduced 400'])
     expect(await rows('select cause, amount_cents::int from balance_entries where program_id = $1', shop)).toEqual([
       { cause: 'commission_credited', amount_cents: 1000 },
       { cause: 'commission_corrected', amount_cents: -600 },
@@ -148,7 +148,7 @@ describe('an invoice overrides its session', () => {
     await invoiced(shop, 2000)
     expect(await salesOf(shop)).toMatchObject([{ commission: 400, status: 'paid' }])
     expect(await moneyOf(shop)).toMatchObject({ balance: -600 })
-    expect(await toldOf(shop)).toEqual([
+    expect(await reportedOf(shop)).toEqual([
       'payout_paid 1000',
       'commission_corrected 600',
       'paid_commission_reversed 600',
@@ -174,7 +174,7 @@ describe('an invoice overrides its session', () => {
     await credit(shop)
     await send(shop, 'invoice_payment.paid', invoicePayment(shop, { ...payment, amount: 2000 }))
     if (!isRefundedBefore) await invoiced(shop, 2000)
-    await tell(shop, 're_1', 500)
+    await report(shop, 're_1', 500)
     await invoiced(shop, 2000)
     expect(await salesOf(shop)).toMatchObject([{ refunded: 500, commission: 400, reversed: 100 }])
     expect(await moneyOf(shop)).toMatchObject({ balance: 300, days: [{ commission: 300 }] })
@@ -238,7 +238,7 @@ describe('an invoice for nothing', () => {
 describe('the processor overrides the API', () => {
   test('on the amount and the tax of a payment that both report', async () => {
     const shop = await createShop(sql)
-    await told(shop, 'usd')
+    await reported(shop, 'usd')
     expect(await salesOf(shop)).toMatchObject([{ amount: 9900, base: 9900, commission: 1980 }])
     await invoiced(shop, 5000, { tax: 800 })
     expect(await salesOf(shop)).toMatchObject([{ amount: 5000, base: 4200, commission: 840 }])
@@ -247,10 +247,10 @@ describe('the processor overrides the API', () => {
 
   test('on the currency, with a notification', async () => {
     const shop = await createShop(sql)
-    await told(shop, 'eur')
+    await reported(shop, 'eur')
     await invoiced(shop, 5000)
     await send(shop, 'invoice_payment.paid', invoicePayment(shop, { ...payment, amount: 5000 }))
-    await tell(shop, 're_1', 1000)
+    await report(shop, 're_1', 1000)
     expect(await salesOf(shop)).toMatchObject([
       { amount: 5000, currency: 'usd', commission: 1000, refunded: 1000, reversed: 200 },
     ])
@@ -263,16 +263,16 @@ describe('the processor overrides the API', () => {
       { currency: 'eur', cents: 0 },
       { currency: 'usd', cents: 5000 },
     ])
-    expect(await toldOf(shop)).toContain('sale_currency_corrected 5000')
+    expect(await reportedOf(shop)).toContain('sale_currency_corrected 5000')
   })
 
   test('but a credited commission keeps its currency, and the advertiser is notified once', async () => {
     const shop = await createShop(sql)
-    await told(shop, 'eur')
+    await reported(shop, 'eur')
     await credit(shop)
     for (const _ of [1, 2]) await invoiced(shop, 5000)
     expect(await salesOf(shop)).toMatchObject([{ amount: 9900, currency: 'eur', commission: 1980 }])
-    expect(await toldOf(shop)).toEqual(['sale_currency_differs 5000'])
+    expect(await reportedOf(shop)).toEqual(['sale_currency_differs 5000'])
   })
 })
 
@@ -313,7 +313,7 @@ describe('concurrent corrections', () => {
     const answers = await Promise.all(
       Array.from({ length: 10 }, async (_, index) => {
         if (index % 3 === 0) await approveDueCommissions(db, 20)
-        return [await session(shop), await invoiced(shop, 2000, index % 2 ? bare : {}), await tell(shop, 're_1', 500)]
+        return [await session(shop), await invoiced(shop, 2000, index % 2 ? bare : {}), await report(shop, 're_1', 500)]
       }),
     )
     await send(shop, 'invoice_payment.paid', invoicePayment(shop, { ...payment, amount: 2000 }))

@@ -5,44 +5,44 @@ import { approveDueCommissions } from '../lib/money/commissions.ts'
 import { asNotification } from '../lib/notifications/notification-list.ts'
 import { paidBy } from './support/payments.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept, told, type Told } from './support/webhook.ts'
+import { openWebhook, testWhatIsKept, reported, type Report } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
-const { send, sold, tell, rows, salesOf } = await openWebhook(endpoint)
+const { send, sold, report, rows, salesOf } = await openWebhook(endpoint)
 
 const moved = (amount: number) => ({ amount, currency: 'usd' })
 
 describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s generation', (generation) => {
-  test.for<[what: string, events: Told[], refunded: number]>([
-    ['one of everything', [told('dp_1', 10_000)], 10_000],
-    ['one of a part', [told('dp_1', 2500)], 2500],
-    ['one that was won', [told('dp_1', 10_000), told('dp_1', 10_000, 'won')], 0],
-    ['a dispute whose end arrives first', [told('dp_1', 10_000, 'won'), told('dp_1', 10_000)], 0],
-    ['a refund, and a dispute of everything', [told('re_1', 3000), told('dp_1', 10_000)], 10_000],
+  test.for<[what: string, events: Report[], refunded: number]>([
+    ['one of everything', [reported('dp_1', 10_000)], 10_000],
+    ['one of a part', [reported('dp_1', 2500)], 2500],
+    ['one that was won', [reported('dp_1', 10_000), reported('dp_1', 10_000, 'won')], 0],
+    ['a dispute whose end arrives first', [reported('dp_1', 10_000, 'won'), reported('dp_1', 10_000)], 0],
+    ['a refund, and a dispute of everything', [reported('re_1', 3000), reported('dp_1', 10_000)], 10_000],
     [
       'a refund, and a dispute that was won',
-      [told('re_1', 3000), told('dp_1', 10_000), told('dp_1', 10_000, 'won')],
+      [reported('re_1', 3000), reported('dp_1', 10_000), reported('dp_1', 10_000, 'won')],
       3000,
     ],
     [
-      'a dispute that was won, and a refund told in between',
-      [told('dp_1', 10_000), told('re_1', 3000), told('dp_1', 10_000, 'won')],
+      'a dispute that was won, and a refund reported in between',
+      [reported('dp_1', 10_000), reported('re_1', 3000), reported('dp_1', 10_000, 'won')],
       3000,
     ],
     [
       'a dispute that found no room for all of it, and a refund that failed',
-      [told('re_1', 6000), told('dp_1', 8000), told('re_1', 6000, 'failed')],
+      [reported('re_1', 6000), reported('dp_1', 8000), reported('re_1', 6000, 'failed')],
       8000,
     ],
     [
       'the same, and then the dispute was won',
-      [told('re_1', 6000), told('dp_1', 8000), told('re_1', 6000, 'failed'), told('dp_1', 8000, 'won')],
+      [reported('re_1', 6000), reported('dp_1', 8000), reported('re_1', 6000, 'failed'), reported('dp_1', 8000, 'won')],
       0,
     ],
   ])('%s', async ([, events, refunded]) => {
     const shop = await sold({ generation })
-    for (const event of events) await tell(shop, ...event)
+    for (const event of events) await report(shop, ...event)
     const status = { 0: 'pending', 10_000: 'reversed' }[refunded] ?? 'refunded'
     expect(await salesOf(shop)).toMatchObject([{ refunded, reversed: refunded / 5, status }])
   })
@@ -52,8 +52,8 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     ['lost, with an empty list after a withdrawal', ['funds_withdrawn'], 'lost', [], 10_000],
     ['lost, with what it took', [], 'lost', [moved(-10_000)], 10_000],
     ['lost, with a part given back', [], 'lost', [moved(-10_000), moved(3000)], 7000],
-    ['lost, told before as well', ['funds_withdrawn'], 'lost', [moved(-10_000)], 10_000],
-    ['won, which funds_reinstated tells', ['funds_withdrawn'], 'won', [moved(-10_000), moved(10_000)], 10_000],
+    ['lost, reported before as well', ['funds_withdrawn'], 'lost', [moved(-10_000)], 10_000],
+    ['won, which funds_reinstated reports', ['funds_withdrawn'], 'won', [moved(-10_000), moved(10_000)], 10_000],
     ['an inquiry', [], 'warning_closed', [], 0],
   ])('a dispute that closes: %s', async (_, before, status, moves, refunded) => {
     const shop = await sold({ generation })
@@ -117,11 +117,11 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     const shop = await sold({ generation })
     await sql.query('update commissions set hold_until = now() where program_id = $1', [shop.programId])
     await approveDueCommissions(db, 100)
-    await tell(shop, 'dp_1', 10_000)
+    await report(shop, 'dp_1', 10_000)
     expect(await rows('select balance_cents::int as balance from balances where program_id = $1', shop)).toEqual([
       { balance: 0 },
     ])
-    await tell(shop, 'dp_1', 10_000, 'won')
+    await report(shop, 'dp_1', 10_000, 'won')
     expect(await rows('select balance_cents::int as balance from balances where program_id = $1', shop)).toEqual([
       { balance: 2000 },
     ])

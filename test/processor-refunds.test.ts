@@ -8,11 +8,11 @@ import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 import { bill, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept, told, type Told } from './support/webhook.ts'
+import { openWebhook, testWhatIsKept, reported, type Report } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
-const { env, send, sold, tell, stripe, rows, salesOf } = await openWebhook(endpoint)
+const { env, send, sold, report, stripe, rows, salesOf } = await openWebhook(endpoint)
 
 async function byEndpoint(shop: Shop, refundId: string) {
   const { key, hint } = await generateApiKey()
@@ -27,24 +27,24 @@ async function byEndpoint(shop: Shop, refundId: string) {
 }
 
 describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s generation', (generation) => {
-  test.for<[what: string, events: Told[], refunded: number]>([
-    ['one in part', [told('re_1', 3000)], 3000],
-    ['one in full', [told('re_1', 10_000)], 10_000],
-    ['two in part', [told('re_1', 3000), told('re_2', 2000)], 5000],
-    ['the same amount twice', [told('re_1', 3000), told('re_2', 3000)], 6000],
-    ['one told as pending, then as paid', [told('re_1', 3000, 'pending'), told('re_1', 3000)], 3000],
-    ['one that failed', [told('re_1', 3000, 'pending'), told('re_1', 3000, 'failed')], 0],
-    ['one that was canceled', [told('re_1', 3000), told('re_1', 3000, 'canceled')], 0],
-    ['a refund whose failure arrives first', [told('re_1', 3000, 'failed'), told('re_1', 3000, 'pending')], 0],
+  test.for<[what: string, events: Report[], refunded: number]>([
+    ['one in part', [reported('re_1', 3000)], 3000],
+    ['one in full', [reported('re_1', 10_000)], 10_000],
+    ['two in part', [reported('re_1', 3000), reported('re_2', 2000)], 5000],
+    ['the same amount twice', [reported('re_1', 3000), reported('re_2', 3000)], 6000],
+    ['one reported as pending, then as paid', [reported('re_1', 3000, 'pending'), reported('re_1', 3000)], 3000],
+    ['one that failed', [reported('re_1', 3000, 'pending'), reported('re_1', 3000, 'failed')], 0],
+    ['one that was canceled', [reported('re_1', 3000), reported('re_1', 3000, 'canceled')], 0],
+    ['a refund whose failure arrives first', [reported('re_1', 3000, 'failed'), reported('re_1', 3000, 'pending')], 0],
     [
       'one that failed beside one that did not',
-      [told('re_1', 3000), told('re_2', 1000), told('re_1', 3000, 'failed')],
+      [reported('re_1', 3000), reported('re_2', 1000), reported('re_1', 3000, 'failed')],
       1000,
     ],
-    ['more than was paid', [told('re_1', 8000), told('re_2', 8000)], 10_000],
+    ['more than was paid', [reported('re_1', 8000), reported('re_2', 8000)], 10_000],
   ])('%s', async ([, events, refunded]) => {
     const shop = await sold({ generation })
-    for (const event of events) await tell(shop, ...event)
+    for (const event of events) await report(shop, ...event)
     const status = { 0: 'pending', 10_000: 'reversed' }[refunded] ?? 'refunded'
     expect(await salesOf(shop)).toMatchObject([{ refunded, reversed: refunded / 5, status }])
   })
@@ -73,17 +73,17 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
         invoicePayment(shop, { invoice: 'in_1', payment_intent: 'pi_1', amount: 10_000 }),
       )
     }
-    const answer = await tell(shop, 're_1', 5000)
+    const answer = await report(shop, 're_1', 5000)
     expect(answer).toMatchObject({ body: { outcome: 'recorded' }, requests: 1 })
     expect(await salesOf(shop)).toMatchObject([{ refunded: 5000, reversed: 1000, payment_intent: 'pi_1' }])
   })
 
   test('an event before its sale is parked, and applied in the transaction that records the sale', async () => {
     const shop = await createShop(sql, { generation })
-    expect(await tell(shop, 're_1', 3000)).toMatchObject({ status: 200, body: { outcome: 'parked' } })
-    expect(await tell(shop, 're_2', 1000, 'failed')).toMatchObject({ status: 200, body: { outcome: 'parked' } })
-    expect(await tell(shop, 're_2', 1000, 'pending')).toMatchObject({ status: 200, body: { outcome: 'parked' } })
-    expect(await tell(shop, 'dp_1', 2000)).toMatchObject({ status: 200, body: { outcome: 'parked' } })
+    expect(await report(shop, 're_1', 3000)).toMatchObject({ status: 200, body: { outcome: 'parked' } })
+    expect(await report(shop, 're_2', 1000, 'failed')).toMatchObject({ status: 200, body: { outcome: 'parked' } })
+    expect(await report(shop, 're_2', 1000, 'pending')).toMatchObject({ status: 200, body: { outcome: 'parked' } })
+    expect(await report(shop, 'dp_1', 2000)).toMatchObject({ status: 200, body: { outcome: 'parked' } })
     expect(await send(shop, 'checkout.session.completed', oneTime(shop))).toMatchObject({
       body: { outcome: 'recorded' },
       requests: 1,
@@ -105,7 +105,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
       refund(shop, { id: 're_3', amount: 4000, status: 'pending' }),
     ])
     const total = charge(shop, { id: 'ch_1', amount: 10_000, refunded: 7000, payment_intent: 'pi_1' })
-    await tell(shop, 're_1', 1000)
+    await report(shop, 're_1', 1000)
     expect(await send(shop, 'charge.refunded', total)).toMatchObject({
       status: 200,
       body: { outcome: 'recorded' },
@@ -140,16 +140,16 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
 
   test('a refund from the webhook and from the endpoint with the same id counts once', async () => {
     const first = await sold({ generation })
-    await tell(first, 're_1', 3000)
+    await report(first, 're_1', 3000)
     expect(await byEndpoint(first, 're_1')).toMatchObject({ status: 'skipped', reason: 'refund_already_applied' })
     const second = await sold({ generation })
     expect(await byEndpoint(second, 're_1')).toMatchObject({ status: 'refunded' })
-    await tell(second, 're_1', 3000)
+    await report(second, 're_1', 3000)
     for (const shop of [first, second]) expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
-    await tell(second, 're_1', 3000, 'failed')
+    await report(second, 're_1', 3000, 'failed')
     expect(await salesOf(second)).toMatchObject([{ refunded: 0, reversed: 0 }])
     const third = await sold({ generation })
-    await tell(third, 're_1', 3000, 'failed')
+    await report(third, 're_1', 3000, 'failed')
     expect(await byEndpoint(third, 're_1')).toMatchObject({ status: 'skipped' })
     expect(await salesOf(third)).toMatchObject([{ refunded: 0, reversed: 0 }])
   })
@@ -160,18 +160,18 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     const shop = await sold({ generation })
     const refunded = async () => (await salesOf(shop))[0]?.['refunded']
     expect(await byEndpoint(shop, 'shop-1')).toMatchObject(taken)
-    await tell(shop, 're_1', 3000)
+    await report(shop, 're_1', 3000)
     expect(await refunded()).toBe(3000)
-    await tell(shop, 're_2', 3000)
+    await report(shop, 're_2', 3000)
     expect(await byEndpoint(shop, 'shop-2')).toMatchObject(known)
     expect(await refunded()).toBe(6000)
     expect(await byEndpoint(shop, 'shop-3')).toMatchObject(taken)
     for (const id of ['shop-1', 'shop-2', 'shop-3']) expect(await byEndpoint(shop, id)).toMatchObject(known)
     expect(await refunded()).toBe(9000)
-    await tell(shop, 're_1', 3000, 'failed')
-    await tell(shop, 're_2', 3000, 'failed')
+    await report(shop, 're_1', 3000, 'failed')
+    await report(shop, 're_2', 3000, 'failed')
     expect(await refunded()).toBe(3000)
-    await tell(shop, 're_3', 3000, 'failed')
+    await report(shop, 're_3', 3000, 'failed')
     expect(await byEndpoint(shop, 'shop-3')).toMatchObject(known)
     expect(await refunded()).toBe(0)
   })
@@ -179,18 +179,18 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
   test("a refund from the endpoint with Stripe's id is Stripe's refund, even if another with its amount arrives first", async () => {
     const shop = await sold({ generation })
     await byEndpoint(shop, 're_1')
-    await tell(shop, 're_2', 3000)
-    await tell(shop, 're_1', 3000)
-    await tell(shop, 're_2', 3000, 'failed')
+    await report(shop, 're_2', 3000)
+    await report(shop, 're_1', 3000)
+    await report(shop, 're_2', 3000, 'failed')
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
   })
 
   test('a rejected commission stays rejected', async () => {
     const shop = await sold({ generation })
-    await tell(shop, 're_1', 3000)
+    await report(shop, 're_1', 3000)
     const [commission] = await rows('select id::int from commissions where program_id = $1', shop)
     await rejectCommission(db, shop.programId, Number(commission?.['id']), 'fraud')
-    await tell(shop, 're_1', 3000, 'failed')
+    await report(shop, 're_1', 3000, 'failed')
     expect(await salesOf(shop)).toMatchObject([{ refunded: 0, reversed: 2000, status: 'reversed' }])
   })
 })

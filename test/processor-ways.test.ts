@@ -182,7 +182,7 @@ describe("the deployment's own account", () => {
 })
 
 /** The events of one payment of 120.00 with 20.00 of tax, each with the metadata. */
-const tellers = {
+const reporters = {
   charge: (shop: Shop): [type: string, object: Record<string, unknown>] => [
     'charge.captured',
     capturedCharge(shop, { id: 'ch_1', payment_intent: 'pi_1', amount: 15_000, captured: 12_000 }),
@@ -209,14 +209,14 @@ const tellers = {
     refund(shop, { id: 're_1', amount: 6000, ...paidBy }),
   ],
 }
-type Teller = keyof typeof tellers
+type Reporter = keyof typeof reporters
 
-function* ordersOf(names: Teller[]): Generator<Teller[]> {
+function* ordersOf(names: Reporter[]): Generator<Reporter[]> {
   if (names.length === 0) yield []
   for (const first of names) for (const rest of ordersOf(names.filter((name) => name !== first))) yield [first, ...rest]
 }
 const best = ['invoice', 'session', 'intent', 'charge'] as const
-const pairs = best.flatMap((one, at) => best.slice(at + 1).map((other): Teller[] => [one, other]))
+const pairs = best.flatMap((one, at) => best.slice(at + 1).map((other): Reporter[] => [one, other]))
 
 describe.each<Generation>(['old', 'new'])(
   'one payment is one sale, whichever event comes first (%s generation)',
@@ -224,12 +224,12 @@ describe.each<Generation>(['old', 'new'])(
     test.each([...pairs, [...best]])(
       '%s and %s',
       async (...names) => {
-        const orders = [...ordersOf([...names.filter((name) => name !== undefined), 'link', 'refund'] as Teller[])]
+        const orders = [...ordersOf([...names.filter((name) => name !== undefined), 'link', 'refund'] as Reporter[])]
         // Each generation takes half of the 24 orders of a pair, and some of the 720 orders of all.
         const [every, first] = orders.length < 100 ? [2, generation === 'old' ? 0 : 1] : [29, 0]
         for (const order of orders.filter((_, at) => at % every === first)) {
           const shop = await createShop(sql, { generation })
-          for (const name of order) expect(await send(shop, ...tellers[name](shop))).toMatchObject({ status: 200 })
+          for (const name of order) expect(await send(shop, ...reporters[name](shop))).toMatchObject({ status: 200 })
           const counted = (await salesOf(shop)).filter(({ amount }) => amount !== 0)
           const base = names.some((name) => name !== 'charge') ? 10_000 : 12_000
           expect(counted, order.join(', ')).toMatchObject([
@@ -243,8 +243,8 @@ describe.each<Generation>(['old', 'new'])(
     test('all events at once', async () => {
       for (let round = 0; round < 10; round++) {
         const shop = await createShop(sql, { generation })
-        const told = Object.values(tellers).map((teller) => teller(shop))
-        const answers = await Promise.all([...told, ...told].map((event) => send(shop, ...event)))
+        const reported = Object.values(reporters).map((reporter) => reporter(shop))
+        const answers = await Promise.all([...reported, ...reported].map((event) => send(shop, ...event)))
         expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
         const counted = (await salesOf(shop)).filter(({ amount }) => amount !== 0)
         expect(counted).toMatchObject([

@@ -77,7 +77,7 @@ async function sell(count: number): Promise<string[]> {
 }
 
 /** Counts the notifications of each sale. */
-async function told(ids: string[]): Promise<number[]> {
+async function reported(ids: string[]): Promise<number[]> {
   const { rows } = await stack.sql.query<{ count: number }>(
     `select count(n.id)::int from unnest($1::text[]) as sale left join notifications n on n.payload->>'transaction_id' = sale group by sale`,
     [ids],
@@ -105,16 +105,16 @@ test.for(['down', 'silent'] as const)(
         },
       })),
     )
-    expect(await told(ids)).toEqual(ids.map(() => 0))
+    expect(await reported(ids)).toEqual(ids.map(() => 0))
 
     line.set('up')
     await stack.sql.query("update outbox set created_at = created_at - interval '1 minute'")
     await stack.scheduled('relay-outbox')
     await stack.scheduled('deliver-notifications')
-    expect(await told(ids)).toEqual(ids.map(() => 1))
+    expect(await reported(ids)).toEqual(ids.map(() => 1))
     await stack.scheduled('relay-outbox')
     await stack.scheduled('deliver-notifications')
-    expect(await told(ids)).toEqual(ids.map(() => 1))
+    expect(await reported(ids)).toEqual(ids.map(() => 1))
     expect(stack.queue.messages()).toEqual([])
   },
 )

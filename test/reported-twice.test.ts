@@ -9,11 +9,11 @@ import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook, testWhatIsKept } from './support/webhook.ts'
 
-// Money of which both the payment processor and the integrator tell: it is counted once, whichever comes first.
+// Money of which both the payment processor and the integrator report: it is counted once, whichever comes first.
 
 const endpoint = await startEndpoint()
 const { sql } = endpoint
-const { env, send, tell, salesOf } = await openWebhook(endpoint)
+const { env, send, report, salesOf } = await openWebhook(endpoint)
 
 interface Answer {
   status: number
@@ -57,37 +57,45 @@ function ordersOf<Item>(steps: Item[]): Item[][] {
 }
 
 type Step = (opened: Opened) => Promise<unknown>
-const told =
+const reported =
   (...args: [id: string, amount: number, status?: 'failed' | 'won']): Step =>
   ({ shop }) =>
-    tell(shop, ...args)
+    report(shop, ...args)
 const called =
   (fields: object): Step =>
   ({ refund }) =>
     refund(fields)
 
 test.for<[what: string, steps: Step[], refunded: number]>([
-  ['one refund', [told('re_1', 3000), called({ refund_amount_cents: 3000 })], 3000],
-  ['one refund of all', [told('re_1', 10_000), called({})], 10_000],
+  ['one refund', [reported('re_1', 3000), called({ refund_amount_cents: 3000 })], 3000],
+  ['one refund of all', [reported('re_1', 10_000), called({})], 10_000],
   [
     'one of two refunds of the same amount',
-    [told('re_1', 3000), told('re_2', 3000), called({ refund_amount_cents: 3000 })],
+    [reported('re_1', 3000), reported('re_2', 3000), called({ refund_amount_cents: 3000 })],
     6000,
   ],
-  ['a refund that fails', [told('re_1', 3000), told('re_1', 3000, 'failed'), called({ refund_amount_cents: 3000 })], 0],
+  [
+    'a refund that fails',
+    [reported('re_1', 3000), reported('re_1', 3000, 'failed'), called({ refund_amount_cents: 3000 })],
+    0,
+  ],
   [
     'a refund that fails, and another of the same amount',
-    [told('re_1', 3000, 'failed'), told('re_2', 3000), called({ refund_amount_cents: 3000 })],
+    [reported('re_1', 3000, 'failed'), reported('re_2', 3000), called({ refund_amount_cents: 3000 })],
     3000,
   ],
-  ['two refunds of other amounts', [told('re_1', 3000), called({ refund_amount_cents: 2000 })], 5000],
+  ['two refunds of other amounts', [reported('re_1', 3000), called({ refund_amount_cents: 2000 })], 5000],
   [
     'a refund with an id of the caller’s',
-    [told('re_1', 3000), called({ refund_amount_cents: 3000, refund_id: 'r' })],
+    [reported('re_1', 3000), called({ refund_amount_cents: 3000, refund_id: 'r' })],
     3000,
   ],
-  ['a chargeback', [told('dp_1', 4000), called({ refund_amount_cents: 4000, reason: 'chargeback' })], 4000],
-  ['a dispute beside a refund of the same amount', [told('dp_1', 4000), called({ refund_amount_cents: 4000 })], 8000],
+  ['a chargeback', [reported('dp_1', 4000), called({ refund_amount_cents: 4000, reason: 'chargeback' })], 4000],
+  [
+    'a dispute beside a refund of the same amount',
+    [reported('dp_1', 4000), called({ refund_amount_cents: 4000 })],
+    8000,
+  ],
 ])('%s, by webhook and by call in any order', async ([, steps, refunded]) => {
   for (const order of ordersOf(steps)) {
     const opened = await openSold()
@@ -98,7 +106,7 @@ test.for<[what: string, steps: Step[], refunded: number]>([
 
 test('the second report of a refund is skipped, and so is the repeated call', async () => {
   const { shop, refund } = await openSold()
-  await tell(shop, 're_1', 3000)
+  await report(shop, 're_1', 3000)
   for (let call = 0; call < 2; call++) {
     expect(await refund({ refund_amount_cents: 3000 })).toEqual({
       success: true,
@@ -113,10 +121,10 @@ test('the second report of a refund is skipped, and so is the repeated call', as
 
 test("a call's refund of the whole rest is undone if the processor’s refund fails", async () => {
   const { shop, refund } = await openSold()
-  await tell(shop, 're_1', 4000)
+  await report(shop, 're_1', 4000)
   expect(await refund({})).toMatchObject({ status: 'reversed', deduction_cents: 1200 })
-  await tell(shop, 're_2', 6000)
-  await tell(shop, 're_2', 6000, 'failed')
+  await report(shop, 're_2', 6000)
+  await report(shop, 're_2', 6000, 'failed')
   expect(await salesOf(shop)).toMatchObject([{ refunded: 4000, reversed: 800 }])
 })
 
@@ -127,9 +135,9 @@ const atOnce = (count: number, call: (index: number) => Promise<unknown>) =>
 test('ten calls and ten events of one refund at once deduct it once, and ten failures restore it once', async () => {
   for (let round = 0; round < 3; round++) {
     const { shop, refund } = await openSold()
-    await atOnce(20, (index) => (index % 2 === 0 ? tell(shop, 're_1', 3000) : refund({ refund_amount_cents: 3000 })))
+    await atOnce(20, (index) => (index % 2 === 0 ? report(shop, 're_1', 3000) : refund({ refund_amount_cents: 3000 })))
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
-    await atOnce(10, () => tell(shop, 're_1', 3000, 'failed'))
+    await atOnce(10, () => report(shop, 're_1', 3000, 'failed'))
     expect(await salesOf(shop)).toMatchObject([{ refunded: 0, reversed: 0 }])
   }
 })
@@ -138,7 +146,7 @@ test('ten calls and two refunds of one amount at once deduct it twice', async ()
   for (let round = 0; round < 3; round++) {
     const { shop, refund } = await openSold()
     await atOnce(14, (index) =>
-      index % 3 === 0 ? tell(shop, `re_${index % 2}`, 3000) : refund({ refund_amount_cents: 3000 }),
+      index % 3 === 0 ? report(shop, `re_${index % 2}`, 3000) : refund({ refund_amount_cents: 3000 }),
     )
     expect(await salesOf(shop)).toMatchObject([{ refunded: 6000, reversed: 1200 }])
   }
@@ -151,7 +159,7 @@ test('an unattributed sale gets its customer when the call names them, with the 
   const { shop, sale } = await openShop()
   const session = oneTime({ ...shop, ...nobody, email: 'bob@example.com' }, { tax: 1900 })
   await send(shop, 'checkout.session.completed', session)
-  await tell(shop, 're_1', 5000)
+  await report(shop, 're_1', 5000)
   expect(await salesOf(shop)).toMatchObject([{ partner_id: null, commission: null, refunded: 5000 }])
   const fields = { transaction_id: 'pi_1', customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
   const answer = await sale(fields)
@@ -203,7 +211,7 @@ test.for(ids)(
   async (id) => {
     const { shop, sale, refund } = await openShop()
     await send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
-    await tell(shop, 're_1', 1000)
+    await report(shop, 're_1', 1000)
     const { status, body } = await sale({ transaction_id: id, customer_key: 'user-1', amount_cents: 10_000 })
     expect({ status, ...body.error }).toMatchObject({ status: 409, attributed: true })
     expect(await refund({ transaction_id: id, refund_amount_cents: 2000 })).toMatchObject({ deduction_cents: 400 })
@@ -213,7 +221,7 @@ test.for(ids)(
 
 test.for(ids)('a sale that the call reported first under %s is the sale of the payment', async (id) => {
   const { shop, sale } = await openShop()
-  await tell(shop, 're_1', 1000)
+  await report(shop, 're_1', 1000)
   const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
   expect(await sale(fields)).toMatchObject({ status: 200 })
   await send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
@@ -229,7 +237,7 @@ test('a repeated sale call is recognized, whatever the processor corrected and w
     await sale(fields)
     await send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
     await send(shop, 'invoice.paid', bill(shop))
-    await tell(shop, 're_1', 1000)
+    await report(shop, 're_1', 1000)
     expect((await salesOf(shop)).filter(({ amount }) => amount !== 0)).toMatchObject([{ amount: 10_000 }])
     expect(await sale(fields)).toMatchObject({ status: 409, body: { error: { same_payload: true, attributed: true } } })
     expect((await sale({ ...fields, amount_cents: 10_000 })).body.error).toMatchObject({ same_payload: false })
@@ -274,7 +282,7 @@ test('sales with unrelated ids become one when an event joins the ids', async ()
     const nobodys = { ...shop, customerKey: null, clickId: null, email: 'bob@example.com' }
     for (const step of steps) {
       if (step === 'session') await send(shop, 'checkout.session.completed', oneTime(nobodys, { tax: 1900 }))
-      if (step === 'refund') await tell(shop, 're_1', 1000)
+      if (step === 'refund') await report(shop, 're_1', 1000)
       if (step === 'intent') {
         await send(
           shop,
@@ -301,7 +309,7 @@ test('a call and concurrent events of its payment create one sale, whichever id 
     const { shop, sale } = await openShop()
     const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }
     await atOnce(12, (index) => {
-      if (index === 10) return tell(shop, 're_1', 1000)
+      if (index === 10) return report(shop, 're_1', 1000)
       if (index % 3 === 0) return send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
       return index % 3 === 1 ? send(shop, 'invoice.paid', bill(shop)) : sale(fields)
     })
@@ -318,13 +326,13 @@ test.each<[string, Step[], number]>([
   ['a correction', [apiSale, rest, dearer], 12_000],
   ['a correction before it', [apiSale, dearer, rest], 12_000],
   ['a part before it', [apiSale, ({ refund }) => refund({ refund_amount_cents: 4000 }), rest, dearer], 12_000],
-  ['the same refund of Stripe', [apiSale, rest, dearer, told('re_1', 12_000)], 12_000],
+  ['the same refund of Stripe', [apiSale, rest, dearer, reported('re_1', 12_000)], 12_000],
   [
     'the same refund of Stripe, which failed',
-    [apiSale, rest, dearer, told('re_1', 12_000), told('re_1', 12_000, 'failed')],
+    [apiSale, rest, dearer, reported('re_1', 12_000), reported('re_1', 12_000, 'failed')],
     0,
   ],
-  ['the same refund of Stripe before the correction', [apiSale, rest, told('re_1', 10_000), dearer], 10_000],
+  ['the same refund of Stripe before the correction', [apiSale, rest, reported('re_1', 10_000), dearer], 10_000],
 ])("a refund of the whole rest, with %s, refunds the sale's full value", async (_, steps, refunded) => {
   const opened = await openShop()
   await sql.query(`update customers set customer_key = 'user-1' where program_id = $1`, [opened.shop.programId])
@@ -346,7 +354,7 @@ test('a repeated refund of the whole rest and concurrent corrections of its sale
       await approveCommissions(endpoint.db, shop.programId, [Number(rows[0]?.id)])
     }
     await atOnce(16, (index) => {
-      if (index === 15 && round === 2) return tell(shop, 're_1', 4000)
+      if (index === 15 && round === 2) return report(shop, 're_1', 4000)
       if (index % 3 === 0) return refund({})
       if (index % 3 === 1)
         return send(shop, 'checkout.session.completed', oneTime(shop, { total: 12_000, invoice: 'in_1' }))

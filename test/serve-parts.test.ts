@@ -398,13 +398,15 @@ test('concurrent messages reach the consumer in one call, and each caller gets i
     if (Records.length === 1) return Promise.reject(new Error('the database is gone'))
     return Promise.resolve({ batchItemFailures: [{ itemIdentifier: '1' }] })
   })
-  const tell = (messages: OutboxMessage[]) => channels.send(messages)
+  const report = (messages: OutboxMessage[]) => channels.send(messages)
   const [one, two, three] = [1, 2, 3].map((outbox_id) => ({ program_id: 1, outbox_id }))
   if (!one || !two || !three) throw new Error('There are three.')
-  expect(await Promise.all([tell([one]), tell([two, three])])).toEqual([[one], [three]])
-  await expect(tell([two])).rejects.toThrow('the database is gone')
-  expect(await Promise.all([tell([two, one]), tell([])])).toEqual([[two], []])
-  expect(calls).toEqual([[one, two, three], [two], [two, one]].map((told) => told.map((row) => JSON.stringify(row))))
+  expect(await Promise.all([report([one]), report([two, three])])).toEqual([[one], [three]])
+  await expect(report([two])).rejects.toThrow('the database is gone')
+  expect(await Promise.all([report([two, one]), report([])])).toEqual([[two], []])
+  expect(calls).toEqual(
+    [[one, two, three], [two], [two, one]].map((reported) => reported.map((row) => JSON.stringify(row))),
+  )
 })
 
 describe('rate limits', () => {

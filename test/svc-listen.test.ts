@@ -190,9 +190,9 @@ describe('svc listen', () => {
       `select d.message_id as id from webhook_deliveries d join webhook_messages m using (program_id) where m.id = d.message_id
         and m.type = 'commission.created' order by 1 limit 1`,
     )
-    const tell = async (id: number, transaction: string, createdAt: string) => {
+    const report = async (id: number, transaction: string, createdAt: string) => {
       await stack.sql.query(
-        `with told as (
+        `with reported as (
           insert into webhook_messages (program_id, id, type, data, created_at) overriding system value
             values ($1, $2, 'sale.created', jsonb_build_object('transaction_id', $3::text), now() + $4::interval)
         )
@@ -203,11 +203,11 @@ describe('svc listen', () => {
       await expect.poll(() => first.out.text, { timeout: 60_000 }).toContain(`transaction ${transaction} `)
     }
     const firstId = Number(rows[0]?.id)
-    await tell(firstId - 1000, 'late', '0')
+    await report(firstId - 1000, 'late', '0')
     expect(first.out.text).toMatch(/sale\.created +transaction late +204/)
     expect(types(first)).toHaveLength(5)
     // The same is true if the next event comes minutes later.
-    for (const minutes of [2, 4, 6]) await tell(firstId + 1000 + minutes, `after-${minutes}`, `${minutes} minutes`)
+    for (const minutes of [2, 4, 6]) await report(firstId + 1000 + minutes, `after-${minutes}`, `${minutes} minutes`)
     expect(types(first)).toHaveLength(8)
     await expect.poll(() => first.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +204/)
     await expect.poll(() => second.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +500/)
@@ -225,23 +225,23 @@ describe('svc listen', () => {
       '--base-url',
       service.url,
     )
-    const tell = (text: string) => expect.poll(() => out.text, { timeout: 20_000 }).toContain(text)
+    const report = (text: string) => expect.poll(() => out.text, { timeout: 20_000 }).toContain(text)
     await Promise.all([service.stop(), server.stop()])
     await sell('away-1')
-    await tell(`${service.url} did not answer (`)
-    await tell('The service keeps events until it responds.')
+    await report(`${service.url} did not answer (`)
+    await report('The service keeps events until it responds.')
     service.moods.push('breaks off', 'fails')
     await service.start()
-    await tell('The service responds again.')
-    await tell('/hooks does not respond (ECONNREFUSED). Events wait until it does.')
+    await report('The service responds again.')
+    await report('/hooks does not respond (ECONNREFUSED). Events wait until it does.')
     await sell('away-2')
     await server.start()
-    await tell('/hooks responds again.')
-    await tell('transaction away-2')
+    await report('/hooks responds again.')
+    await report('transaction away-2')
     child.kill('SIGSTOP')
     await sell('away-3')
     child.kill('SIGCONT')
-    await tell('transaction away-3')
+    await report('transaction away-3')
     expect(Array.from(out.text.matchAll(/transaction (\S+)/g), ([, id]) => id)).toEqual(['away-1', 'away-2', 'away-3'])
     expect(hooks.verified).toHaveLength(3)
     expect([out.text.match(/✗/g), out.text.match(/responds again/g)]).toMatchObject([{ length: 2 }, { length: 2 }])

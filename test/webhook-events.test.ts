@@ -150,8 +150,8 @@ describe('account.application.deauthorized', () => {
       body: { outcome: stays ? 'ignored' : 'recorded' },
     })
     expect(await connected(shop)).toBe(stays)
-    const told = `select kind from outbox where program_id = $1 and kind = 'processor_disconnected' and audience = 'advertiser'`
-    expect(await rows(told, shop)).toHaveLength(stays ? 0 : 1)
+    const reported = `select kind from outbox where program_id = $1 and kind = 'processor_disconnected' and audience = 'advertiser'`
+    expect(await rows(reported, shop)).toHaveLength(stays ? 0 : 1)
   })
 })
 
@@ -242,7 +242,7 @@ const taken = (shop: Shop) =>
   capturedCharge(shop, { id: 'ch_9', payment_intent: 'pi_9', amount: 100, captured: 50, metadata: {} })
 
 describe('an ignored live event', () => {
-  test.each<[string, (shop: Shop) => [type: string, object: Record<string, unknown>], told: number]>([
+  test.each<[string, (shop: Shop) => [type: string, object: Record<string, unknown>], reported: number]>([
     ['a renewal of a known customer without metadata', (shop) => ['invoice.paid', bill(shop, unknown)], 1],
     [
       'a renewal of a known subscription, the customer unknown',
@@ -272,7 +272,7 @@ describe('an ignored live event', () => {
       1,
     ],
     ['a type that is not used', (shop) => ['customer.updated', { id: shop.customer, object: 'customer' }], 0],
-  ])('%s', async (_, event, told) => {
+  ])('%s', async (_, event, reported) => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.paid', bill(shop))
     await send(
@@ -285,10 +285,10 @@ describe('an ignored live event', () => {
       await send(shop, type, object, 'evt_ignored')
       await send({ ...shop, livemode: false }, type, object)
     }
-    expect(await notices(shop)).toHaveLength(told)
+    expect(await notices(shop)).toHaveLength(reported)
   })
 
-  test.each<[string, (shop: Shop) => [type: string, object: Record<string, unknown>][], told: number]>([
+  test.each<[string, (shop: Shop) => [type: string, object: Record<string, unknown>][], reported: number]>([
     ['a first invoice', (shop) => [['invoice.paid', bill(shop, first)]], 1],
     ['an intent', (shop) => [['payment_intent.succeeded', intent(shop)]], 1],
     ['a captured charge', (shop) => [['charge.captured', taken(shop)]], 1],
@@ -312,17 +312,17 @@ describe('an ignored live event', () => {
     ],
     ['a first invoice of nobody who is known', (shop) => [['invoice.paid', bill(stranger(shop), first)]], 0],
     ['an intent of nobody who is known', (shop) => [['payment_intent.succeeded', intent(stranger(shop))]], 0],
-  ])('%s without metadata that stays unexplained for a day', async (_, events, told) => {
+  ])('%s without metadata that stays unexplained for a day', async (_, events, reported) => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.paid', bill(shop))
     for (const [type, object] of events(shop)) await send(shop, type, object)
     await applyParkedEvents(db, client, { limit: 100, accountId: shop.account })
     expect(await notices(shop)).toEqual([])
     await aDayLater(shop)
-    expect(await notices(shop)).toHaveLength(told)
+    expect(await notices(shop)).toHaveLength(reported)
     await aDayLater(shop)
-    expect(await notices(shop)).toHaveLength(told)
-    expect(await salesOf(shop)).toHaveLength(told === 0 && events(shop).length === 2 ? 2 : 1)
+    expect(await notices(shop)).toHaveLength(reported)
+    expect(await salesOf(shop)).toHaveLength(reported === 0 && events(shop).length === 2 ? 2 : 1)
   })
 })
 

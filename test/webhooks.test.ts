@@ -162,7 +162,7 @@ test('a call that waits for the next webhook may take longer than the normal tim
 })
 
 /** Webhooks by type, in order. */
-function told(webhooks: ReceivedWebhook[]) {
+function reported(webhooks: ReceivedWebhook[]) {
   return webhooks
     .map(({ body }) => JSON.parse(body))
     .toSorted((a, b) => a.sequence - b.sequence)
@@ -211,7 +211,7 @@ test('a program gets one webhook for each event, and the library verifies it', a
 
   const webhooks = receiver.of(listener.name)
   const partner = { partner_id: program.partnerId }
-  expect(told(webhooks)).toMatchObject([
+  expect(reported(webhooks)).toMatchObject([
     { type: 'lead.created', lead_id: expect.any(Number), customer_id: expect.any(Number), ...partner },
     { type: 'commission.created', kind: 'lead', amount_cents: 50, currency: 'usd', ...partner },
     { type: 'sale.created', transaction_id: 'order-1', amount_cents: 10_000, currency: 'usd', ...partner },
@@ -294,8 +294,8 @@ test('actions of people wake the consumer at once if they wrote a webhook, and o
   const { program } = await listen('ok')
   const woken = await wokenBy(program)
   expect(Object.entries(woken).filter(([, is]) => !is)).toEqual([])
-  const untold = await wokenBy(await api.program({ hold_days: 0 }))
-  expect(Object.entries(untold).filter(([, is]) => is)).toEqual([])
+  const unreported = await wokenBy(await api.program({ hold_days: 0 }))
+  expect(Object.entries(unreported).filter(([, is]) => is)).toEqual([])
 })
 
 test("a new partner's sign-in sends a webhook", async () => {
@@ -307,7 +307,7 @@ test("a new partner's sign-in sends a webhook", async () => {
     Object.values(joined),
   )
   await deliver()
-  expect(told(receiver.of(listener.name))).toEqual([{ type: 'partner.joined', partner_id: Number(rows[0]?.id) }])
+  expect(reported(receiver.of(listener.name))).toEqual([{ type: 'partner.joined', partner_id: Number(rows[0]?.id) }])
 })
 
 test('only subscribed types are written, and nothing for a disabled, deleted or missing endpoint', async () => {
@@ -326,7 +326,7 @@ test('only subscribed types are written, and nothing for a disabled, deleted or 
     { key: program.apiKey },
   )
   await deliver()
-  expect(told(receiver.received).map(({ type }) => type)).toEqual(['sale.created'])
+  expect(reported(receiver.received).map(({ type }) => type)).toEqual(['sale.created'])
   expect(await api.rows('select 1 from webhook_messages where program_id = $1', [without.programId])).toEqual([])
   await changeEndpoint(db, env, program.programId, wants.endpointId, { enabled: false })
   expect(await api.rows('select webhook_types from programs where id = $1', [program.programId])).toEqual([
@@ -475,7 +475,7 @@ test('both secrets sign during a rotation, and a test message arrives for any su
   await letTimePass(listener)
   await deliver()
   const came = receiver.of(name)
-  expect(told(came)).toEqual(times(3, () => ({ type: 'webhook.test', endpoint_id: endpointId })))
+  expect(reported(came)).toEqual(times(3, () => ({ type: 'webhook.test', endpoint_id: endpointId })))
   expect(came.map(({ signed }) => signed)).toEqual([true, true, false])
   expect(came.map(({ headers }) => headers['webhook-signature']?.split(' ').length)).toEqual([2, 2, 1])
 })
@@ -640,7 +640,7 @@ test('at shutdown pending attempts are recorded, nothing new starts, and no lane
     await answers.promise
     return new Response('ok')
   }
-  const own = openOwnChannels(() => Promise.reject(new Error('nothing is told')))
+  const own = openOwnChannels(() => Promise.reject(new Error('nothing is reported')))
   await own.wakes.send([{ program_id: program.programId, due_at: 0 }])
   const run = deliverWebhooks(
     { db, channels: own, env: { ...env, OUTSIDE: { fetch: outside } } },
@@ -699,7 +699,7 @@ test('a program gets webhooks about manual commissions, held commissions and dec
   const application = await findApplication(db, token)
   expect(application && (await confirmApplication(db, application))).toMatchObject({ outcome: 'waiting' })
   await deliver()
-  expect(told(receiver.of(listener.name))).toMatchObject([
+  expect(reported(receiver.of(listener.name))).toMatchObject([
     { type: 'adjustment.created', amount_cents: 500, currency: 'usd', ...partner },
     { type: 'lead.created', ...partner },
     { type: 'commission.created', kind: 'lead', ...partner },

@@ -127,11 +127,11 @@ async function pastOf({ sql }: BenchDatabase, shop: TestShop): Promise<Record<st
 
 /** A program's sales and commissions, without their ids and order. */
 async function endOf({ sql }: BenchDatabase, { programId }: TestShop): Promise<string> {
-  const { rows } = await sql.query<{ told: string }>(
+  const { rows } = await sql.query<{ reported: string }>(
     `select json_agg(json_build_array(s.transaction_id, s.amount_cents, s.commission_base_cents, s.sale_date, s.customer_id is not null,
-      c.amount_cents) order by s.transaction_id)::text as told
+      c.amount_cents) order by s.transaction_id)::text as reported
     from sales s left join commissions c on c.program_id = s.program_id and c.sale_id = s.id where s.program_id = $1`,
     [programId],
   )
-  return rows[0]?.told ?? ''
+  return rows[0]?.reported ?? ''
 }

@@ -43,13 +43,13 @@ async function measureAll(
   stack: BenchStack,
   routes: string[],
   seeded: Seeded,
-  tell: (page: Measured) => void,
+  report: (page: Measured) => void,
 ): Promise<void> {
   for (const path of pathsOf(stack, routes, seeded)) {
     const isPartner = path === '/partner' || path.startsWith('/partner/')
     const token = isPartner ? stack.sandbox.partnerToken : stack.sandbox.dashboardToken
     const measured = await measure(stack, path, token)
-    tell({ page: path.replace(`/programs/${stack.sandbox.programId}`, '/programs/…'), ...measured })
+    report({ page: path.replace(`/programs/${stack.sandbox.programId}`, '/programs/…'), ...measured })
   }
 }
 

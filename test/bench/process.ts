@@ -70,7 +70,7 @@ async function startNeon(): Promise<void> {
 }
 
 /** Nobody listens after the parent has ended. */
-function tell(message: object): void {
+function report(message: object): void {
   if (process.connected) process.send?.(message)
 }
 
@@ -108,8 +108,8 @@ async function startFunctions(): Promise<void> {
   }
   process.on('message', (message: { scheduled?: string }) => {
     answer(message).then(
-      () => tell({}),
-      (error: unknown) => tell({ error: String(error) }),
+      () => report({}),
+      (error: unknown) => report({ error: String(error) }),
     )
   })
   process.send?.({ baseUrl: workers.baseUrl })

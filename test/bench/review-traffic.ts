@@ -76,7 +76,7 @@ export const traffic: Kind[] = [
     visitor: (n) => ({ address: `office ${n % 3}` }),
   },
   { what: 'people at one fair', isDishonest: false, count: 5, visitor: () => ({ address: 'fair' }) },
-  { what: 'clicks that a server tells', isDishonest: false, count: 2, visitor: () => ({ page: null }) },
+  { what: 'clicks that a server reports', isDishonest: false, count: 2, visitor: () => ({ page: null }) },
   { what: 'the partner by their own address', isDishonest: true, count: 8, visitor: (_, email) => ({ email }) },
   {
     what: 'the partner by another address',

@@ -50,19 +50,19 @@ export async function serve({ call }: Options): Promise<Result> {
   const figures: Result['figures'] = []
   const goals: Goal[] = []
   for (const endpoint of endpoints.filter(({ name }) => wanted.includes(name))) {
-    const tells = endpoint.name === 'refund'
+    const reports = endpoint.name === 'refund'
     const measured = await interleave(
       sides
-        .filter(({ name }) => tells || name !== 'silent')
+        .filter(({ name }) => reports || name !== 'silent')
         .map((side): Side<HttpCall> => ({ ...side, calls: (count) => take(endpoint, count) })),
-      { rounds, count: callsARound, cpu, warmUps, settle_ms: tells ? settle_ms : 0 },
+      { rounds, count: callsARound, cpu, warmUps, settle_ms: reports ? settle_ms : 0 },
     )
     const of = (name: string) => measured.get(name)
     const us = (name: string, process = name) => round(of(name)?.cpu_us[process] ?? NaN)
-    for (const name of tells ? ['serve', 'silent'] : ['serve']) {
+    for (const name of reports ? ['serve', 'silent'] : ['serve']) {
       const ratio = cpuRatio([of(name), name, 'Postgres'], [of('bare'), 'bare', 'Postgres'])
       figures.push({
-        call: name === 'silent' ? `${endpoint.name}, telling nobody` : endpoint.name,
+        call: name === 'silent' ? `${endpoint.name}, reporting nobody` : endpoint.name,
         'of bare': round(ratio),
         'of workerd': round(rateRatio(of(name), of('workerd'))),
         'rate of bare': round(rateRatio(of(name), of('bare'))),

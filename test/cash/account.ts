@@ -96,7 +96,7 @@ export class StripeAccount {
     return `${prefix}_${this.settings.tag}${this.#ids}`
   }
 
-  #tell(type: string, object: Record<string, unknown> & { id: string }, livemode: boolean): void {
+  #report(type: string, object: Record<string, unknown> & { id: string }, livemode: boolean): void {
     const { id: account, generation } = this.settings
     const shop = { account, generation, livemode, now: this.now }
     const event = stripeEvent(shop, this.#id('evt'), type, structuredClone(object))
@@ -105,33 +105,33 @@ export class StripeAccount {
   }
 
   /** A customer's metadata, or their deletion. */
-  tellCustomer(what: 'created' | 'updated' | 'deleted', buyer: Buyer, metadata: Record<string, string>): void {
-    this.#tell(`customer.${what}`, customerObject(buyer, metadata, this.settings.start), buyer.livemode)
+  reportCustomer(what: 'created' | 'updated' | 'deleted', buyer: Buyer, metadata: Record<string, string>): void {
+    this.#report(`customer.${what}`, customerObject(buyer, metadata, this.settings.start), buyer.livemode)
   }
 
-  #tellSession(type: string, session: Session): void {
+  #reportSession(type: string, session: Session): void {
     if (session.promotion !== null) this.askedSessions.set(session.id, discountsOfSession(session))
-    this.#tell(type, sessionObject(this.settings, session), session.buyer.livemode)
+    this.#report(type, sessionObject(this.settings, session), session.buyer.livemode)
   }
 
-  #tellInvoice(type: string, invoice: Invoice): void {
-    this.#tell(type, invoiceObject(this.settings, invoice), invoice.buyer.livemode)
+  #reportInvoice(type: string, invoice: Invoice): void {
+    this.#report(type, invoiceObject(this.settings, invoice), invoice.buyer.livemode)
   }
 
-  #tellIntent(type: string, intent: Intent): void {
-    this.#tell(type, intentObject(this.settings, intent), intent.payment.buyer.livemode)
+  #reportIntent(type: string, intent: Intent): void {
+    this.#report(type, intentObject(this.settings, intent), intent.payment.buyer.livemode)
   }
 
-  #tellCharge(type: string, charge: Charge): void {
-    this.#tell(type, chargeObject(this.settings, charge), charge.payment.buyer.livemode)
+  #reportCharge(type: string, charge: Charge): void {
+    this.#report(type, chargeObject(this.settings, charge), charge.payment.buyer.livemode)
   }
 
-  #tellRefund(type: string, refund: Refund): void {
-    this.#tell(type, refundObject(refund), refund.charge.payment.buyer.livemode)
+  #reportRefund(type: string, refund: Refund): void {
+    this.#report(type, refundObject(refund), refund.charge.payment.buyer.livemode)
   }
 
-  #tellDispute(type: string, dispute: Dispute): void {
-    this.#tell(type, disputeObject(dispute), dispute.charge.payment.buyer.livemode)
+  #reportDispute(type: string, dispute: Dispute): void {
+    this.#report(type, disputeObject(dispute), dispute.charge.payment.buyer.livemode)
   }
 
   /** Moves money on Stripe's balance: `amount` in the payment's currency, positive for incoming money. */
@@ -234,8 +234,8 @@ export class StripeAccount {
   ): Intent {
     const intent = this.#authorize(payment, amount, options)
     this.#capture(intent, amount)
-    this.#tellCharge('charge.succeeded', intent.charge as Charge)
-    this.#tellIntent('payment_intent.succeeded', intent)
+    this.#reportCharge('charge.succeeded', intent.charge as Charge)
+    this.#reportIntent('payment_intent.succeeded', intent)
     return intent
   }
 
@@ -260,7 +260,7 @@ export class StripeAccount {
   /** A session that saves a card and sells nothing. */
   saveCard(buyer: Buyer, currency: string): void {
     const session = this.#session(buyer, currency, priceOf(0), { mode: 'setup', status: 'no_payment_required' })
-    this.#tellSession('checkout.session.completed', session)
+    this.#reportSession('checkout.session.completed', session)
   }
 
   /**
@@ -286,7 +286,7 @@ export class StripeAccount {
     payment.ids.push(session.id)
     if (price.total === 0) {
       session.status = 'no_payment_required'
-      this.#tellSession('checkout.session.completed', session)
+      this.#reportSession('checkout.session.completed', session)
       return payment
     }
     const invoice = invoiced ? this.#id('in') : null
@@ -297,19 +297,19 @@ export class StripeAccount {
     if (invoice !== null) payment.ids.push(invoice)
     if (paid !== 'now') {
       session.status = 'unpaid'
-      this.#tellSession('checkout.session.completed', session)
+      this.#reportSession('checkout.session.completed', session)
       this.wait(3 * 86_400)
       if (paid === 'never') {
-        this.#tellSession('checkout.session.async_payment_failed', session)
+        this.#reportSession('checkout.session.async_payment_failed', session)
         return payment
       }
       session.status = 'paid'
       payment.at = this.now
     }
     this.#capture(intent, price.total)
-    this.#tellCharge('charge.succeeded', intent.charge as Charge)
-    this.#tellIntent('payment_intent.succeeded', intent)
-    this.#tellSession(
+    this.#reportCharge('charge.succeeded', intent.charge as Charge)
+    this.#reportIntent('payment_intent.succeeded', intent)
+    this.#reportSession(
       paid === 'later' ? 'checkout.session.async_payment_succeeded' : 'checkout.session.completed',
       session,
     )
@@ -318,7 +318,7 @@ export class StripeAccount {
       made.paid = price.total
       made.intent = intent.id
       made.charge = intent.charge?.id ?? null
-      this.#tellPaid(made, [{ intent: intent.id, amount: price.total }], true)
+      this.#reportPaid(made, [{ intent: intent.id, amount: price.total }], true)
     }
     return payment
   }
@@ -342,18 +342,18 @@ export class StripeAccount {
       return payment
     }
     const intent = this.#authorize(payment, price.total, own)
-    this.#tellCharge('charge.succeeded', intent.charge as Charge)
-    this.#tellIntent('payment_intent.amount_capturable_updated', intent)
+    this.#reportCharge('charge.succeeded', intent.charge as Charge)
+    this.#reportIntent('payment_intent.amount_capturable_updated', intent)
     if (bySession) {
       const session = this.#session(buyer, currency, price, { status: 'unpaid', intent: intent.id })
       payment.ids.push(session.id)
-      this.#tellSession('checkout.session.completed', session)
+      this.#reportSession('checkout.session.completed', session)
     }
     this.wait(86_400)
     payment.at = this.now
     this.#capture(intent, captured)
-    this.#tellCharge('charge.captured', intent.charge as Charge)
-    this.#tellIntent('payment_intent.succeeded', intent)
+    this.#reportCharge('charge.captured', intent.charge as Charge)
+    this.#reportIntent('payment_intent.succeeded', intent)
     return payment
   }
 
@@ -403,15 +403,15 @@ export class StripeAccount {
   }
 
   /** Emits the events of a paid invoice. `invoice.paid` alone reports a payment, or a part of it, outside of Stripe. */
-  #tellPaid(invoice: Invoice, parts: { intent: string | null; amount: number }[], byStripe: boolean): void {
+  #reportPaid(invoice: Invoice, parts: { intent: string | null; amount: number }[], byStripe: boolean): void {
     if (this.settings.generation === 'new') {
       for (const { intent, amount } of parts) {
         const paid = { id: this.#id('inpay'), intent, amount, created: this.now }
-        this.#tell('invoice_payment.paid', invoicePaymentObject(invoice, paid), invoice.buyer.livemode)
+        this.#report('invoice_payment.paid', invoicePaymentObject(invoice, paid), invoice.buyer.livemode)
       }
     }
-    if (byStripe) this.#tellInvoice('invoice.payment_succeeded', invoice)
-    this.#tellInvoice('invoice.paid', invoice)
+    if (byStripe) this.#reportInvoice('invoice.payment_succeeded', invoice)
+    this.#reportInvoice('invoice.paid', invoice)
   }
 
   #pay(invoice: Invoice, payment: Payment, paying: Paying): void {
@@ -440,15 +440,15 @@ export class StripeAccount {
       this.ledger.push({ payment, outside })
       parts.push({ intent: null, amount: outside })
     }
-    this.#tellPaid(invoice, parts, outside === 0)
+    this.#reportPaid(invoice, parts, outside === 0)
   }
 
   /** Emits the event of the credit note that reduced an invoice before it was paid. */
-  #tellCredited(invoice: Invoice): void {
+  #reportCredited(invoice: Invoice): void {
     if (invoice.creditedBefore === 0) return
     const amount = invoice.creditedBefore
     const note = { id: this.#id('cn'), invoice, amount, before: true, refund: null, outside: 0, created: this.now }
-    this.#tell('credit_note.created', creditNoteObject(this.settings, note), invoice.buyer.livemode)
+    this.#report('credit_note.created', creditNoteObject(this.settings, note), invoice.buyer.livemode)
   }
 
   /** A credit note for an invoice that was paid: refunded, given outside of Stripe, or (neither) put on the customer's balance. */
@@ -460,7 +460,7 @@ export class StripeAccount {
     invoice.creditedAfter += amount
     const outside = how === 'outside' ? amount : 0
     const note = { id: this.#id('cn'), invoice, amount, before: false, refund, outside, created: this.now }
-    this.#tell('credit_note.created', creditNoteObject(this.settings, note), invoice.buyer.livemode)
+    this.#report('credit_note.created', creditNoteObject(this.settings, note), invoice.buyer.livemode)
   }
 
   /** Refunds the rest of a payment outside of Stripe, which hears nothing of it. False if nothing is left. */
@@ -506,7 +506,7 @@ export class StripeAccount {
     if (asked.total === 0) session.status = 'no_payment_required'
     else if (invoice.due === 0) session.status = fullyCovered
     this.#pay(invoice, payment, { by: 'card' })
-    this.#tellSession('checkout.session.completed', session)
+    this.#reportSession('checkout.session.completed', session)
     return { subscription, payment, invoice }
   }
 
@@ -521,7 +521,7 @@ export class StripeAccount {
     const { reason = 'subscription_cycle', paying = { by: 'card' }, credited = 0 } = options
     const payment = this.#payment(subscription.buyer, currency, price, label, reason === 'subscription_cycle')
     const invoice = this.#invoice(subscription.buyer, currency, price, { reason, subscription, credited })
-    this.#tellCredited(invoice)
+    this.#reportCredited(invoice)
     this.#pay(invoice, payment, paying)
     return { payment, invoice }
   }
@@ -537,7 +537,7 @@ export class StripeAccount {
     const { paying = { by: 'card' }, credited = 0 } = options
     const payment = this.#payment(buyer, currency, price, label)
     const invoice = this.#invoice(buyer, currency, price, { reason: 'manual', metadata: buyer.metadata, credited })
-    this.#tellCredited(invoice)
+    this.#reportCredited(invoice)
     this.#pay(invoice, payment, paying)
     return { payment, invoice }
   }
@@ -555,8 +555,8 @@ export class StripeAccount {
     }
     this.refundsOfCharge.set(charge.id, [refund, ...(this.refundsOfCharge.get(charge.id) ?? [])])
     if (status !== 'requires_action') this.#takeRefund(refund)
-    if (this.settings.refundEvents !== 'refund') this.#tellCharge('charge.refunded', charge)
-    if (this.settings.refundEvents !== 'charge') this.#tellRefund('refund.created', refund)
+    if (this.settings.refundEvents !== 'refund') this.#reportCharge('charge.refunded', charge)
+    if (this.settings.refundEvents !== 'charge') this.#reportRefund('refund.created', refund)
     return refund
   }
 
@@ -577,19 +577,19 @@ export class StripeAccount {
       const returned = this.#move(charge.payment, amount, refund.id, 'refund_failure', 'refund_failure')
       refund.failureTransaction = returned.id
     }
-    if (this.settings.refundEvents !== 'refund') this.#tellRefund('charge.refund.updated', refund)
+    if (this.settings.refundEvents !== 'refund') this.#reportRefund('charge.refund.updated', refund)
     if (this.settings.refundEvents !== 'charge') {
-      this.#tellRefund('refund.updated', refund)
-      if (status === 'failed') this.#tellRefund('refund.failed', refund)
+      this.#reportRefund('refund.updated', refund)
+      if (status === 'failed') this.#reportRefund('refund.failed', refund)
     }
   }
 
   /** A bank asks and takes nothing. */
   inquire(charge: Charge): void {
     const dispute = this.#dispute(charge, charge.captured, 'warning_needs_response')
-    this.#tellDispute('charge.dispute.created', dispute)
+    this.#reportDispute('charge.dispute.created', dispute)
     dispute.status = 'warning_closed'
-    this.#tellDispute('charge.dispute.closed', dispute)
+    this.#reportDispute('charge.dispute.closed', dispute)
   }
 
   #dispute(charge: Charge, amount: number, status: Dispute['status']): Dispute {
@@ -602,8 +602,8 @@ export class StripeAccount {
     const dispute = { ...this.#dispute(charge, amount, 'needs_response'), ...shown }
     charge.disputed = true
     dispute.transactions.push(this.#move(charge.payment, -amount, dispute.id, 'adjustment', 'dispute'))
-    this.#tellDispute('charge.dispute.created', dispute)
-    this.#tellDispute('charge.dispute.funds_withdrawn', dispute)
+    this.#reportDispute('charge.dispute.created', dispute)
+    this.#reportDispute('charge.dispute.funds_withdrawn', dispute)
     return dispute
   }
 
@@ -613,8 +613,8 @@ export class StripeAccount {
     if (returned > 0) {
       const { payment } = dispute.charge
       dispute.transactions.push(this.#move(payment, returned, dispute.id, 'adjustment', 'dispute_reversal'))
-      this.#tellDispute('charge.dispute.funds_reinstated', dispute)
+      this.#reportDispute('charge.dispute.funds_reinstated', dispute)
     }
-    this.#tellDispute('charge.dispute.closed', dispute)
+    this.#reportDispute('charge.dispute.closed', dispute)
   }
 }

@@ -370,9 +370,9 @@ async function look({ sql }: Desk, programId: number): Promise<Found> {
 
 /** The sales of a payment. One that turned out to be of the same payment as another keeps its row, and is worth nothing. */
 function salesOf({ payment }: Expected, { sales }: Found): FoundSale[] {
-  const told = sales.filter(({ transaction_id: id }) => payment.ids.includes(id))
-  const worth = told.filter(({ amount_cents: amount }) => amount > 0n)
-  return worth.length > 0 ? worth : told.slice(0, 1)
+  const reported = sales.filter(({ transaction_id: id }) => payment.ids.includes(id))
+  const worth = reported.filter(({ amount_cents: amount }) => amount > 0n)
+  return worth.length > 0 ? worth : reported.slice(0, 1)
 }
 
 /** Lists the differences from the cash, in words. */

@@ -127,13 +127,16 @@ export function playPlan(plan: Plan, place: Place): History {
     const { on_customer: onCustomer } = purchase
     // Written for another program first, then of somebody who is not known.
     if (onCustomer !== null) {
-      account.tellCustomer('created', buyer, { program_id: '900000000000000', svc_customer_key: key })
-      account.tellCustomer('updated', buyer, { program_id: String(place.programId), svc_customer_key: `guest-${key}` })
+      account.reportCustomer('created', buyer, { program_id: '900000000000000', svc_customer_key: key })
+      account.reportCustomer('updated', buyer, {
+        program_id: String(place.programId),
+        svc_customer_key: `guest-${key}`,
+      })
     }
-    if (onCustomer === 'before') account.tellCustomer('updated', buyer, named)
+    if (onCustomer === 'before') account.reportCustomer('updated', buyer, named)
     buy(account, plan, purchase, buyer, `purchase ${at + 1}`)
-    if (onCustomer === 'after') account.tellCustomer('updated', buyer, named)
-    if (onCustomer !== null && purchase.discount > 0) account.tellCustomer('deleted', buyer, named)
+    if (onCustomer === 'after') account.reportCustomer('updated', buyer, named)
+    if (onCustomer !== null && purchase.discount > 0) account.reportCustomer('deleted', buyer, named)
     const made = account.payments.slice(before)
     for (const payment of made) purchaseOf.set(payment, purchase)
     afterwards(history, made, purchase)
@@ -141,7 +144,7 @@ export function playPlan(plan: Plan, place: Place): History {
       for (const payment of made) giveBackRest(history, payment, purchase)
     if ((purchase.api_sale !== null || purchase.api_attribution) && clickId !== null && buyer.livemode) {
       history.leads.push({ customer_key: key, click_id: clickId })
-      for (const payment of made) tellSale(history, payment, purchase, key)
+      for (const payment of made) reportSale(history, payment, purchase, key)
     }
     if (purchase.late_lead && clickId !== null && buyer.livemode)
       history.calls.push({ kind: 'lead', customer_key: key, click_id: clickId })
@@ -291,7 +294,7 @@ function change(history: History, charge: Charge, after: After): void {
   if (after.again && charge.captured - charge.refunded >= amount) account.refund(charge, amount, 'succeeded')
 }
 
-/** Gives back outside of Stripe what is left of a payment, which the integrator tells by a call that does not say how much it is. */
+/** Gives back outside of Stripe what is left of a payment, which the integrator reports by a call that does not say how much it is. */
 function giveBackRest({ account, calls, partnerOf }: History, payment: Payment, purchase: PurchasePlan): void {
   // A sale that brought nothing, or that nobody brought, need not be known.
   if (partnerOf(payment) === null || !account.returnRest(payment)) return
@@ -311,7 +314,7 @@ function idForCalls(payment: Payment, { api_sale: at }: PurchasePlan): string {
 }
 
 /** The integrator reports a payment too, with the invoice's amount and one of its ids. */
-function tellSale(history: History, payment: Payment, purchase: PurchasePlan, key: string): void {
+function reportSale(history: History, payment: Payment, purchase: PurchasePlan, key: string): void {
   if (!history.account.ledger.some((entry) => entry.payment === payment)) return
   const { total } = payment.price
   history.calls.push({

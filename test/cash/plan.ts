@@ -21,7 +21,7 @@ export const ways = {
   overpaid: 'invoices paid with more than was due',
   outside: 'invoices paid outside of Stripe, whole or in part',
   manual: 'invoices written by hand, with the metadata on themselves',
-  customer: 'payments whose metadata is their customer’s, told before or after them, then changed or deleted',
+  customer: 'payments whose metadata is their customer’s, reported before or after them, then changed or deleted',
   credited: 'credit notes: before payment, refunded, given outside of Stripe, put on the customer’s balance',
   intent: 'payments made with the Payment Element, the metadata on the intent',
   captured: 'payments authorised first and captured later, whole or in part',
@@ -37,13 +37,13 @@ export const ways = {
   large: 'the largest amounts, of rupiah and of ariary too',
   duration: 'programs that pay for some months only, renewals after them',
   window: 'renewals after the click’s window, which may arrive before what attributes them',
-  api_sale: 'payments that the integrator also tells by the sale call, under any of their ids',
+  api_sale: 'payments that the integrator also reports by the sale call, under any of their ids',
   api_attribution: 'payments whose metadata names nobody until the sale call does',
-  before_click: 'buyers who had bought before they came by a partner, told by their key alone',
+  before_click: 'buyers who had bought before they came by a partner, reported by their key alone',
   late_lead: 'payments whose metadata has a key, which a lead of the server binds to a click at any moment',
   api_refund: 'refunds that the integrator also reports by the refund call, without an id or with an own one',
   rest_refund:
-    'all that is left of a payment given back outside of Stripe, which the integrator tells by the refund call without an amount',
+    'all that is left of a payment given back outside of Stripe, which the integrator reports by the refund call without an amount',
   approved: 'commissions that are credited while events still arrive',
   coded: 'checkouts by a partner’s promotion code, of buyers whom a link brought too or nobody',
   ruled: 'rules of a partner and of a group, with fixed amounts and caps, which change while payments still come',
@@ -65,7 +65,7 @@ export type After =
       ends: 'succeeded' | 'failed' | 'canceled' | null
       /** The integrator reports it too. */
       by_api: boolean
-      /** Another of the same amount follows, which nobody tells but Stripe. */
+      /** Another of the same amount follows, which nobody reports but Stripe. */
       again: boolean
     }
   | { kind: 'dispute'; share: number; ends: 'won' | 'lost' | null; returns_refunded: boolean; bank_currency: boolean }

@@ -13,7 +13,7 @@ import { allWays, drawPlan, type Way, ways } from './plan.ts'
  * The last line is the figure; the exit code is 1 if anything is wrong.
  */
 const usage =
-  'npm run cash [-- --seeds 300 --seed N --ways name,name --each N]    what Stripe tells in random orders,\n                 against what the money of a model says'
+  'npm run cash [-- --seeds 300 --seed N --ways name,name --each N]    what Stripe reports in random orders,\n                 against what the money of a model says'
 const { values } = readOptions(usage, {
   options: {
     seeds: { type: 'string', default: '300' },

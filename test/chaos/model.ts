@@ -82,7 +82,7 @@ export class Model {
   readonly payouts: ModelPayout[] = []
   readonly paidRuns = new Set<number>()
   readonly balances = new Map<string, number>()
-  readonly told = new Map<string, number>()
+  readonly reported = new Map<string, number>()
   /** By holder: `everybody` or `partner 1`. */
   readonly rules = new Map<string, ModelRule[]>()
   /** The numbers of the partners. A joined partner comes last. */
@@ -134,14 +134,14 @@ export class Model {
     if (wasReversed || applied === 0) return { status: 'skipped', reason: 'already_reversed' }
     const deduction = this.#reverseTo(sale, commission)
     const full = sale.refunded === sale.amount
-    this.#tell(full ? 'commission_reversed' : 'commission_refunded')
-    if (commission.paid) this.#tell('paid_commission_reversed')
+    this.#report(full ? 'commission_reversed' : 'commission_refunded')
+    if (commission.paid) this.#report('paid_commission_reversed')
     return { status: full ? 'reversed' : 'refunded', deduction_cents: deduction }
   }
 
   join(): void {
     this.partners.push(this.partners.length)
-    this.#tell('application_received')
+    this.#report('application_received')
   }
 
   /** Checks unchecked commissions and holds suspicious ones. */
@@ -157,7 +157,7 @@ export class Model {
     )
     for (const commission of wrong) {
       commission.held = true
-      this.#tell('commission_flagged')
+      this.#report('commission_flagged')
     }
   }
 
@@ -182,7 +182,7 @@ export class Model {
   }
 
   adjust(partner: number, currency: string, amount: number): void {
-    this.#tell(amount < 0 ? 'adjustment_deducted' : 'adjustment_added')
+    this.#report(amount < 0 ? 'adjustment_deducted' : 'adjustment_added')
     if (amount > 0)
       this.added.push({ partner, currency, amount, reversed: 0, credited: this.#creditedSoFar++, paid: false })
     this.#move({ partner, currency }, amount)
@@ -200,15 +200,15 @@ export class Model {
     const left = commission.amount - commission.reversed
     Object.assign(commission, { rejected: true, held: false, reversal: 'full', reversed: commission.amount })
     if (commission.credited !== undefined) this.#move(commission, -left)
-    this.#tell('commission_reversed')
-    if (commission.paid) this.#tell('paid_commission_reversed')
+    this.#report('commission_reversed')
+    if (commission.paid) this.#report('paid_commission_reversed')
     return { deduction_cents: left }
   }
 
   pay(payout: ModelPayout): object {
     if (!isOpen(payout)) return payout.status === 'paid' ? { ok: true } : { error: 'conflict' }
     payout.status = 'paid'
-    this.#tell('payout_paid')
+    this.#report('payout_paid')
     this.#add(payout, -payout.amount)
     let newer = 0
     const unpaid = [...this.commissions, ...this.added].filter(
@@ -234,7 +234,7 @@ export class Model {
           if (one.paidBy === payout.id) Object.assign(one, { paid: false, paidBy: undefined })
       }
       payout.status = 'returned'
-      this.#tell('payout_returned')
+      this.#report('payout_returned')
     }
     return payout.status === 'returned' ? { ok: true } : { error: 'conflict' }
   }
@@ -242,7 +242,7 @@ export class Model {
   refuse(payout: ModelPayout): object {
     if (isUnsent(payout)) {
       payout.status = 'refused'
-      this.#tell('payout_refused')
+      this.#report('payout_refused')
     }
     return payout.status === 'refused' ? { ok: true } : { error: 'conflict' }
   }
@@ -282,7 +282,7 @@ export class Model {
       ),
       added: orNull(this.added.map(({ amount, paid }) => [amount, paid])),
       payouts: orNull(this.payouts.map(({ id, status, amount }) => [id, status, amount])),
-      told: orNull([...this.told].toSorted(byFirst)),
+      reported: orNull([...this.reported].toSorted(byFirst)),
       balances: this.partners.map((partner) =>
         ['jpy', 'kwd', 'usd'].flatMap((currency) => {
           const total = (list: { partner: number; currency: string }[], amount: (item: never) => number) =>
@@ -328,7 +328,7 @@ export class Model {
     this.#add({ partner, currency }, amount)
     const requested = this.#open(partner, currency).filter(isUnsent)
     const asked = sum(requested.map((payout) => payout.amount))
-    if (amount < 0 && this.available(partner, currency) + asked < 0) this.#tell('balance_negative')
+    if (amount < 0 && this.available(partner, currency) + asked < 0) this.#report('balance_negative')
     let excess = Math.min(-this.available(partner, currency), asked)
     for (const payout of requested.toSorted((a, b) => b.id - a.id)) {
       if (excess <= 0) return
@@ -336,7 +336,7 @@ export class Model {
       payout.amount -= cut
       excess -= cut
       if (payout.amount === 0) payout.status = 'canceled'
-      this.#tell('payout_reduced')
+      this.#report('payout_reduced')
     }
   }
 
@@ -344,8 +344,8 @@ export class Model {
     this.balances.set(`${partner} ${currency}`, this.balance(partner, currency) + amount)
   }
 
-  #tell(kind: string): void {
-    this.told.set(kind, (this.told.get(kind) ?? 0) + 1)
+  #report(kind: string): void {
+    this.reported.set(kind, (this.reported.get(kind) ?? 0) + 1)
   }
 }
 
@@ -370,7 +370,9 @@ export const untouched = {
 
 /** Reads a program's money from the service, in the model's words. */
 export async function storedMoney(pool: pg.Pool, db: Database, programId: number, partnerIds: number[]) {
-  const { rows } = await pool.query<Record<'sales' | 'commissions' | 'added' | 'payouts' | 'told', unknown[] | null>>(
+  const { rows } = await pool.query<
+    Record<'sales' | 'commissions' | 'added' | 'payouts' | 'reported', unknown[] | null>
+  >(
     `select
       (select json_agg(json_build_array(transaction_id, refunded_cents) order by transaction_id) from sales where program_id = $1) as sales,
       (select json_agg(json_build_array(id, status, reversed_cents, credited_at is not null, paid_at is not null, held_at is not null) order by id)
@@ -379,7 +381,7 @@ export async function storedMoney(pool: pg.Pool, db: Database, programId: number
         from adjustments where program_id = $1 and amount_cents > 0) as added,
       (select json_agg(json_build_array(id, status, amount_cents) order by id) from payouts where program_id = $1) as payouts,
       (select json_agg(json_build_array(kind, count) order by kind)
-        from (select kind, count(*) from outbox where program_id = $1 group by kind) told) as told`,
+        from (select kind, count(*) from outbox where program_id = $1 group by kind) reported) as reported`,
     [programId],
   )
   const balances = await Promise.all(partnerIds.map((id) => db.query(balancesOf(programId, id))))

@@ -101,8 +101,8 @@ export async function runHistory(world: World, seed: number, steps: number): Pro
     const expected: typeof stored = JSON.parse(JSON.stringify(history.model.expected()))
     for (const part of ['sales', 'commissions', 'added', 'payouts', 'balances'] as const)
       history.expect(part, stored[part], expected[part])
-    const [told, toBeTold] = [stored, expected].map((money) => (money.told ?? []).filter(isOfAnyOrder))
-    history.expect('told', told, toBeTold)
+    const [reported, toBeReported] = [stored, expected].map((money) => (money.reported ?? []).filter(isOfAnyOrder))
+    history.expect('reported', reported, toBeReported)
     history.wrong.push(...(await patiently(() => differences(world, programId))))
   } catch (error) {
     history.wrong.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
@@ -123,7 +123,7 @@ export async function runRaces(world: World, seed: number, steps: number): Promi
 }
 
 /** The number of refunds that found a negative balance depends on the order of concurrent ones. The money doesn't. */
-const isOfAnyOrder = (told: unknown) => !(Array.isArray(told) && told[0] === 'balance_negative')
+const isOfAnyOrder = (reported: unknown) => !(Array.isArray(reported) && reported[0] === 'balance_negative')
 
 /** The findings of the audit, in one program or in all. */
 export async function differences(world: World, programId?: number): Promise<string[]> {

@@ -128,7 +128,7 @@ const webhooks = await runWebhookChaos({
 wrong.push(...webhooks.wrong, ...(await differences(world)))
 console.log(
   color.dim(
-    `${webhooks.events} webhooks in ${webhooks.requests} requests, ${webhooks.databaseFaults} faults of the database and ${webhooks.queueFaults} of the queue; told after ${webhooks.beside_ms} ms at most beside endpoints that hang, ${webhooks.alone_ms} ms alone, ${seconds()} s`,
+    `${webhooks.events} webhooks in ${webhooks.requests} requests, ${webhooks.databaseFaults} faults of the database and ${webhooks.queueFaults} of the queue; reported after ${webhooks.beside_ms} ms at most beside endpoints that hang, ${webhooks.alone_ms} ms alone, ${seconds()} s`,
   ),
 )
 const servedEnvironment = {
@@ -166,6 +166,6 @@ await stand.close()
 for (const line of wrong.slice(0, 50)) console.log(color.red(line))
 const calls = inProcess.counts.calls + world.counts.calls
 const faults = inProcess.counts.faults + world.counts.faults
-const figures = `${seeds} seeds × ${steps} steps, ${calls} calls, ${faults} faults, ${kills.length} times SIGKILL to Postgres, ${notifications.rows[0]?.count} notifications told once`
+const figures = `${seeds} seeds × ${steps} steps, ${calls} calls, ${faults} faults, ${kills.length} times SIGKILL to Postgres, ${notifications.rows[0]?.count} notifications reported once`
 console.log(`${figures}: ${wrong.length} violations in ${seconds()} s`)
 process.exitCode = wrong.length === 0 ? 0 : 1

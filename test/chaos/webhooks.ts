@@ -171,15 +171,15 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
    * The longest time from the answer of a healthy program's sale to its server. The sales are few, so that the last one
    * arrives before the consumer ends, even on a busy machine.
    */
-  async function longestToTell(listener: Listener): Promise<number> {
+  async function longestToReport(listener: Listener): Promise<number> {
     let longest = 0
     for (let sale = 0; sale < 5; sale++) {
       const { id } = await listener.program.soldBy(0, 5000)
       const sold = Date.now()
       listener.sales.set(id, [])
       await well.wakes.send([{ program_id: listener.program.programId, due_at: 0 }])
-      const isTold = () => receiver.of(listener.name).some(({ body }) => body.includes(id))
-      while (!isTold() && Date.now() - sold < 15_000) await sleep(5)
+      const isReported = () => receiver.of(listener.name).some(({ body }) => body.includes(id))
+      while (!isReported() && Date.now() - sold < 15_000) await sleep(5)
       longest = Math.max(longest, Date.now() - sold)
     }
     return longest
@@ -191,7 +191,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     const measure = async () => {
       const running = run(well, { deadline: Date.now() + 12_000, waits: true })
       await sleep(1000)
-      const longest = await longestToTell(healthy)
+      const longest = await longestToReport(healthy)
       await running
       return longest
     }
@@ -246,7 +246,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
       if (!taken.has(id)) wrong.push(`${name} never took ${id}`)
     }
     const received = [...bodies.values()]
-      .flatMap((each) => [...each].map((body) => JSON.parse(body) as Told))
+      .flatMap((each) => [...each].map((body) => JSON.parse(body) as Report))
       .toSorted((a, b) => a.sequence - b.sequence)
     events += received.length
     const ofSales = Map.groupBy(received, ({ data }) => data.transaction_id)
@@ -266,7 +266,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
   return { wrong, events, requests, databaseFaults, queueFaults, alone_ms, beside_ms }
 }
 
-interface Told {
+interface Report {
   type: string
   sequence: number
   data: { transaction_id: string; refunded_cents?: number }

@@ -71,7 +71,7 @@ export function openConnections(endpoint: TestEndpoint) {
     return await post(addressOf(shop), text, processorFixtures[shop.processor].headersOf(text, shop.secret, signedAt))
   }
   /** Sends the event of a fixture. */
-  const tell = async (shop: ConnectedShop, name: string, more: Partial<Story> = {}) => {
+  const report = async (shop: ConnectedShop, name: string, more: Partial<Story> = {}) => {
     const event = processorFixtures[shop.processor].events[name]
     if (!event) throw new Error(`${shop.processor} has no event ${name}`)
     return await send(shop, event(storyOf(shop, more)))
@@ -86,5 +86,5 @@ export function openConnections(endpoint: TestEndpoint) {
     )
     return rows
   }
-  return { env, post, connect, send, tell, salesOf }
+  return { env, post, connect, send, report, salesOf }
 }

@@ -11,7 +11,7 @@ export interface SharedFault extends Fault {
   id: number
 }
 
-interface Told {
+interface Report {
   /** Runs first, so that faults can arrive in time. */
   beforeRequest?: () => void
   onRequest?: (request: string, statements: number) => void
@@ -20,7 +20,7 @@ interface Told {
 
 export interface MeteredPostgres extends Postgres, Meter {
   /** Receives the requests. */
-  told: Told
+  reported: Report
   inject(fault: Fault | SharedFault): void
   /** The fault hit a request of the other meter. */
   spend(id: number): void
@@ -32,19 +32,19 @@ const backendEnds = { text: 'select pg_terminate_backend(pg_backend_pid())', par
  * Connections that count their requests, with a batch as one, and fail as {@link Fault} describes. A transport fault
  * fails here as a driver reports it.
  */
-export function meter(postgres: Postgres, told: Told = {}): MeteredPostgres {
+export function meter(postgres: Postgres, reported: Report = {}): MeteredPostgres {
   let faults: (Required<Fault> & { id: number })[] = []
 
   function takeFault(statements: SentStatement[]): Fault | undefined {
     const fault = faults.find(({ matching }) => statements.some(({ text }) => text.includes(matching)))
     if (!fault) return undefined
     metered.spend(fault.id)
-    metered.told.onFault?.(fault.id)
+    metered.reported.onFault?.(fault.id)
     return fault
   }
 
   const metered: MeteredPostgres = {
-    told,
+    reported,
     requests: 0,
     statements: 0,
     recent: [],
@@ -56,12 +56,12 @@ export function meter(postgres: Postgres, told: Told = {}): MeteredPostgres {
       faults = faults.filter(({ times }) => times > 0)
     },
     async run(statements, isTransaction, timeout_ms) {
-      metered.told.beforeRequest?.()
+      metered.reported.beforeRequest?.()
       const request = statements.map(({ text }) => text.slice(0, 60)).join('; ')
       metered.requests += 1
       metered.statements += statements.length
       metered.recent = [...metered.recent.slice(-7), request]
-      metered.told.onRequest?.(request, statements.length)
+      metered.reported.onRequest?.(request, statements.length)
       const fault = takeFault(statements)
       if (fault?.action === 'kill-backend') return await postgres.run([...statements, backendEnds], true, timeout_ms)
       if (fault?.action === 'drop-before' || fault?.action === 'unavailable') throw broken()

@@ -50,7 +50,7 @@ export interface Ports {
 }
 
 /** The transfer list is empty. */
-const tell = (port: MessagePort, message: Seen | Done) => port.postMessage(message, [])
+const report = (port: MessagePort, message: Seen | Done) => port.postMessage(message, [])
 
 /** The location of this machine's requests, as in lib/local/workers.ts. */
 const place = { country: 'US', region: 'California', city: 'San Francisco' }
@@ -61,7 +61,7 @@ hashPasswordsCheaply()
 let seenBy: MessagePort | undefined
 for (const level of ['log', 'info', 'warn', 'error'] as const) {
   console[level] = (...values: unknown[]) => {
-    if (seenBy) tell(seenBy, { log: format(...values) })
+    if (seenBy) report(seenBy, { log: format(...values) })
   }
 }
 
@@ -72,15 +72,15 @@ const answering = new AsyncLocalStorage<{ isOver: boolean }>()
 function countedPostgres(pool: Postgres, { faults, seen }: Ports): Postgres {
   const metered = meter(pool, {
     beforeRequest() {
-      for (let told = receiveMessageOnPort(faults); told; told = receiveMessageOnPort(faults)) {
-        const { message }: { message: OfFaults } = told
+      for (let reported = receiveMessageOnPort(faults); reported; reported = receiveMessageOnPort(faults)) {
+        const { message }: { message: OfFaults } = reported
         if ('inject' in message) metered.inject(message.inject)
         else if ('spent' in message) metered.spend(message.spent)
         else metered.clearFaults()
       }
     },
-    onRequest: (request, statements) => tell(seen, { request, statements }),
-    onFault: (id) => tell(seen, { spent: id }),
+    onRequest: (request, statements) => report(seen, { request, statements }),
+    onFault: (id) => report(seen, { spent: id }),
   })
   return {
     run: async (...asked) => await (answering.getStore()?.isOver ? pool : metered).run(...asked),
@@ -134,7 +134,7 @@ async function settle(id: number, work: Promise<unknown>, orders: MessagePort): 
     (result) => ({ id, result }),
     (error: unknown) => ({ id, error: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
   )
-  tell(orders, done)
+  report(orders, done)
 }
 
 parentPort?.on('message', ({ options, ports }: { options: ThreadOptions; ports: Ports }) => {

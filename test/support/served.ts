@@ -84,8 +84,8 @@ export async function serveFunctions(
   const logs: string[] = []
   // Reads everything that the thread reported before an answer.
   const look = () => {
-    for (let told = receiveMessageOnPort(seen.port1); told; told = receiveMessageOnPort(seen.port1)) {
-      const { message }: { message: Seen } = told
+    for (let reported = receiveMessageOnPort(seen.port1); reported; reported = receiveMessageOnPort(seen.port1)) {
+      const { message }: { message: Seen } = reported
       if ('log' in message) logs.push(message.log)
       else if ('spent' in message) own.spend(message.spent)
       else {
@@ -97,7 +97,7 @@ export async function serveFunctions(
     return counted
   }
 
-  own.told = {
+  own.reported = {
     beforeRequest: look,
     onFault: (spent) => faults.port1.postMessage({ spent } satisfies OfFaults),
   }

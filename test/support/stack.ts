@@ -189,8 +189,8 @@ async function startServed(options: StackOptions): Promise<TestStack> {
     async scheduled(name, { cron } = {}) {
       if (name !== 'deliver-notifications') return await served.scheduled(name, cron)
       // The consumer of notifications has no schedule in tests: it runs after the answer that caused them.
-      const untold = 'select from outbox where delivered_at is null'
-      await vi.waitFor(async () => expect((await endpoint.sql.query(untold)).rowCount).toBe(0), 60_000)
+      const unreported = 'select from outbox where delivered_at is null'
+      await vi.waitFor(async () => expect((await endpoint.sql.query(unreported)).rowCount).toBe(0), 60_000)
     },
     waitingWebhooks: () => served.waitingWebhooks(),
     get logs() {

@@ -13,9 +13,9 @@ import type { TestEndpoint } from './stack.ts'
  * Stripe's report of a refund (`re_…`) or a dispute (`dp_…`) of the payment in {@link paidBy}: a refund that succeeded,
  * a dispute that began.
  */
-export type Told = [id: string, amount: number, status?: 'pending' | 'failed' | 'canceled' | 'won']
+export type Report = [id: string, amount: number, status?: 'pending' | 'failed' | 'canceled' | 'won']
 
-export const told = (...event: Told) => event
+export const reported = (...event: Report) => event
 
 export interface Answer {
   status: number
@@ -33,7 +33,7 @@ export interface TestWebhook {
   send: (shop: Shop, type: string, object: Record<string, unknown>, id?: string) => Promise<Answer>
   /** A shop with one sale of 100.00 dollars and a commission of 20.00. */
   sold: (settings?: Parameters<typeof createShop>[1]) => Promise<TestShop>
-  tell: (shop: Shop, ...event: Told) => Promise<Answer>
+  report: (shop: Shop, ...event: Report) => Promise<Answer>
   /** The rows of a query about a shop. `$1` is its program. */
   rows: (query: string, shop: Shop) => Promise<Record<string, unknown>[]>
   /** The sales of a shop, each with its commission and its attribution. */
@@ -84,7 +84,7 @@ export async function openWebhook(endpoint: TestEndpoint): Promise<TestWebhook> 
       await send(shop, 'checkout.session.completed', oneTime(shop))
       return shop
     },
-    tell(shop, id, amount, status) {
+    report(shop, id, amount, status) {
       if (id.startsWith('dp_')) {
         return status === 'won'
           ? send(shop, 'charge.dispute.funds_reinstated', dispute(shop, { id, amount, status, ...paidBy }))
