@@ -13,11 +13,12 @@ const app = createApp<KeyedEnv & ProxyEnv & { API_BASE_URL: string }>()
  */
 for (const path of ['/', '/api/v1/cli/status']) {
   app.get(path, readKey, async (c) => {
-    const { program, may_track, ...status } = await readStatus(openDatabase(c.env), c.get('keyHash'))
-    const proxy_key = may_track ? await proxyKey(c.env, program.id) : null
+    const status = await readStatus(openDatabase(c.env), c.get('keyHash'))
+    const { program, may_track, proxy_key_number, ...rest } = status
+    const proxy_key = may_track ? await proxyKey(c.env, program.id, proxy_key_number) : null
     const own = { api_base_url: c.env.API_BASE_URL, proxy_path: await proxyPath(program), proxy_key }
     c.header('Cache-Control', 'no-store')
-    return c.json({ success: true, program, ...own, ...status })
+    return c.json({ success: true, program, ...own, ...rest })
   })
   app.all(path, onlyMethods('GET'))
 }

@@ -822,10 +822,12 @@ export interface Programs {
   lead_commission_cents: Generated<Int8>;
   link_params: Generated<string[]>;
   name: string;
+  previous_proxy_key_until: Timestamp | null;
   processor_account_id: string | null;
   processor_connected_at: Timestamp | null;
   processor_former_account_id: string | null;
   processor_livemode: Generated<boolean>;
+  proxy_key_number: Generated<number>;
   review_rules: Generated<string[]>;
   rules_version: Generated<number>;
   webhook_types: string[] | null;
@@ -1435,6 +1437,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; rules: string | null; from_time: Date | null; until: Date | null }
     row: { partner_id: number | null; partner_name: string | null; currency: string | null; brought_cents: number | null; now_cents: number | null; then_cents: number | null }
   }
+  proxy_key_numbers: {
+    arguments: { of_program_id: number | null }
+    row: { proxy_key_numbers: (number)[] | null }
+  }
   read_breakdowns: {
     arguments: { of_program_id: number | null; filters: string | null; from_time: Date | null; until: Date | null; asked_metric: string | null; of_currency: string | null; max_values: number | null }
     row: { of_metric: string | null; breakdown: string | null; value: string | null; label: string | null; values: number | null; amount: number | null; clicks: number | null }
@@ -1645,6 +1651,7 @@ export const functionCalls: {
   plan_import_rows: { text: 'select plan_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'max_rows'] },
   preview_rule: { text: 'select * from preview_rule($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added', 'from_time', 'until'] },
   preview_rules: { text: 'select * from preview_rules($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules', 'from_time', 'until'] },
+  proxy_key_numbers: { text: 'select proxy_key_numbers($1)', names: ['of_program_id'] },
   read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values'] },
   read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_metrics', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },
   read_partner_campaigns: { text: 'select * from read_partner_campaigns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'filters', 'from_time', 'until', 'of_currency', 'max_values'] },

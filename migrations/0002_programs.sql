@@ -56,6 +56,10 @@ create table programs (
   -- Whether the code or the click decides, if a sale names one partner's code and another partner's link brought the
   -- customer.
   attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
+  -- The number of the key that the proxies on the program's own domain sign with. The key before it is valid until
+  -- `previous_proxy_key_until`.
+  proxy_key_number integer not null default 0,
+  previous_proxy_key_until timestamptz,
   -- The parameters beside `aff` that carry a partner's code in old links, for the tracker tag.
   link_params text[] not null default '{}' check (cardinality(link_params) <= 10 and array_to_string(link_params, '') ~ '^[A-Za-z0-9_-]*$'),
   created_at timestamptz not null default now(),

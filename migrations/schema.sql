@@ -1217,6 +1217,8 @@ create table programs (
   webhook_types text[],
   rules_version integer not null default 0,
   attribution_priority text not null default 'code'::text,
+  proxy_key_number integer not null default 0,
+  previous_proxy_key_until timestamp with time zone,
   link_params text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
@@ -8928,6 +8930,16 @@ CREATE OR REPLACE FUNCTION public.promotions_of(fact jsonb)
  LANGUAGE sql
  IMMUTABLE
 RETURN ARRAY(SELECT jsonb_array_elements_text((fact -> 'promotion_code_ids'::text)) AS jsonb_array_elements_text)
+;
+
+CREATE OR REPLACE FUNCTION public.proxy_key_numbers(of_program_id bigint)
+ RETURNS integer[]
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select array[p.proxy_key_number] || case when p.previous_proxy_key_until > now() then array[p.proxy_key_number - 1] end
+  from programs p where p.id = of_program_id and p.deleted_at is null
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.quarter_of_day(at timestamp with time zone)

@@ -1,6 +1,7 @@
+import { createTrackerProxy } from '@affiliate-tracking/svc-tracker/proxy'
 import { expect, test } from 'vitest'
-import { createApiKey } from '../lib/access/program-keys.ts'
-import { proxyKey } from '../lib/access/proxy-keys.ts'
+import { createApiKey, rotateProxyKey } from '../lib/access/program-keys.ts'
+import { isValidProxyKey, proxyKey } from '../lib/access/proxy-keys.ts'
 import { clickPath, leadPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
 const api = await startTrackingApi()
@@ -46,6 +47,39 @@ test("a read-only key doesn't get the proxy key", async () => {
   const { programId } = await api.program()
   const key = await createApiKey(api.stack.db, programId, 'reader', { scopes: ['read'] })
   expect(await statusOf(key)).toMatchObject({ program: { id: programId }, proxy_key: null })
+})
+
+test('a rotated proxy key works for another week, and the one before it ends at once', async () => {
+  const { programId, apiKey, partnerCode } = await api.program()
+  const { db, baseUrl, environment } = api.stack
+  await rotateProxyKey(db, programId)
+  await rotateProxyKey(db, programId)
+  const keys = await Promise.all([0, 1, 2].map((keyNumber) => proxyKey(environment, programId, keyNumber)))
+  expect(await statusOf(apiKey)).toMatchObject({ proxy_key: keys[2] })
+  const countries = keys.map(async (key) => {
+    const body = JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${partnerCode}` })
+    const request = new Request('https://shop.example.com/x', { method: 'POST', body })
+    const response = await createTrackerProxy({ baseUrl, key })(Object.assign(request, { cf: { country: 'DE' } }))
+    const { click_id } = await response.json()
+    const [event] = await api.rows('select geo_country from affiliate_click_events where click_id = $1', [click_id])
+    return event?.['geo_country']
+  })
+  expect(await Promise.all(countries)).toEqual([null, 'DE', 'DE'])
+})
+
+test('a rotation reaches the functions within a minute', async () => {
+  const { programId } = await api.program()
+  const env = { ...api.stack.env, PROXY_SECRET: 'of this test' }
+  const validAt = async (seconds: number) => {
+    const numbers = [0, 1].map((keyNumber) => isValidProxyKey(env, { programId, keyNumber }, seconds * 1000))
+    return await Promise.all(numbers)
+  }
+  expect(await validAt(0)).toEqual([true, false])
+  await rotateProxyKey(api.stack.db, programId)
+  expect(await validAt(30)).toEqual([true, false])
+  expect(await validAt(61)).toEqual([true, true])
+  await api.stack.sql.query('update programs set previous_proxy_key_until = now() where id = $1', [programId])
+  expect(await validAt(122)).toEqual([false, true])
 })
 
 test('shows received events, live and in test mode', async () => {

@@ -48,6 +48,22 @@ export function apiKeysStatement(programId: number) {
     .orderBy('k.id', 'desc')
 }
 
+/** For how many days the previous proxy key stays valid after a rotation. */
+export const proxyRotationDays = 7
+
+/** Gives a program another proxy key. The current one stays valid for the days above, and the one before it ends at once. */
+export async function rotateProxyKey(db: Database, programId: number): Promise<void> {
+  await db.query(
+    kysely
+      .updateTable('programs')
+      .set((eb) => ({
+        proxy_key_number: eb('proxy_key_number', '+', 1),
+        previous_proxy_key_until: sql<Date>`now() + make_interval(days => ${proxyRotationDays})`,
+      }))
+      .where('id', '=', programId),
+  )
+}
+
 /** Revokes a key for good. Calls that use it are refused with `api_key_retired` from now on. */
 export async function retireApiKey(db: Database, programId: number, keyId: number): Promise<void> {
   await db.query(

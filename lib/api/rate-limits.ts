@@ -1,7 +1,8 @@
 import type { Context } from 'hono'
 import { createMiddleware } from 'hono/factory'
 import { countedAddress, countedNetwork } from '../access/counted-address.ts'
-import type { ProxyEnv } from '../access/proxy-keys.ts'
+import { isValidProxyKey, type ProxyEnv } from '../access/proxy-keys.ts'
+import type { DatabaseEnv } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type ProxiedVisitor, readProxiedVisitor, visitorHeader } from '../tracking/proxied-visitor.ts'
 
@@ -86,7 +87,7 @@ export function clientAddress(c: Context): string | undefined {
 }
 
 /** The limiters of callers without a key. */
-export interface VisitorEnv extends ProxyEnv {
+export interface VisitorEnv extends ProxyEnv, DatabaseEnv {
   ADDRESS_RATE_LIMIT?: RateLimit
   PROXY_RATE_LIMIT?: RateLimit
 }
@@ -129,7 +130,8 @@ export async function countVisitor(c: Context, limiter: RateLimit | undefined, p
  * limits.
  */
 export async function countCaller(c: Context, env: VisitorEnv): Promise<void> {
-  const visitor = await readProxiedVisitor(c.req.raw.headers.get(visitorHeader), env)
+  const signed = await readProxiedVisitor(c.req.raw.headers.get(visitorHeader), env)
+  const visitor = signed && (await isValidProxyKey(env, signed)) ? signed : undefined
   c.set('visitor', visitor)
   if (visitor) {
     await enforceRateLimit(env.PROXY_RATE_LIMIT, `program ${visitor.programId}`)

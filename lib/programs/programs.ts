@@ -141,11 +141,8 @@ export async function updateProgram(db: Database, programId: number, settings: P
 
 const settingNames = z.keyof(programSettings).options
 
-/** Reads a program's settings, its connected processor account and the parameters of its old links. */
-export async function readProgram(
-  db: Database,
-  programId: number,
-): Promise<(ProgramSettings & { processor_account_id: string | null; link_params: string[] }) | undefined> {
+/** Reads a program's settings, its connected processor account, its proxy keys and the parameters of its old links. */
+export async function readProgram(db: Database, programId: number) {
   return (await db.query(programStatement(programId)))[0]
 }
 
@@ -153,7 +150,7 @@ export async function readProgram(
 export function programStatement(programId: number) {
   return kysely
     .selectFrom('programs')
-    .select([...settingNames, 'processor_account_id', 'link_params'])
+    .select([...settingNames, 'processor_account_id', 'link_params', 'proxy_key_number', 'previous_proxy_key_until'])
     .$narrowType<{ review_rules: ReviewRule[] }>()
     .where('id', '=', programId)
 }

@@ -1,9 +1,10 @@
-import { isSignedByProxy, type ProxyEnv } from '../access/proxy-keys.ts'
+import { isSignedByProxy, type ProxyEnv, readProxyKeyName } from '../access/proxy-keys.ts'
 
 /** A visitor as the proxy on an integrator's own domain describes them; see tracker/src/proxy.ts. */
 export interface ProxiedVisitor {
-  /** The program that signed the header. */
+  /** The program whose key signed the header, and the number of that key. */
   programId: number
+  keyNumber: number
   /** Empty if the proxy does not know it. */
   address: string
   country: string | null
@@ -17,7 +18,7 @@ const toleranceSeconds = 300
 
 /**
  * Reads the visitor from the header, a query string that ends with `&signature=<64 hexadecimal digits>`. Returns undefined if the named
- * program's key did not sign it. Returns undefined if its time (Unix seconds) is more than five minutes away.
+ * program's key did not sign it, whether or not that key is still valid. Returns undefined if its time (Unix seconds) is more than five minutes away.
  */
 export async function readProxiedVisitor(
   header: string | null,
@@ -28,14 +29,14 @@ export async function readProxiedVisitor(
   const [, text = '', signature = ''] = /^(.{1,2048})&signature=([0-9a-f]{64})$/.exec(header) ?? []
   const fields = new URLSearchParams(text)
   const field = (name: string) => fields.get(name) ?? ''
-  const programId = Number(/^[1-9]\d{0,14}$/.exec(field('program'))?.[0])
+  const key = readProxyKeyName(field('program'))
   const age = Math.abs(now / 1000 - Number(field('time') || Number.NaN))
-  if (!programId || !(age <= toleranceSeconds)) return undefined
-  if (!(await isSignedByProxy(env, programId, text, signature))) return undefined
+  if (!key || !(age <= toleranceSeconds)) return undefined
+  if (!(await isSignedByProxy(env, key, text, signature))) return undefined
   // The cut can fall inside a character.
   const kept = (name: string) => field(name).replaceAll('\0', '').slice(0, 255).toWellFormed()
   return {
-    programId,
+    ...key,
     address: kept('address'),
     country: kept('country') || null,
     region: kept('region') || null,

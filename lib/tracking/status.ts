@@ -18,7 +18,7 @@ interface LastSeen {
 export async function readStatus(db: Database, keyHash: string) {
   const [row] = await retryOnce(() => db.query(statusByKey(keyHash)))
   requireActiveKey(row)
-  return { may_track: row.scopes.includes('track'), ...asStatus(row) }
+  return { may_track: row.scopes.includes('track'), proxy_key_number: row.proxy_key_number, ...asStatus(row) }
 }
 
 /** The same status for a signed-in user, with details of the latest click and sale. */
@@ -113,6 +113,7 @@ function statusColumns(eb: OfProgram) {
     'p.cookie_window_days',
     'p.lead_auth_policy',
     'p.processor_account_id',
+    'p.proxy_key_number',
     eb
       .exists(
         eb

@@ -129,6 +129,7 @@ export const routes = {
     'POST /programs/:programId/settings/forget': 'customer:forget',
     'POST /programs/:programId/settings/keys': 'api-key:manage',
     'POST /programs/:programId/settings/keys/:keyId/retire': 'api-key:manage',
+    'POST /programs/:programId/settings/proxy-key/rotate': 'api-key:manage',
     'GET /programs/:programId/settings/connections': 'processor:manage',
     'POST /programs/:programId/settings/connections': 'processor:manage',
     'GET /programs/:programId/settings/connections/:connectionId': 'processor:manage',

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { type KeyScope, keyScopes } from '../../../lib/access/api-keys.ts'
-import type { StoredApiKey } from '../../../lib/access/program-keys.ts'
+import { proxyRotationDays, type StoredApiKey } from '../../../lib/access/program-keys.ts'
 import { Badge, Card, Copy } from '../components/blocks.tsx'
 import { Field, Form, PostButton } from '../components/fields.tsx'
 import { Day, Time } from '../components/format.tsx'
@@ -15,10 +15,13 @@ interface ApiKeysProps {
   /** The new key. It is shown only once. */
   made: string | undefined
   proxyKey: string
+  /** When the previous proxy key ends, if there was one. */
+  previousProxyKeyUntil: Date | null
 }
 
 /** A program's API keys and its proxy key. */
-export function ApiKeys({ baseUrl, page, keys, made, proxyKey }: ApiKeysProps) {
+export function ApiKeys({ baseUrl, page, keys, made, proxyKey, previousProxyKeyUntil: until }: ApiKeysProps) {
+  const isRotating = until !== null && until > new Date()
   const address = `${page}/keys`
   return (
     <Card title="API keys" id="keys">
@@ -53,6 +56,23 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey }: ApiKeysProps) {
         <code>svc init</code> saves it.
       </p>
       <Copy text={proxyKey} label="Proxy key" />
+      <div class="row">
+        <PostButton
+          action={`${page}/proxy-key/rotate`}
+          class="compact"
+          confirm={
+            isRotating
+              ? 'Rotate the proxy key? The older of the two valid keys stops working at once.'
+              : `Rotate the proxy key? The current key works for ${proxyRotationDays} more days.`
+          }
+          text="Rotate proxy key"
+        />
+        {isRotating && (
+          <span class="muted">
+            The previous key works until <Day at={until} />.
+          </span>
+        )}
+      </div>
     </Card>
   )
 }

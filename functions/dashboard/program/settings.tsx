@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { apiKeysStatement, createApiKey, retireApiKey } from '../../../lib/access/program-keys.ts'
+import { apiKeysStatement, createApiKey, retireApiKey, rotateProxyKey } from '../../../lib/access/program-keys.ts'
 import { proxyKey } from '../../../lib/access/proxy-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
@@ -60,7 +60,8 @@ async function renderSettings(c: ProgramContext, createdKey?: string) {
           page={address}
           keys={keys}
           made={createdKey}
-          proxyKey={await proxyKey(c.env, program.id)}
+          proxyKey={await proxyKey(c.env, program.id, settings.proxy_key_number)}
+          previousProxyKeyUntil={settings.previous_proxy_key_until}
         />
       )}
       {stripe && (
@@ -160,4 +161,10 @@ pages.post('/settings/keys/:keyId/retire', requireProgram('api-key:manage'), asy
   const { id: programId } = c.get('program')
   await retireApiKey(c.get('db'), programId, idInPath(c, 'keyId', 'This program has no such API key.'))
   return redirectWith(c, addressIn(programId), 'The key was revoked.')
+})
+
+pages.post('/settings/proxy-key/rotate', requireProgram('api-key:manage'), async (c) => {
+  const { id: programId } = c.get('program')
+  await rotateProxyKey(c.get('db'), programId)
+  return redirectWith(c, addressIn(programId), 'The proxy key was rotated. Give your proxy the new one.')
 })

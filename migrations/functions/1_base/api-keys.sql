@@ -26,6 +26,12 @@ language sql as $$
   select use_key(k, scope), k.id, p.id, p.domain from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
 $$;
 
+-- Returns the numbers of a program's valid proxy keys: the current one and, during a rotation, the one before.
+create or replace function proxy_key_numbers(of_program_id bigint) returns integer[] language sql stable as $$
+  select array[p.proxy_key_number] || case when p.previous_proxy_key_until > now() then array[p.proxy_key_number - 1] end
+  from programs p where p.id = of_program_id and p.deleted_at is null
+$$;
+
 -- Checks the key of a tracking call that the Worker refused, and records the refusal if the key is valid.
 create or replace function check_key_of_refused(hash bytea, refused_call text, code text, detail text, out key_refusal text)
 language plpgsql as $$
