@@ -743,6 +743,57 @@ describe('payment links, buy buttons and pricing tables', () => {
   })
 })
 
+test('checkout links of Polar and Lemon Squeezy, and the custom data of Paddle, get the click id', async () => {
+  const custom = 'checkout[custom][svc_click_id]'
+  shop.handler = async (request) =>
+    new URL(request.url).pathname === '/paddle.js'
+      ? new Response(
+          `opened = []; Paddle = { Checkout: { open(options) { opened.push([this === Paddle.Checkout, options]) } } }`,
+          {
+            headers: { 'content-type': 'text/javascript' },
+          },
+        )
+      : undefined
+  shop.html = html(
+    `<script>svc = { getClickId: () => 'cust_1_1' }</script>`,
+    `<script src="http://api.svc.test/js/svc-payment-links.js"></script>`,
+    `<script src="/paddle.js"></script><script>Paddle.Checkout.open({ items: [1], customData: { plan: 'a' } }); Paddle.Checkout.open()</script>`,
+    `<a href="https://buy.polar.sh/polar_cl_1?utm_source=a">Buy</a>`,
+    `<a href="https://buy.polar.sh/polar_cl_2?reference_id=order-1">Buy</a>`,
+    `<a href="https://polar.sh/docs">Read</a>`,
+    `<a href="https://shop.lemonsqueezy.com/buy/1?discount=0">Buy</a>`,
+    `<a href="https://shop.lemonsqueezy.com/checkout/buy/2?checkout%5Bcustom%5D%5Bsvc_click_id%5D=own">Buy</a>`,
+    `<a href="https://shop.lemonsqueezy.com/affiliates">Read</a>`,
+    `<b class="paddle_button" data-custom-data='{"plan":"a"}'>Buy</b><b class="paddle_button" data-custom-data="{">Buy</b>`,
+  )
+  await page.goto('http://shop.example.test/', { waitUntil: 'networkidle' })
+  const links = await page.evaluate(() => [...document.querySelectorAll('a')].map(({ href }) => href))
+  expect(links).toEqual([
+    'https://buy.polar.sh/polar_cl_1?utm_source=a&reference_id=cust_1_1',
+    'https://buy.polar.sh/polar_cl_2?reference_id=order-1',
+    'https://polar.sh/docs',
+    `https://shop.lemonsqueezy.com/buy/1?discount=0&${custom}=cust_1_1`,
+    'https://shop.lemonsqueezy.com/checkout/buy/2?checkout%5Bcustom%5D%5Bsvc_click_id%5D=own',
+    'https://shop.lemonsqueezy.com/affiliates',
+  ])
+  const buttons = await page.evaluate(() => [...document.querySelectorAll('b')].map((one) => one.dataset['customData']))
+  expect(buttons).toEqual(['{"plan":"a","svc_click_id":"cust_1_1"}', '{'])
+  // A checkout that opens while the page loads has it too, and so does one with a later click's id.
+  await page.evaluate(() => {
+    Reflect.set(window, 'svc', { getClickId: () => 'cust_1_2' })
+    Reflect.get(window, 'Paddle').Checkout.open({ customData: { svc_click_id: 'own' } })
+    Reflect.get(window, 'Paddle').Checkout.open({ items: [] })
+    document.body.append('changed')
+  })
+  expect(await page.evaluate(() => Reflect.get(window, 'opened'))).toEqual([
+    [true, { items: [1], customData: { plan: 'a', svc_click_id: 'cust_1_1' } }],
+    [true, { customData: { svc_click_id: 'cust_1_1' } }],
+    [true, { customData: { svc_click_id: 'own' } }],
+    [true, { items: [], customData: { svc_click_id: 'cust_1_2' } }],
+  ])
+  await expect.poll(() => page.locator('a').first().getAttribute('href')).toMatch(/reference_id=cust_1_2$/)
+})
+
 /** The helpers of several programs, by the names of their tags. */
 const helperOf = (name: string) =>
   page.evaluate((global) => (Reflect.get(window, global) as typeof window.svc)?.getClickId() ?? null, name)

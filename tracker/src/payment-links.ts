@@ -1,61 +1,111 @@
 /**
- * Adds the visitor's click id to links and elements that lead to Stripe's own pages, for shops with Payment Links, buy buttons or
- * pricing tables: `<script async src="{base_url}/js/svc-payment-links.js"></script>` next to the tracker's tag. It is a separate file, so
- * that other shops don't pay for its bytes. If the tracker's tag has `data-svc-name`, this tag needs the same.
+ * Adds the visitor's click id to links, elements and calls that open a processor's own checkout:
+ * `<script async src="{base_url}/js/svc-payment-links.js"></script>` next to the tracker's tag. It is a separate file, so that other shops
+ * don't pay for its bytes. If the tracker's tag has `data-svc-name`, this tag needs the same.
  *
- * Fills `client_reference_id` of links to buy.stripe.com, and `client-reference-id` of `stripe-buy-button` and `stripe-pricing-table`,
- * even if the page adds or rewrites them later. Keeps a value that the page set.
+ * Fills `client_reference_id` of Stripe Payment Links, buy buttons and pricing tables, `reference_id` of Polar's checkout links, the custom
+ * data of Lemon Squeezy's checkout links, and that of Paddle.js: `Paddle.Checkout.open` and `.paddle_button` elements. It also fills what
+ * the page adds or rewrites later, and keeps a value that the page set.
  */
 import type { Svc } from './browser.ts'
+
+interface Checkout {
+  open: (options?: { customData?: object | null }) => unknown
+}
 
 try {
   const name = document.currentScript?.dataset['svcName'] ?? 'svc'
   /** Stripe silently drops any other value. */
-  const acceptedByStripe = /^[\w-]{1,200}$/
-  const parameter = /([?&]client_reference_id=)([^&]*)/
+  const accepted = /^[\w-]{1,200}$/
+  /** Of each processor's links: the address, the parameter in it, and how to write the parameter. */
+  const kinds: [RegExp, RegExp, string][] = [
+    [/^buy\.stripe\.com\//, /([?&]client_reference_id=)([^&]*)/, 'client_reference_id'],
+    [/^(buy|sandbox-api)\.polar\.sh\//, /([?&]reference_id=)([^&]*)/, 'reference_id'],
+    [
+      /\.lemonsqueezy\.com\/(buy|checkout)\//,
+      /([?&]checkout(?:\[|%5B)custom(?:]|%5D)(?:\[|%5B)svc_click_id(?:]|%5D)=)([^&]*)/i,
+      'checkout[custom][svc_click_id]',
+    ],
+  ]
   const attribute = 'client-reference-id'
+  const customData = 'data-custom-data'
   /** Values that this script wrote: only these may be replaced by the id of a later click. */
   const written = new Set([''])
+  const wrapped = new WeakSet()
 
   const clickId = () => {
     // Without tracker and stub there is no helper, or the page has another object under its name.
     const svc: Partial<Svc> | undefined = Reflect.get(window, name)
     const id = svc?.getClickId?.() ?? ''
-    if (!acceptedByStripe.test(id)) return undefined
+    if (!accepted.test(id)) return undefined
     written.add(id)
     return id
   }
 
   const fillLink = (link: HTMLAnchorElement, id: string) => {
-    if (link.hostname !== 'buy.stripe.com') return
+    const [, parameter, spelling] = kinds.find(([address]) => address.test(link.hostname + link.pathname)) ?? []
+    if (!parameter) return
     const { search } = link
     const [, , value] = parameter.exec(search) ?? []
     // Edits the text, so that the page's other parameters keep their spelling.
-    if (value === undefined) link.search = `${search || '?'}${search.length > 1 ? '&' : ''}client_reference_id=${id}`
+    if (value === undefined) link.search = `${search || '?'}${search.length > 1 ? '&' : ''}${spelling}=${id}`
     else if (value !== id && written.has(value)) link.search = search.replace(parameter, `$1${id}`)
   }
 
+  const fillButton = (button: Element, id: string) => {
+    try {
+      const data = JSON.parse(button.getAttribute(customData) ?? '{}')
+      const value = data.svc_click_id ?? ''
+      if (value !== id && written.has(value))
+        button.setAttribute(customData, JSON.stringify({ ...data, svc_click_id: id }))
+    } catch {}
+  }
+
+  /** Adds the click id to the custom data of checkouts that the page opens with Paddle.js. */
+  const wrapPaddle = () => {
+    const paddle: { Checkout?: Checkout } | undefined = Reflect.get(window, 'Paddle')
+    const checkout = paddle?.Checkout
+    if (!checkout || wrapped.has(checkout)) return
+    wrapped.add(checkout)
+    const { open } = checkout
+    Reflect.set(checkout, 'open', (options?: { customData?: object | null }) => {
+      const id = clickId()
+      return open.call(
+        checkout,
+        id ? { ...options, customData: { svc_click_id: id, ...options?.customData } } : options,
+      )
+    })
+  }
+
   const fill = () => {
+    wrapPaddle()
     const id = clickId()
     if (!id) return false
-    for (const link of document.querySelectorAll<HTMLAnchorElement>('a[href*="buy.stripe.com"]')) fillLink(link, id)
+    for (const link of document.querySelectorAll<HTMLAnchorElement>(
+      'a[href*="buy.stripe.com"], a[href*="polar.sh"], a[href*="lemonsqueezy.com"]',
+    ))
+      fillLink(link, id)
     for (const element of document.querySelectorAll('stripe-buy-button, stripe-pricing-table')) {
       const value = element.getAttribute(attribute) ?? ''
       if (value !== id && written.has(value)) element.setAttribute(attribute, id)
     }
+    for (const button of document.querySelectorAll('.paddle_button')) fillButton(button, id)
     return true
   }
 
   new MutationObserver(fill).observe(document, {
     subtree: true,
     childList: true,
-    attributeFilter: ['href', attribute],
+    attributeFilter: ['href', attribute, customData],
   })
+  // Right after Paddle.js has run, before the page's own script can open a checkout.
+  document.addEventListener('load', wrapPaddle, true)
   // On each click too, for links inside shadow roots, and for an id that is newer than the page's last change.
   for (const type of ['click', 'auxclick'])
     addEventListener(
       type,
       (event) => {
+        wrapPaddle()
         const id = clickId()
         if (id) for (const node of event.composedPath()) if (node instanceof HTMLAnchorElement) fillLink(node, id)
       },

@@ -15,7 +15,7 @@ export interface SvcProviderProps {
   consent?: 'required' | undefined
   /** Further parameters that carry a partner code besides `aff`, such as `via,ref,fpr`. */
   params?: string | undefined
-  /** Fills the click id into links to buy.stripe.com, Stripe's buy buttons and its pricing tables, as `client_reference_id`. */
+  /** Fills the click id into checkouts of Stripe, Paddle.js, Lemon Squeezy and Polar that the page links to or opens. */
   paymentLinks?: boolean | undefined
   /** The name of a further program on the same site: its helper is `useSvc(name)`, its cookie `<name>_click_id`. Nest the providers. */
   name?: string | undefined
