@@ -13,12 +13,15 @@ import {
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
+import { programChanges } from '../lib/api/program.ts'
 import { makeOnce } from '../lib/idempotency.ts'
 import { changeRules, defaultTermsNow, previewRules } from '../lib/programs/commission-rules.ts'
+import { changeProgramOfKey, readProgramOfKey } from '../lib/programs/programs.ts'
 import { changeGroup, listGroups, makeGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
 
 const app = createProgramApi()
 const [all, one, members] = ['/api/v1/groups', '/api/v1/groups/:group_id', '/api/v1/groups/:group_id/partners'] as const
+const program = '/api/v1/program'
 const [rules, previews] = ['/api/v1/rules', '/api/v1/rules/preview'] as const
 const named = accept('param', groupPath, known)
 
@@ -78,5 +81,15 @@ app.post(previews, limitBody, withKey('manage'), accept('json', rulesPreview, kn
   return c.json({ success: true, preview })
 })
 app.all(previews, onlyMethods('POST'))
+
+app.get(program, withKey('read'), async (c) => {
+  return c.json({ success: true, program: await readProgramOfKey(c.get('db'), c.get('programId')) })
+})
+
+app.patch(program, limitBody, withKey('manage'), accept('json', programChanges, known), async (c) => {
+  const changed = await changeProgramOfKey(c.get('db'), c.get('programId'), c.req.valid('json'))
+  return c.json({ success: true, program: changed })
+})
+app.all(program, onlyMethods('GET', 'HEAD', 'PATCH'))
 
 export default app

@@ -29,8 +29,7 @@ const commonHeaders = {
 /**
  * GET /js/svc-tracker.js, public: the browser tracker from the package `tracker/`. GET /js/svc-tracker-consent.js: the same with
  * `svc.revokeConsent()`. GET /js/svc-payment-links.js: the script that adds click ids to checkouts. Answers 304 if `If-None-Match` names the
- * same script. It reads only the request, so it works on every edge
- * even if the database is down.
+ * same script. It reads only the request, so it works on every edge even if the database is down.
  */
 export default {
   fetch(request: Request): Response {

@@ -5,6 +5,7 @@ import { generateApiKey } from '../lib/access/api-keys.ts'
 import { processorFixtures } from '../lib/local/processor-fixture.ts'
 import { openStripe } from '../lib/processors/stripe/client.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
+import { explainSale } from '../lib/money/explanation.ts'
 import { changeSecret, disconnectConnection, listConnections } from '../lib/processors/connections.ts'
 import { type ProcessorName, processors } from '../lib/processors/processors.ts'
 import { replayWebhookEvent } from '../lib/processors/webhook-events.ts'
@@ -46,7 +47,19 @@ describe.each(names)('%s', (processor) => {
     await report(shop, saleEvent[processor])
     // Lemon Squeezy reports no fee.
     const base = processor === 'lemonsqueezy' ? 10_000 : 9400
-    expect(await salesOf(shop)).toMatchObject([{ amount: 12_000, base, commission: base / 5 }])
+    const [sale] = await salesOf(shop)
+    expect(sale).toMatchObject({ amount: 12_000, base, commission: base / 5 })
+    const asked = {
+      programId: shop.programId,
+      transaction_id: String(sale?.['transaction_id']),
+      test: false,
+      withCustomer: false,
+    }
+    expect((await explainSale(db, asked)).commission?.text).toContain(
+      processor === 'lemonsqueezy'
+        ? '120.00 minus $20.00 of tax is'
+        : "120.00 minus $20.00 of tax and $6.00 of the processor's fee is",
+    )
   })
 
   test('a free order settles the lead and sells nothing', async () => {

@@ -41,6 +41,19 @@ test('a patch changes the sent fields of a partner, as in JSON Merge Patch', asy
   expect((await patch('/api/v1/partners/999999999', { name: 'X' })).status).toBe(404)
 })
 
+test('the base of commissions is a setting of the program', async () => {
+  const { body } = await get('/api/v1/program')
+  expect(body.program).toMatchObject({ commission_base: 'net' })
+  const changed = { ...body.program, commission_base: 'net_of_fees' }
+  expect((await patch('/api/v1/program', { commission_base: 'net_of_fees' })).body.program).toEqual(changed)
+  expect((await patch('/api/v1/program', {})).body.program).toEqual(changed)
+  expect(await patch('/api/v1/program', { commission_base: 'gross' }, { databaseRequests: 1 })).toMatchObject({
+    status: 400,
+  })
+  expect(await patch('/api/v1/program', { name: 'X' }, { databaseRequests: 1 })).toMatchObject({ status: 400 })
+  await patch('/api/v1/program', { commission_base: 'net' })
+})
+
 test('rules can be previewed and changed, and a removed group moves its partners', async () => {
   const made = (await post('/api/v1/groups', { name: 'Previewed' })).body.group
   const { partner } = (await post('/api/v1/partners', { name: 'Mover' })).body

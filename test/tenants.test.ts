@@ -308,6 +308,7 @@ const changes: Record<string, object> = {
   'POST /api/v1/groups': { name: 'Eve', rules: [{ commission_bp: 10_000 }] },
   'POST /api/v1/groups/:group_id/partners': { partner_ids: [victim.partnerId] },
   'PATCH /api/v1/rules': { rules: [{ sale_type: 'evil', commission_bp: 10_000 }] },
+  'PATCH /api/v1/program': { commission_base: 'net_of_fees' },
   'POST /api/v1/rules/preview': { partner_id: victim.partnerId, rules: [{ commission_bp: 10_000 }] },
   'PATCH /api/v1/groups/:group_id': { name: 'Eve', rules: [{ commission_bp: 10_000 }] },
   'POST /api/v1/applications': { name: 'Eve', email: 'eve@evil.example' },

@@ -13,6 +13,7 @@ import { groupedPerformance } from './performance.ts'
 import { payoutRunOperations } from './payout-runs.ts'
 import { payoutOperations } from './payouts.ts'
 import { connectionWebhook, processorWebhook } from './processor-webhook.ts'
+import { programOperations } from './program.ts'
 import { reviewOperations } from './reviews.ts'
 import { saleExplanation } from './sale-explanation.ts'
 import { saleOperations } from './sales.ts'
@@ -30,6 +31,7 @@ export const operations = [
   trackSale(),
   trackRefund(),
   cliStatus(),
+  ...programOperations(),
   ...partnerOperations(),
   ...groupOperations(),
   ...applicationOperations(),

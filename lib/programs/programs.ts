@@ -139,6 +139,29 @@ export async function updateProgram(db: Database, programId: number, settings: P
   )
 }
 
+const apiFields = ['id', 'name', 'domain', 'currency', 'commission_base'] as const
+
+/** Reads the settings that the program API shows. */
+export async function readProgramOfKey(db: Database, programId: number) {
+  const [program] = await db.query(kysely.selectFrom('programs').select(apiFields).where('id', '=', programId))
+  if (!program) throw new Error(`Program ${programId} doesn't exist.`)
+  return program
+}
+
+/** Changes the settings that the program API can change. Later payments use the new base. */
+export async function changeProgramOfKey(
+  db: Database,
+  programId: number,
+  changes: { commission_base?: ProgramSettings['commission_base'] },
+) {
+  if (changes.commission_base === undefined) return await readProgramOfKey(db, programId)
+  const [program] = await db.query(
+    kysely.updateTable('programs').set(changes).where('id', '=', programId).returning(apiFields),
+  )
+  if (!program) throw new Error(`Program ${programId} doesn't exist.`)
+  return program
+}
+
 const settingNames = z.keyof(programSettings).options
 
 /** Reads a program's settings, its connected processor account, its proxy keys and the parameters of its old links. */

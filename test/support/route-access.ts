@@ -234,6 +234,8 @@ export const routes = {
     'GET /api/v1/rules',
     'PATCH /api/v1/rules',
     'POST /api/v1/rules/preview',
+    'GET /api/v1/program',
+    'PATCH /api/v1/program',
     'GET /api/v1/applications',
     'POST /api/v1/applications',
     'GET /api/v1/applications/:application_id',

@@ -2,6 +2,27 @@
 
 /** What each call of the program API takes and answers. */
 export interface ApiOperations {
+  /** Read the program. */
+  getProgram: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      program: { id: number; name: string; domain: string; currency: string; commission_base: 'net' | 'net_of_fees' }
+    }
+  }
+  /** Change the program. */
+  updateProgram: {
+    query: undefined
+    body: {
+      /** The base of commissions on payments of a processor: `net` is the paid amount without tax, `net_of_fees` also excludes the fee if the processor reports it. A change applies to payments that arrive from now on. */
+      commission_base?: 'net' | 'net_of_fees' | undefined
+    }
+    answer: {
+      success: true
+      program: { id: number; name: string; domain: string; currency: string; commission_base: 'net' | 'net_of_fees' }
+    }
+  }
   /** Add a partner. */
   createPartner: {
     query: undefined

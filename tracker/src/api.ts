@@ -17,6 +17,7 @@ type One<Id extends Operation> = Omit<ApiOperations[Id]['answer'], 'success'>[Ex
 
 export type Partner = Item<'listPartners'>
 export type CommissionRule = One<'listRules'>[number]
+export type Program = One<'getProgram'>
 export type RulePreview = One<'previewRules'>
 export type PartnerGroup = Item<'listGroups'>
 export type Application = Item<'listApplications'>
@@ -112,6 +113,12 @@ export class SvcApi {
     /** Moves up to 100 partners into a group. Returns how many of them the program has. */
     move: (id: number, partnerIds: number[]) =>
       this.#one<number>('POST', `groups/${id}/partners`, { partner_ids: partnerIds }),
+  }
+
+  /** The key's program. */
+  readonly program = {
+    get: () => this.#one<Program>('GET', 'program'),
+    update: (changes: Body<'updateProgram'>) => this.#one<Program>('PATCH', 'program', changes),
   }
 
   /** The rules of all partners by product or `sale_type`. Groups and partners have further rules. */
