@@ -23,7 +23,7 @@ import { createLedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db: service, sql, env: databaseEnv, neon } = await startEndpoint()
-const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
+const env = { ...databaseEnv, AUTH_SECRET: 'a test secret that is long enough' }
 const program = await createLedgerProgram(sql, service, { holdDays: 0 })
 const { programId, partnerIds } = program
 const [partnerId = 0] = partnerIds
@@ -134,7 +134,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   ['a program is closed', async () => () => open(null), [['program.closed_to_member', 'bob@example.com']]],
   ['a member is removed', async () => () => memberIs(null), [['member.removed', 'bob@example.com', { role: 'admin' }]]],
   [
-    'an invitation is taken back',
+    'an invitation is revoked',
     async () => {
       await invited('eve@example.com')
       const { rows } = await sql.query<{ id: string }>(
@@ -145,12 +145,12 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['member.invitation_revoked', 'eve@example.com']],
   ],
   [
-    'a key is made',
+    'a key is created',
     async () => () => createApiKey(db, programId, 'server'),
     [['api_key.created', expect.stringMatching(/^server …\w{4}$/)]],
   ],
   [
-    'an endpoint of webhooks is made, changed, tried and deleted',
+    'a webhook endpoint is created, changed, tested and deleted',
     async () => async () => {
       const WEBHOOK_SECRET = 'webhooks'
       const hooks = { url: 'https://hooks.example.com/', description: '', types: ['sale.created' as const] }
@@ -169,7 +169,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     ]),
   ],
   [
-    'a key is retired',
+    'a key is revoked',
     async () => {
       const key = await newestKey()
       return () => retireApiKey(db, programId, key)
@@ -177,7 +177,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['api_key.revoked', expect.stringMatching(/^server …\w{4}$/)]],
   ],
   [
-    'a program is made',
+    'a program is created',
     async () => () => createProgram(db, workspaceId, { ...programDefaults, name: 'Second', domain: 'b.example.com' }),
     [['program.created', 'Second']],
   ],
@@ -190,7 +190,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['program.changed', null, { hold_days: [0, 14] }]],
   ],
   [
-    'the minimum of a payout is changed',
+    'the minimum payout is changed',
     async () => () => setMinimumPayout(db, programId, 'usd', 1),
     [['program.changed', null, { 'minimum_payout_cents usd': [0, 1] }]],
   ],
@@ -200,12 +200,12 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['partner.added', expect.stringMatching(/^\d+$/)]],
   ],
   [
-    'a partner is switched off',
+    'a partner is disabled',
     async () => () => updatePartner(db, programId, partnerIds[1] ?? 0, { is_active: false }),
     [['partner.deactivated', String(partnerIds[1])]],
   ],
   [
-    "the program's note of a partner is written and removed, without its text",
+    'a note about a partner is written and removed, and the entries omit its text',
     async () => async () => {
       await updatePartner(db, programId, partnerIds[1] ?? 0, { note: 'slow to answer' })
       await updatePartner(db, programId, partnerIds[1] ?? 0, { note: null })
@@ -216,7 +216,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     ],
   ],
   [
-    "a partner's payout address is changed for them",
+    "a member changes a partner's payout address",
     async () => async () => {
       const added = await addPartner(db, { programId, name: 'Mal', email: null, code: null })
       await updatePartner(db, programId, added.partnerId, { payout_email: 'mal@example.com' })
@@ -259,7 +259,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['payout.paid', expect.stringMatching(/^\d+$/), { reference: transfer.reference }]],
   ],
   [
-    'a payout run is made and paid',
+    'a payout run is created and paid',
     async () => {
       await credited()
       return async () => payPayoutRun(db, programId, (await createPayoutRun(db, programId, requestId())) ?? 0, transfer)
@@ -270,7 +270,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     ],
   ],
   [
-    'data is taken along',
+    'data is exported',
     async () => () => noteExport(service, actor.userId, programId, 'partners-1'),
     [['data.exported', 'partners-1']],
   ],
@@ -280,12 +280,12 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['member.signed_in', null]],
   ],
   [
-    'two-factor codes are turned on',
+    'two-factor codes are enabled',
     asActor('update users set two_factor_enabled = true where id = $1'),
     [['member.two_factor_enabled', null]],
   ],
   [
-    'two-factor codes are turned off',
+    'two-factor codes are disabled',
     asActor('update users set two_factor_enabled = false where id = $1'),
     [['member.two_factor_disabled', null]],
   ],
@@ -295,7 +295,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['member.password_changed', null]],
   ],
   [
-    'an e-mail address is changed and changed back',
+    'an e-mail address is changed, and then changed back',
     asActor(
       `update users set email = 'new@example.com' where id = $1`,
       `update users set email = 'ada@example.com' where id = $1`,
@@ -306,13 +306,13 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     ],
   ],
   [
-    'a name is changed, which is no way to sign in',
+    "a name is changed, but it isn't used to sign in",
     asActor(`update users set name = 'Ada L.', email_verified = true where id = $1`),
     [],
   ],
 ]
 
-test.for(acts)('it records the person and the place of an action: %s', async ([what, prepare, left]) => {
+test.for(acts)('it records the actor and the program of an action: %s', async ([what, prepare, left]) => {
   const act = await prepare()
   const entries = await entriesOf(act)
   const by = what === 'somebody joins' ? 'bob@example.com' : 'ada@example.com'
@@ -324,7 +324,7 @@ test.for(acts)('it records the person and the place of an action: %s', async ([w
   }
 })
 
-test("the service's own actions have no actor", async () => {
+test('actions of the service have no actor', async () => {
   await program.soldBy(0, 10_000)
   expect(await entriesOf(() => approveDueCommissions(service, 100))).toEqual([])
 })

@@ -37,7 +37,7 @@ test('sign-up creates an account, and sign-in creates a session in an HTTP-only 
   await expect(findAccess(stack.db, env, fromCookie, undefined)).resolves.toMatchObject({ access: { user: { email } } })
 })
 
-test('a sign-in sends four database requests, and none of them reads the catalog', async () => {
+test('a sign-in sends four database requests, and none reads the catalog', async () => {
   const { email } = await signUp()
   const before = stack.neon.requests
   expect((await call('sign-in/email', { email, password })).status).toBe(200)
@@ -192,7 +192,7 @@ test('sign-out ends the session at once', async () => {
   expect(await isSignedIn(token)).toBe(false)
 })
 
-test('a person whom an operator created signs in with their password', async () => {
+test('a person signs in with the password that an operator set', async () => {
   const { email } = await createPerson(stack.db, env, { name: 'Grace', email: newEmail(), password })
   const { status, answer } = await call('sign-in/email', { email, password })
   expect(status).toBe(200)
@@ -204,7 +204,7 @@ const refusals: [what: string, path: string, body: object, status: number, code:
   ['a wrong password', 'sign-in/email', { email: taken.email, password: 'wrong horse' }, 401, 'unauthorized'],
   ['an unknown address', 'sign-in/email', { email: newEmail(), password }, 401, 'unauthorized'],
   ['a short password', 'sign-up/email', { name: 'Eve', email: newEmail(), password: 'short' }, 400, 'invalid_request'],
-  ['a name of two lines', 'sign-up/email', { name: 'Eve\nAda', email: newEmail(), password }, 400, 'invalid_request'],
+  ['a name with two lines', 'sign-up/email', { name: 'Eve\nAda', email: newEmail(), password }, 400, 'invalid_request'],
   [
     'a name of 60,000 characters',
     'sign-up/email',
@@ -221,7 +221,7 @@ const refusals: [what: string, path: string, body: object, status: number, code:
     401,
     'unauthorized',
   ],
-  ['a path that does not exist', 'sign-in/magic', {}, 404, 'not_found'],
+  ['a nonexistent path', 'sign-in/magic', {}, 404, 'not_found'],
 ]
 
 test.each(refusals)('%s is refused with a platform error', async (_what, path, body, status, code) => {
@@ -244,7 +244,7 @@ test.each(origins)(
   },
 )
 
-test('a page from another origin cannot sign its visitor in to a foreign account', async () => {
+test("a page from another origin cannot sign its visitor in to someone else's account", async () => {
   const headers = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }
   expect((await call('sign-in/email', { email: taken.email, password }, headers)).status).toBe(403)
 })
@@ -277,7 +277,7 @@ test('the mailed link resets a forgotten password once and ends every session', 
   expect((await call('sign-in/email', { email, password: newPassword })).status).toBe(200)
 })
 
-test("a reset request doesn't reveal whether an account exists, and mails nobody without one", async () => {
+test("a reset request doesn't reveal whether an account exists, and sends mail only if it does", async () => {
   const unknown = newEmail()
   const [known, other] = await Promise.all([
     call('request-password-reset', { email: taken.email }),

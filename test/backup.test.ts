@@ -114,7 +114,7 @@ test('a backup with other migrations is refused before anything is loaded', asyn
 
 test.each([
   ['cut off', () => readFileSync(file).subarray(0, -100), 'is incomplete: its end is missing'],
-  ['cut off near its beginning', () => readFileSync(file).subarray(0, 60), 'is incomplete: its end is missing'],
+  ['cut off near the beginning', () => readFileSync(file).subarray(0, 60), 'is incomplete: its end is missing'],
   ['no backup', () => Buffer.from('-- svc backup'), 'is damaged or not a backup'],
   [
     'damaged',

@@ -183,7 +183,7 @@ describe('the campaign in the link', () => {
     ['/#/shop?via=CODE&utm_campaign=a+b', '&utm_campaign=a+b', { utm_campaign: 'a b' }],
     ['/?aff=CODE;utm_medium=cpc;resub1=x', '&utm_medium=cpc', { utm_medium: 'cpc' }],
     ['/?aff=CODE&utm_source=&sub1=a', '&sub1=a', { sub1: 'a' }],
-  ])('%s is sent, and nothing else', async (path, sent, campaign) => {
+  ])('%s is sent without other parameters', async (path, sent, campaign) => {
     const code = await newCode()
     shop.html = html(tag('data-svc-params="via"'))
     await open(`http://shop.example.test${path.replace('CODE', code)}`)
@@ -256,7 +256,7 @@ describe('links garbled by a mail client or a campaign tool', () => {
   })
 
   test.each(['/page?x=1%', '/100%25-off?note=50%', '/page?text=caff%3DCODE', '/page%20aff=CODE', '/aff=CODE'])(
-    '%s attributes no visitor, and the script continues',
+    "%s attributes no visitor but doesn't stop the script",
     async (path) => {
       const code = await newCode()
       await open(`http://shop.example.test${path.replace('CODE', code)}`)
@@ -321,7 +321,7 @@ describe('a single-page app', () => {
   const navigations: [string, (target: string) => void][] = [
     ['history.pushState', (code) => history.pushState({}, '', `/shop?aff=${code}`)],
     ['history.replaceState', (code) => history.replaceState({}, '', `/shop?aff=${code}`)],
-    ['a query inside the hash', (code) => (location.hash = `#/shop?aff=${code}`)],
+    ['a query string in the hash', (code) => (location.hash = `#/shop?aff=${code}`)],
     ['a bare hash', (code) => (location.hash = `#aff=${code}`)],
   ]
   test.each(navigations)('records a code that arrives by %s', async (_, navigate) => {
@@ -462,7 +462,7 @@ describe('a click that failed', () => {
   test.each([
     ['an unknown code', async () => 'no-such-code'],
     ['a disabled link', () => newCode(undefined, false)],
-  ])("because of %s is not sent again, and shows no error in the visitor's console", async (_, code) => {
+  ])("because of %s is not sent again and logs no error in the visitor's console", async (_, code) => {
     const shown: string[] = []
     page.on('console', (message) => shown.push(message.text()))
     await open(referral('/', await code()))
@@ -688,7 +688,7 @@ describe('payment links, buy buttons and pricing tables', () => {
   test.each([
     ['before the tracker', paymentLinks + tag()],
     ['after it', tag() + paymentLinks],
-    ['without the stub, after a click that takes its time', paymentLinks + tag(), 400],
+    ['without the stub, after a slow click', paymentLinks + tag(), 400],
   ])("get the click id from the tag %s, and the page's own values stay", async (_, tags, delayMs = 0) => {
     shop.html = html(tags, shelf)
     shop.delayMs = delayMs
@@ -726,10 +726,10 @@ describe('payment links, buy buttons and pricing tables', () => {
   })
 
   test.each([
-    ['no partner brought the visitor', '/', {}],
+    ['no partner referred the visitor', '/', {}],
     ['the visitor has not consented', `/?aff=${verified.partnerCode}`, { consent: 'data-svc-consent="required"' }],
-    ['the cookie holds what Stripe does not take', '/', { cookie: 'a/b' }],
-    ['the cookie holds more than Stripe takes', '/', { cookie: 'a'.repeat(201) }],
+    ['the cookie contains a character that Stripe refuses', '/', { cookie: 'a/b' }],
+    ['the cookie is longer than Stripe allows', '/', { cookie: 'a'.repeat(201) }],
   ])('stay unchanged if %s', async (_, path, { consent, cookie }: { consent?: string; cookie?: string }) => {
     if (cookie)
       await context.addCookies([{ name: 'svc_click_id', value: cookie, domain: 'shop.example.test', path: '/' }])
@@ -892,9 +892,9 @@ describe('several programs on one site', () => {
 describe('a page with a wrong setup', () => {
   test.each([
     ['the tag twice', tag() + tag()],
-    ['no pattern in data-svc-params', tag('data-svc-params="((via,"')],
-    ['another value of data-svc-consent', tag('data-svc-consent="no"')],
-    ['something else as window.svc', `<script>window.svc = { mine: 1 }</script>${tag()}`],
+    ['an invalid pattern in data-svc-params', tag('data-svc-params="((via,"')],
+    ['an unknown value of data-svc-consent', tag('data-svc-consent="no"')],
+    ['a different object in window.svc', `<script>window.svc = { mine: 1 }</script>${tag()}`],
   ])('with %s still records one click', async (_, script) => {
     const code = await newCode()
     shop.html = html(script)

@@ -60,26 +60,26 @@ describe('saleFromSession', () => {
   test.each([
     ['a payment', base, sale],
     [
-      'an invoice, by whose id a connected account would know it',
+      'an invoice, whose id is also the id of the sale in a connected account',
       { ...base, invoice: 'in_1' },
       { ...sale, invoiceId: 'in_1' },
     ],
     ['expanded objects', { ...base, payment_intent: { id: 'pi_2' } }, { ...sale, invoiceId: 'pi_2' }],
-    ['no details of tax', { ...base, total_details: null }, { ...sale, tax: 0 }],
+    ['no tax details', { ...base, total_details: null }, { ...sale, tax: 0 }],
     [
-      'krónur, which Stripe writes with two decimals',
+      'krónur, which Stripe sends with two decimals',
       { ...base, currency: 'isk', amount_total: 124_000, total_details: { amount_tax: 24_000 } },
       { ...sale, currency: 'isk', amount: 1240, tax: 240 },
     ],
-    ['a click id left empty', { ...base, metadata: { ...metadata, svc_click_id: '' } }, { ...sale, clickId: null }],
-    ['a payment under way', { ...base, payment_status: 'unpaid' }, null],
+    ['an empty click id', { ...base, metadata: { ...metadata, svc_click_id: '' } }, { ...sale, clickId: null }],
+    ['a pending payment', { ...base, payment_status: 'unpaid' }, null],
     ['nothing to pay', { ...base, payment_status: 'no_payment_required', amount_total: 0 }, null],
     [
       'the first payment of a subscription',
       { ...base, mode: 'subscription', invoice: 'in_1', subscription: 'sub_1' },
       { ...sale, invoiceId: 'in_1', saleType: 'subscription', subscriptionId: 'sub_1' },
     ],
-    ['a session that sets up a card', { ...base, mode: 'setup' }, null],
+    ['a session that saves a card', { ...base, mode: 'setup' }, null],
     ['no customer key', { ...base, metadata: {} }, null],
     ['no metadata', { ...base, metadata: null }, null],
   ])('of %s', (_, session, expected) => {
@@ -115,7 +115,7 @@ describe('saleFromInvoice', () => {
     ],
     ['the shape before 2025-03-31', { ...base, subscription_details: { metadata }, subscription: 'sub_1' }, sale],
     [
-      'the shape with metadata in the lines alone',
+      'the shape with metadata only in the lines',
       { ...base, lines: { data: [{ metadata }] }, subscription: 'sub_1' },
       sale,
     ],
@@ -125,7 +125,7 @@ describe('saleFromInvoice', () => {
       sale,
     ],
     [
-      'metadata of its own',
+      'its own metadata',
       { ...base, metadata, billing_reason: 'manual' },
       { ...sale, isRecurring: false, saleType: 'payment', subscriptionId: undefined },
     ],
@@ -137,23 +137,23 @@ describe('saleFromInvoice', () => {
       { ...sale, amount: 1190, tax: 190 },
     ],
     [
-      'tax in older payloads',
+      'tax in an older payload',
       { ...current, amount_paid: 1190, total: 1190, tax: 190 },
       { ...sale, amount: 1190, tax: 190 },
     ],
     [
-      'tax of which the balance paid a part',
+      'tax that the balance partly paid',
       { ...current, amount_paid: 595, total: 1190, total_excluding_tax: 1000 },
       { ...sale, amount: 595, tax: 95 },
     ],
     [
-      'krónur, which Stripe writes with two decimals',
+      'krónur, which Stripe sends with two decimals',
       { ...current, amount_paid: 99_050, total: 99_050, currency: 'isk' },
       { ...sale, amount: 991, currency: 'isk' },
     ],
-    ['nothing paid, as at the start of a trial', { ...current, amount_paid: 0, total: 0 }, null],
+    ['no payment, for example at the start of a trial', { ...current, amount_paid: 0, total: 0 }, null],
     ['no customer key', { ...base, parent: { subscription_details: { metadata: {} } } }, null],
-    ['no subscription and no metadata', base, null],
+    ['neither a subscription nor metadata', base, null],
   ])('with %s', (_, invoice, expected) => {
     expect(saleFromInvoice(invoice, { includeFirst: true })).toEqual(expected)
     const isRenewal = invoice.billing_reason === 'subscription_cycle'
@@ -210,24 +210,24 @@ describe('refundFromEvent', () => {
       { ...reported, refundReason: 'duplicate' },
     ],
     ['a refund in krónur', 'refund.created', { ...refund, currency: 'isk', amount: 50_000 }, reported],
-    ['a refund under way', 'refund.created', { ...refund, status: 'pending' }, null],
-    ['a refund that failed', 'refund.updated', { ...refund, status: 'failed' }, null],
-    ['a refund that failed, as it is reported since', 'refund.failed', { ...refund, status: 'failed' }, null],
+    ['a pending refund', 'refund.created', { ...refund, status: 'pending' }, null],
+    ['a failed refund', 'refund.updated', { ...refund, status: 'failed' }, null],
+    ['a failed refund in the current shape', 'refund.failed', { ...refund, status: 'failed' }, null],
     ['a dispute', 'charge.dispute.funds_withdrawn', dispute, disputed],
     [
-      'a dispute whose money was taken in another currency',
+      'a dispute with a debit in another currency',
       'charge.dispute.funds_withdrawn',
       { ...dispute, balance_transactions: [{ amount: -520, currency: 'usd' }] },
       { ...disputed, amount: 500 },
     ],
-    ['a dispute that took nothing yet', 'charge.dispute.created', dispute, null],
+    ['a dispute without a debit yet', 'charge.dispute.created', dispute, null],
     [
-      'a credit note given outside of Stripe',
+      'a credit note for a refund outside Stripe',
       'credit_note.created',
       note,
       { invoiceId: 'in_1', amount: 500, refundId: 'cn_1', refundReason: 'Sorry' },
     ],
-    ['a credit note that a refund reports', 'credit_note.created', { ...note, out_of_band_amount: 0 }, null],
+    ['a credit note with its own refund', 'credit_note.created', { ...note, out_of_band_amount: 0 }, null],
     ['another event', 'customer.created', { id: 'cus_1' }, null],
   ])('of %s', async (_, type, object, expected) => {
     for (const api of [stripe, olderStripe])

@@ -77,32 +77,39 @@ const customerKey = 'ann'
 
 test.each<[string, before: Act[], Parameters<World['sell']>[0], number | null, byCode: boolean, steps: string[]]>([
   ['a code alone', [], { coupon }, 1, true, ['coupon found']],
-  ['a code in other letters', [], { coupon: 'jane20' }, 1, true, ['coupon found']],
+  ['a code in another case', [], { coupon: 'jane20' }, 1, true, ['coupon found']],
   [
-    'a code of another script, composed otherwise',
+    'a code in another script and another Unicode form',
     [give(0, 'CAFÉ')],
     { coupon: 'Cafe\u0301' },
     0,
     true,
     ['coupon found'],
   ],
-  ['no code of anybody', [], { coupon: 'JANE' }, null, false, ['coupon unknown']],
-  ['a click and no code of anybody', [], { coupon: '%', by: 0 }, 0, false, ['coupon unknown']],
+  ['an unknown code', [], { coupon: 'JANE' }, null, false, ['coupon unknown']],
+  ['a click and an unknown code', [], { coupon: '%', by: 0 }, 0, false, ['coupon unknown']],
   ['a click of another partner', [], { coupon, by: 0 }, 1, true, ['coupon found', 'code_or_click code']],
   [
-    'a click of another partner, if clicks come first',
+    'a click of another partner, if clicks take precedence',
     [clickFirst],
     { coupon, by: 0 },
     0,
     false,
     ['coupon found', 'code_or_click click'],
   ],
-  ['a click of the same partner, if clicks come first', [clickFirst], { coupon, by: 1 }, 1, true, ['coupon found']],
-  ['a code alone, if clicks come first', [clickFirst], { coupon }, 1, true, ['coupon found']],
+  [
+    'a click of the same partner, if clicks take precedence',
+    [clickFirst],
+    { coupon, by: 1 },
+    1,
+    true,
+    ['coupon found'],
+  ],
+  ['a code without a click, if clicks take precedence', [clickFirst], { coupon }, 1, true, ['coupon found']],
   ['a revoked code', [revoke], { coupon }, null, false, ['coupon revoked']],
   ['a code that is valid again', [revoke, give(1, 'Jane20')], { coupon }, 1, true, ['coupon found']],
   [
-    'the code of a partner who is not active',
+    'the code of an inactive partner',
     [(world) => updatePartner(db, world.programId, world.partnerIds[1] ?? 0, { is_active: false })],
     { coupon },
     null,
@@ -118,7 +125,7 @@ test.each<[string, before: Act[], Parameters<World['sell']>[0], number | null, b
     ['coupon unknown'],
   ],
   [
-    'a later sale without a code, of whom a code brought',
+    'a later sale without a code, to a customer referred by a code',
     [sell({ coupon, customerKey })],
     { customerKey },
     1,
@@ -126,7 +133,7 @@ test.each<[string, before: Act[], Parameters<World['sell']>[0], number | null, b
     ['code_of_first_purchase found'],
   ],
   [
-    'a later sale without a code, whose first one went by a code and not by the click',
+    'a later sale without a code, after a code decided the first sale and not the click',
     [sell({ coupon, customerKey, by: 0 })],
     { customerKey },
     1,
@@ -134,7 +141,7 @@ test.each<[string, before: Act[], Parameters<World['sell']>[0], number | null, b
     ['code_of_first_purchase found', 'code_or_click code'],
   ],
   [
-    'a later sale of a code, of whom a click brought and who bought before',
+    'a later sale with a code, to a customer who came by a click and bought before',
     [sell({ customerKey, by: 0 })],
     { coupon, customerKey },
     1,
@@ -142,7 +149,7 @@ test.each<[string, before: Act[], Parameters<World['sell']>[0], number | null, b
     ['coupon found', 'code_or_click code'],
   ],
   [
-    'a sale after that, without a code',
+    'the next sale, without a code',
     [sell({ customerKey, by: 0 }), sell({ coupon, customerKey })],
     { customerKey },
     0,
@@ -150,7 +157,7 @@ test.each<[string, before: Act[], Parameters<World['sell']>[0], number | null, b
     [],
   ],
   [
-    'a later sale of a revoked code, of whom it brought',
+    'a later sale with a revoked code, to a customer referred by that code',
     [sell({ coupon, customerKey }), revoke],
     { coupon, customerKey },
     1,
@@ -158,7 +165,7 @@ test.each<[string, before: Act[], Parameters<World['sell']>[0], number | null, b
     ['coupon revoked', 'code_of_first_purchase found'],
   ],
   [
-    'a later sale of another partner’s code, if clicks come first and a code brought them',
+    'a later sale with another partner’s code, if clicks take precedence and a code referred the customer',
     [clickFirst, give(0, 'TOM'), sell({ coupon, customerKey })],
     { coupon: 'TOM', customerKey },
     0,
@@ -263,7 +270,7 @@ describe('a code belongs to one partner forever', () => {
   test.each<[string, (world: World) => Promise<unknown>, string]>([
     ['of another partner', (world) => world.give(0, 'jane20'), 'Partner 1 has this code.'],
     [
-      'that another partner had',
+      'that another partner used',
       async (world) => (await revokeCode(db, world.programId, world.codeId), world.give(0, 'JANE20')),
       'This code belonged to Partner 1 and is revoked.',
     ],

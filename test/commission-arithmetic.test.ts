@@ -18,9 +18,9 @@ test.for<[what: string, base: number, bp: number, fixed: number | null, left: nu
   ['half a cent of one cent', 1, 5000, null, null, 1],
   ['a fixed amount comes on top', 4900, 2000, 300, null, 1280],
   ['a fixed amount alone', 4900, 0, 300, null, 300],
-  ['a base of nothing earns no fixed amount', 0, 2000, 300, null, 0],
-  ['the cap leaves less', 4900, 2000, 300, 500, 500],
-  ['the cap leaves more', 4900, 2000, 300, 5000, 1280],
+  ['a base of zero earns no fixed amount', 0, 2000, 300, null, 0],
+  ['the cap leaves a part', 4900, 2000, 300, 500, 500],
+  ['the cap leaves the full amount', 4900, 2000, 300, 5000, 1280],
   ['the cap is used up', 4900, 2000, 300, 0, 0],
   ['the cap was exceeded before', 4900, 2000, 300, -200, 0],
   ['the largest base', most, 10_000, null, null, most],
@@ -32,7 +32,7 @@ test.for<[what: string, base: number, bp: number, fixed: number | null, left: nu
 
 test.for<[what: string, sold: string, first: string | null, months: number | null, earns: boolean]>([
   ['the first purchase itself', '2026-01-31T12:00:00Z', '2026-01-31T12:00:00Z', 1, true],
-  ['a customer without a purchase', '2026-01-31T12:00:00Z', null, 1, true],
+  ['a customer without purchases', '2026-01-31T12:00:00Z', null, 1, true],
   ['the last moment of the month', '2026-02-28T12:00:00Z', '2026-01-31T12:00:00Z', 1, true],
   ['a moment later', '2026-02-28T12:00:00.001Z', '2026-01-31T12:00:00Z', 1, false],
   ['twelve months in a leap year', '2025-02-28T00:00:00Z', '2024-02-29T00:00:00Z', 12, true],
@@ -58,18 +58,18 @@ test.for<[what: string, commission: number, refunded: number, sale: number, reve
   ['nothing is refunded', 980, 0, 4900, 0, 'none'],
   ['a part rounds down', 980, 1, 4900, 0, 'partial'],
   ['half', 980, 2450, 4900, 490, 'partial'],
-  ['all but a cent', 980, 4899, 4900, 979, 'partial'],
+  ['everything except one cent', 980, 4899, 4900, 979, 'partial'],
   ['all', 980, 4900, 4900, 980, 'full'],
-  ['a commission above the sale, as of a fixed amount', 1000, 1, 3, 333, 'partial'],
+  ['a commission above the sale, for example a fixed amount', 1000, 1, 3, 333, 'partial'],
   ['no commission is left', 0, 0, 4900, 0, 'full'],
-  ['a sale that brought nothing', 980, 0, 0, 0, 'full'],
+  ['a sale without a commission', 980, 0, 0, 0, 'full'],
   ['the largest amounts', most, most - 1, most, most - 1, 'partial'],
 ])('proportion: %s', async ([, commission, refunded, sale, reversed, reversal]) => {
   expect(await evaluate('reversed_share($1, $2, $3)', [commission, refunded, sale])).toBe(String(reversed))
   expect(await evaluate('reversal_of($1, $2, $3)', [commission, refunded, sale])).toBe(reversal)
 })
 
-test('refunds in any steps reverse the commission exactly', async () => {
+test('refunds in any number of steps reverse the commission exactly', async () => {
   const expression = `(select array_agg(reversed_share(980, n, 4900) - reversed_share(980, n - 1, 4900)) from generate_series(1, 4900) n)`
   const steps = await evaluate(`(select sum(s) from unnest(${expression}) s)`, [])
   expect(steps).toBe('980')

@@ -98,7 +98,7 @@ test("a partner’s rule precedes the group's, the group's precedes the general 
 test.each<[string, CommissionRule, number, { currency?: string; type?: string }, number]>([
   ['a percentage is rounded half up', { commission_bp: 140 }, 2750, {}, 39],
   ['a fixed amount is added', { commission_bp: 140, commission_fixed_cents: 500 }, 2750, {}, 539],
-  ['a fixed amount stands alone', { commission_fixed_cents: 500 }, 2750, {}, 500],
+  ['a fixed amount without a percentage', { commission_fixed_cents: 500 }, 2750, {}, 500],
   ['a fixed amount can be more than the sale', { commission_fixed_cents: 500 }, 100, {}, 500],
   [
     'another currency earns the percentage',
@@ -108,13 +108,13 @@ test.each<[string, CommissionRule, number, { currency?: string; type?: string },
     39,
   ],
   ['another currency has no cap', { commission_bp: 140, lifetime_cap_cents: 5 }, 2750, { currency: 'eur' }, 39],
-  ['a cap bounds the first sale', { commission_bp: 140, lifetime_cap_cents: 5 }, 2750, {}, 5],
-  ['a cap of nothing pays nothing', { commission_bp: 140, lifetime_cap_cents: 0 }, 2750, {}, 0],
+  ['a cap limits the first sale', { commission_bp: 140, lifetime_cap_cents: 5 }, 2750, {}, 5],
+  ['a cap of zero pays nothing', { commission_bp: 140, lifetime_cap_cents: 0 }, 2750, {}, 0],
   ['a rule may pay nothing', { commission_bp: 0 }, 2750, {}, 0],
-  ['a rule for another type of sale is not for this one', { sale_type: 'upgrade', commission_bp: 0 }, 1000, {}, 200],
-  ['a rule for the type of sale is', { sale_type: 'upgrade', commission_bp: 1 }, 10_000, { type: 'upgrade' }, 1],
+  ['a rule for another sale type does not apply', { sale_type: 'upgrade', commission_bp: 0 }, 1000, {}, 200],
+  ['a rule for the sale type applies', { sale_type: 'upgrade', commission_bp: 1 }, 10_000, { type: 'upgrade' }, 1],
   [
-    'the largest amounts fit',
+    'the largest amounts are accepted',
     { commission_bp: 10_000, commission_fixed_cents: 9_999_999_999_999 },
     9_999_999_999_999,
     {},
@@ -555,7 +555,7 @@ test('one rule changes at a time: two concurrent changes both apply', async () =
   await expect(begin({ sale_type: 'one more', commission_bp: 1 })).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('a removed group has no partner and no rule, even if partners move into it at the same time', async () => {
+test('a removed group has no partners and no rules, even if partners move into it at the same time', async () => {
   for (let round = 0; round < 5; round++) {
     const world = await createWorld()
     await world.rules({ groupId: world.groupId }, { commission_bp: 100 })

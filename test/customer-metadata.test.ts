@@ -70,21 +70,21 @@ describe("a payment without metadata uses its customer's metadata", () => {
       (shop) => Promise.all([report(shop, 'updated'), pay(shop), report(shop, 'created', {})]),
     ],
     [
-      'where the invoice names the program alone, reported before it',
+      'reported before an invoice that names only the program',
       async (shop) => {
         await report(shop, 'created')
         await pay(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })
       },
     ],
     [
-      'where the invoice names the program alone, reported after it',
+      'reported after an invoice that names only the program',
       async (shop) => {
         await pay(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })
         await report(shop, 'created')
       },
     ],
     [
-      'and nothing that was reported before counts any more',
+      'and ignores its earlier values',
       async (shop) => {
         await report(at(shop, 20), 'updated')
         await report(at(shop, 10), 'updated', { program_id: '999999' }, {})
@@ -93,7 +93,7 @@ describe("a payment without metadata uses its customer's metadata", () => {
       },
     ],
     [
-      'also of a customer who was deleted meanwhile',
+      'even if the customer was deleted in the meantime',
       async (shop) => {
         await report(at(shop, 60), 'deleted')
         await report(at(shop, 1), 'updated')
@@ -174,7 +174,7 @@ describe("a customer's metadata", () => {
   const nobodys = { commission: null, partner: null }
   test.each<[string, (shop: TestShop) => Promise<unknown>, object[]]>([
     [
-      'gives way to what the payment says',
+      "gives way to the payment's metadata",
       async (shop) => {
         await report(shop, 'created')
         const other = await createShop(sql)
@@ -184,7 +184,7 @@ describe("a customer's metadata", () => {
       [nobodys],
     ],
     [
-      'that was removed says nothing any more',
+      'no longer counts after its removal',
       async (shop) => {
         await report(at(shop, 10), 'updated', {}, shopMetadata(shop))
         await report(shop, 'created')
@@ -193,7 +193,7 @@ describe("a customer's metadata", () => {
       [],
     ],
     [
-      'counts in its own mode alone',
+      'counts only in its own mode',
       async (shop) => {
         await report({ ...shop, livemode: false }, 'created')
         await pay(shop)
@@ -201,7 +201,7 @@ describe("a customer's metadata", () => {
       [],
     ],
     [
-      'counts in its own account alone',
+      'counts only in its own account',
       async (shop) => {
         await report({ ...shop, account: (await createShop(sql)).account }, 'created')
         await pay(shop)
@@ -209,7 +209,7 @@ describe("a customer's metadata", () => {
       [],
     ],
     [
-      'brings no partner what was bought before the click',
+      'attributes no purchase from before the click',
       async (shop) => {
         await report(shop, 'created')
         await pay(at(shop, -86_400), 'in_1', { customer_email: null })

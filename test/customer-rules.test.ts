@@ -36,19 +36,19 @@ describe.for(['insert', 'update'] as const)('a customer, %s', (how) => {
     ['an event of a lead has no lead', { lead_event_id: '1' }],
     ['a provisional lead has no event', { provisional_lead_at: 'now()' }],
     ['an event of a provisional lead has no lead', { provisional_lead_event_id: '1' }],
-    ['a key is unverified that is not there', { key_unverified_since: 'now()' }],
-    ['an e-mail hash is unverified that is not there', { ...lead, email_unverified_since: 'now()' }],
-    ['the status says lead before there is one', { customer_status: "'lead'" }],
-    ['the status says click after a lead', { ...lead, customer_status: "'click'" }],
-    ['the status says lead after a purchase', { ...lead, first_purchase_date: 'now()' }],
-    ['the status is no status', { customer_status: "'customer'" }],
-    ['the status is of another column', { customer_key: "'u'", customer_status: "'conversion'" }],
+    ['a missing key is unverified', { key_unverified_since: 'now()' }],
+    ['a missing e-mail hash is unverified', { ...lead, email_unverified_since: 'now()' }],
+    ['the status is lead without a lead', { customer_status: "'lead'" }],
+    ['the status is click after a lead', { ...lead, customer_status: "'click'" }],
+    ['the status is lead after a purchase', { ...lead, first_purchase_date: 'now()' }],
+    ['the status is unknown', { customer_status: "'customer'" }],
+    ['the status contradicts another column', { customer_key: "'u'", customer_status: "'conversion'" }],
   ] as const)('is refused if %s', async ([, columns]) => {
     await expect(write[how](columns)).rejects.toMatchObject({ code: '23514' })
   })
 
   test.for([
-    ['nothing but a click', { created_at: 'now()' }],
+    ['only a click', { created_at: 'now()' }],
     ['a key', { customer_key: `'${how}'` }],
     ['a provisional lead', { provisional_lead_at: 'now()', provisional_lead_event_id: '1' }],
     ['a lead', lead],

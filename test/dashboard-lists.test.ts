@@ -584,7 +584,7 @@ const choices: [query: string, where: string][] = [
   ['code=nothing', 'false'],
 ]
 
-test.each(['before they are counted', 'once they are counted'])(
+test.each(['before counting', 'after counting'])(
   'clicks are filtered by partner, link and country at any depth, in both directions, %s',
   { timeout: 120_000 },
   async (when) => {

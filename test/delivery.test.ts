@@ -32,8 +32,8 @@ const queueEnv = {
 test.each([
   ['a page', { origin: 'https://evil.example' }, 403],
   ['a page in a frame without an origin', { origin: 'null' }, 403],
-  ['a page by a link', { 'sec-fetch-site': 'cross-site' }, 403],
-  ['a page of a name that was pointed here', { host: 'evil.example' }, 403],
+  ['a page through a link', { 'sec-fetch-site': 'cross-site' }, 403],
+  ['a page whose domain resolves to this machine', { host: 'evil.example' }, 403],
   ['a program', {}, 200],
 ] as [string, Record<string, string>, number][])('a topic with %s: %j gets %i', async (_who, more, status) => {
   const headers = { 'content-type': 'application/x-www-form-urlencoded', ...more }

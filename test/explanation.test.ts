@@ -92,13 +92,13 @@ describe('a sale of the API explains how its customer was found', () => {
       'partner',
     ],
     [
-      'by a click id whose window is over',
+      'by a click id after its window',
       async (shop) => (await age(shop, 31), await sell(shop, { customer_key: 'ann', click_id: shop.clickId })),
       'customer_key: unknown, click_id: expired',
       null,
     ],
     [
-      'by a click id of nobody',
+      'by an unknown click id',
       async (shop) => sell(shop, { customer_key: 'ann', click_id: 'cust_1_1' }),
       'customer_key: unknown, click_id: unknown',
       null,
@@ -110,7 +110,7 @@ describe('a sale of the API explains how its customer was found', () => {
       null,
     ],
     [
-      'by a customer who is a lead, long after the window',
+      'by the key of a lead, long after the window',
       async (shop) => (await settle(shop, 'ann'), await age(shop, 400), await sell(shop, { customer_key: 'ann' })),
       'customer_key: found',
       'partner',
@@ -125,7 +125,7 @@ describe('a sale of the API explains how its customer was found', () => {
       'partner',
     ],
     [
-      'by a key that only a browser said, with a click of nobody',
+      'by a key that only a browser reported, with an unknown click',
       async (shop) => {
         await sql.query(`update programs set lead_auth_policy = 'browser_allowed' where id = $1`, [shop.programId])
         await recordBrowserLead(db, { ...noLead, customer_key: 'ann', click_id: shop.clickId }, null)
@@ -135,7 +135,7 @@ describe('a sale of the API explains how its customer was found', () => {
       'partner',
     ],
     [
-      'reported again with a click after it had nobody',
+      'by a repeat with a click, after the first call found no customer',
       async (shop) => {
         await sell(shop, { customer_key: 'ann' })
         await expect(sell(shop, { customer_key: 'ann', click_id: shop.clickId })).rejects.toThrow('already recorded')
@@ -159,17 +159,17 @@ describe('a sale of the API explains how its customer was found', () => {
 
 test.for<[string, (shop: TestShop) => Promise<unknown>, string]>([
   [
-    'a click that was too old',
+    'an expired click',
     async (shop) => (await age(shop, 31), await sell(shop, { customer_key: 'ann', click_id: shop.clickId })),
     'Click id: Its latest click was older than the attribution window.',
   ],
   [
-    'what the program does not know',
+    'unknown values',
     async (shop) => sell(shop, { customer_key: 'ann', click_id: 'cust_1_1' }),
     'It named a customer key and a click id, none of which the program knows.',
   ],
   [
-    'one thing that it does not know',
+    'one unknown value',
     async (shop) => sell(shop, { customer_key: 'ann' }),
     'It named a customer key, which the program does not know.',
   ],
@@ -197,7 +197,7 @@ test.for([
     /^The latest click was less than a minute before .* That click came through (.+), and the customer stayed with (?!\1)(.+): the first click decides in this program\.$/,
   ],
 ] as const)(
-  'the explanation of a customer with two links says which one counts: %s',
+  'the explanation of a customer with two links names the link that counts: %s',
   async ([model, partner, text]) => {
     const shop = await createShop(sql)
     await sql.query('update programs set attribution_model = $2 where id = $1', [shop.programId, model])
@@ -252,7 +252,7 @@ describe('a Stripe payment explains how its buyer was found', () => {
       true,
     ],
     [
-      'by its customer key, behind a click whose window is over',
+      'by its customer key, after an expired click',
       async (shop) => {
         await settle(shop, 'ann')
         await sql.query(
@@ -274,7 +274,7 @@ describe('a Stripe payment explains how its buyer was found', () => {
       true,
     ],
     [
-      'by nothing but a click whose window is over',
+      'by an expired click only',
       async (shop) => {
         await age(shop, 400)
         await pay({ ...shop, ...keyless, clickId: shop.clickId })
@@ -289,7 +289,7 @@ describe('a Stripe payment explains how its buyer was found', () => {
       false,
     ],
     [
-      'by a click that came after the purchase',
+      'by a click after the purchase',
       async (shop) => {
         await settle(shop, 'ann')
         await pay({ ...shop, ...keyless, customerKey: 'ann', now: shop.now - 86_400 })
@@ -298,7 +298,7 @@ describe('a Stripe payment explains how its buyer was found', () => {
       false,
     ],
     [
-      'out of order: by a lead that came after it',
+      'by a lead after the purchase',
       async (shop) => {
         await pay({ ...shop, ...keyless, customerKey: 'ann' })
         await settle(shop, 'ann')
@@ -316,7 +316,7 @@ describe('a Stripe payment explains how its buyer was found', () => {
       true,
     ],
     [
-      'in a session that is paid later, by the click that was valid at its end',
+      'by the valid click at the end of a session that is paid later',
       async (shop) => {
         await pay({ ...shop, ...keyless, clickId: shop.clickId }, { payment_status: 'unpaid' })
         await age(shop, 31)
@@ -346,7 +346,7 @@ describe('a Stripe payment explains how its buyer was found', () => {
       true,
     ],
     [
-      'by an e-mail address that only a browser said',
+      'by an e-mail address that only a browser reported',
       async (shop) => {
         await sql.query(`update programs set lead_auth_policy = 'browser_allowed' where id = $1`, [shop.programId])
         const email_hash = await emailHash('key', 'bob@example.com')
@@ -357,7 +357,7 @@ describe('a Stripe payment explains how its buyer was found', () => {
       true,
     ],
     [
-      'without metadata, of a known customer where the program counts these',
+      'without metadata, by its known customer if the program allows that',
       async (shop) => {
         await attributeKnownCustomers(db, shop.programId)
         await pay(shop)

@@ -68,7 +68,7 @@ const forms: [what: string, page: string, action: string, fields: Record<string,
     `referral_links l join partners p on p.id = l.partner_id where p.name = 'Grace'`,
   ],
   [
-    'an invitation, and its mail',
+    'an invitation and its mail',
     `/workspaces/${workspaceId}/members`,
     `/workspaces/${workspaceId}/members`,
     { email: 'bob@example.com', role: 'member' },

@@ -205,11 +205,11 @@ const overviews: [what: string, changes: Partial<OverviewQuery>][] = [
     { metric: 'sales', interval: 'hour', dateFrom: new Date('2026-03-20'), dateTo: new Date('2026-03-22') },
   ],
   ['of a partner', { metric: 'clicks', filters: { partner: String(second.partnerId) } }],
-  ['of a link, its sales', { metric: 'sales', filters: { link: linkOf('second').link ?? null } }],
+  ['of a link, by sales', { metric: 'sales', filters: { link: linkOf('second').link ?? null } }],
   ['of a country', { metric: 'revenue', filters: { country: 'DE' } }],
   ['of no country', { metric: 'clicks', filters: { country: null } }],
   ['of a site, by conversion', { metric: 'conversion', filters: { referrer: 'blog.example.org' } }],
-  ['of none, on a device', { metric: 'leads', filters: { referrer: null, device: 'mobile' } }],
+  ['of no site, on a device', { metric: 'leads', filters: { referrer: null, device: 'mobile' } }],
   ['of a page', { metric: 'commission', filters: { page: 'https://shop.example.com/shoes' } }],
   ['of a source', { metric: 'clicks', filters: { utm_source: 'mail' } }],
   [
@@ -220,7 +220,7 @@ const overviews: [what: string, changes: Partial<OverviewQuery>][] = [
       filters: { utm_source: 'Blog', country: 'US', partner: String(second.partnerId) },
     },
   ],
-  ['of a value that nothing has', { metric: 'clicks', filters: { country: 'ZZ' } }],
+  ['of a value without events', { metric: 'clicks', filters: { country: 'ZZ' } }],
 ]
 const afterAll = start + 60 * 24 * hourMs
 const readAll = () =>
@@ -421,8 +421,8 @@ const amounts = {
 } as const
 
 describe.each([
-  ['while it waits to be counted', whileCounting],
-  ['once it is counted', afterCounting],
+  ['before counting', whileCounting],
+  ['after counting', afterCounting],
 ])('the overview matches a second calculation, %s', (_when, read) => {
   test.for(overviews.map(([what, changes], index) => [what, changes, index] as const))('%s', ([, changes, index]) => {
     const query = { ...seen, ...changes }

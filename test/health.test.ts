@@ -43,7 +43,7 @@ test('without a token a dead database is reported', async () => {
 test.each([
   ['a wrong token', '', { authorization: 'Bearer wrong' }],
   ['a key', '', { authorization: 'Bearer svc_live_abc' }],
-  ['no token for the figures', '?format=prometheus', {}],
+  ['a request for the figures without a token', '?format=prometheus', {}],
 ])('%s is refused', async (_, query, headers: Record<string, string>) => {
   expect((await ask(query, headers)).status).toBe(401)
 })

@@ -7,7 +7,7 @@ import { newEmail, openJoinPages } from './support/join-pages.ts'
 import { inNoWorker, sessionCookieOf } from './support/people.ts'
 import { startEndpoint } from './support/stack.ts'
 const { db, sql, env: databaseEnv } = await startEndpoint()
-const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
+const env = { ...databaseEnv, AUTH_SECRET: 'a test secret that is long enough' }
 const { person, joinable } = openJoinPages(db, env)
 
 const baseUrl = 'https://api.example.com'

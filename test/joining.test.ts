@@ -30,7 +30,7 @@ import { createWorkspace, deleteWorkspace } from '../lib/programs/workspaces.ts'
 import { newEmail, openJoinPages } from './support/join-pages.ts'
 import { startEndpoint } from './support/stack.ts'
 const { db, sql, env: databaseEnv } = await startEndpoint()
-const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
+const env = { ...databaseEnv, AUTH_SECRET: 'a test secret that is long enough' }
 const { person, joinable } = openJoinPages(db, env)
 
 const auditOf = async (programId: number) => {
@@ -478,18 +478,18 @@ describe('the page', () => {
   const hostile: [what: string, changes: object][] = [
     ['a logo that is a script', { logo_url: 'javascript:alert(1)' }],
     ['a logo over http', { logo_url: 'http://img.example/logo.png' }],
-    ['a logo as data', { logo_url: 'data:image/svg+xml,<svg onload=alert(1)>' }],
-    ['a logo of a user', { logo_url: 'https://a:b@img.example/x' }],
+    ['a logo in a data URL', { logo_url: 'data:image/svg+xml,<svg onload=alert(1)>' }],
+    ['a logo URL with a user name', { logo_url: 'https://a:b@img.example/x' }],
     ['a logo whose host ends a directive of a header', { logo_url: "https://x;script-src 'unsafe-inline'/a" }],
-    ['a logo whose host holds a comma', { logo_url: 'https://a,b/c' }],
+    ['a logo whose host contains a comma', { logo_url: 'https://a,b/c' }],
     ['a logo whose host is quoted', { logo_url: "https://'none'/c" }],
-    ['an address that leaves its path', { slug: '../admin' }],
-    ['an address in capitals', { slug: 'Engine' }],
+    ['an address outside its path', { slug: '../admin' }],
+    ['an address in uppercase', { slug: 'Engine' }],
     ['an address that is too short', { slug: 'ab' }],
     ['text that runs backwards', { intro: 'a\u202Eb' }],
     ['control characters', { terms: 'a\u0007b' }],
-    ['a question of two lines', { questions: [{ label: 'a\nb' }] }],
-    ['two questions alike', { questions: [{ label: 'a' }, { label: 'a' }] }],
+    ['a question with two lines', { questions: [{ label: 'a\nb' }] }],
+    ['two equal questions', { questions: [{ label: 'a' }, { label: 'a' }] }],
     ['eleven questions', { questions: Array.from({ length: 11 }, (_, n) => ({ label: `Question ${n}` })) }],
     ['a question of an unknown type', { questions: [{ label: 'a', type: 'html' }] }],
     ['an unknown field', { html: '<b>' }],

@@ -45,8 +45,8 @@ async function othersOf(shop: TestShop) {
 const earned = (shop: TestShop, id = 'in_2') => [{ id, partner: shop.partnerId, commission: 2000 }]
 
 test.each<[what: string, report: (shop: TestShop) => Promise<{ body: { outcome?: string } }>]>([
-  ['a renewal of a known subscription, its customer unknown', (shop) => renewal({ ...shop, customer: 'cus_new' })],
-  ['a payment of a known customer, its subscription new', (shop) => renewal(shop, 'in_2', { subscription: 'sub_2' })],
+  ['a renewal of a known subscription with an unknown customer', (shop) => renewal({ ...shop, customer: 'cus_new' })],
+  ['a payment of a known customer for a new subscription', (shop) => renewal(shop, 'in_2', { subscription: 'sub_2' })],
   [
     'a session of a known customer',
     (shop) =>
@@ -79,7 +79,7 @@ test.each<[what: string, report: (shop: TestShop) => Promise<{ body: { outcome?:
 )
 
 test.each<[what: string, report: (shop: TestShop) => Promise<unknown>]>([
-  ['of nobody who is known', (shop) => renewal({ ...shop, customer: 'cus_new' }, 'in_2', { subscription: 'sub_2' })],
+  ['of an unknown customer', (shop) => renewal({ ...shop, customer: 'cus_new' }, 'in_2', { subscription: 'sub_2' })],
   ['from before the customer was known', (shop) => renewal({ ...shop, now: shop.now - 60 })],
   ['of test mode', (shop) => renewal({ ...shop, livemode: false })],
   ['whose metadata names another program', (shop) => renewal(shop, 'in_2', { metadata: { program_id: '999999' } })],

@@ -12,7 +12,7 @@ import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv } = await startEndpoint()
-const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
+const env = { ...databaseEnv, AUTH_SECRET: 'a test secret that is long enough' }
 const sandbox = await createSandbox(db, env)
 const other = await createSandbox(db, env)
 const { userId } = await createPerson(db, env, { name: 'Ada', email: 'ada@example.com' })
@@ -154,11 +154,7 @@ const orders: [what: string, read: () => Promise<unknown[]>, ordered: unknown[]]
     async () => await listCommissions(db, ledger, { limit: 11, search: 'PARTNER 1' }),
     Array.from({ length: 5 }, () => expect.objectContaining({ partner_id: ledger.partnerIds[1] })),
   ],
-  [
-    'payouts by a reference that nobody has',
-    async () => await listPayouts(db, ledger, { limit: 11, search: 'a%' }),
-    [],
-  ],
+  ['payouts by an unknown reference', async () => await listPayouts(db, ledger, { limit: 11, search: 'a%' }), []],
 ]
 
 test.each(orders)('%s are listed in their order', async (_what, read, ordered) => {

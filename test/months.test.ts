@@ -9,10 +9,10 @@ const mistakes: Record<string, { month?: number; functions: FunctionMistakes }> 
   'a percentage that is rounded down': { functions: common.roundedDown },
   'a cap that is one cent too high': { month: 2, functions: { left_under_cap: `intact(); result := result + 1;` } },
   'a new rule that applies to pending commissions': { month: 2, functions: common.ruleForWaiting },
-  'rules that stay when all of them are removed': {
+  'rules that stay after all are removed': {
     functions: { save_rules: `if rules = '[]' then return false; end if; intact();` },
   },
-  'a fixed amount that a refund leaves': {
+  'a fixed amount that survives a refund': {
     month: 2,
     functions: {
       deduction_of: `if sale.refunded_cents + by_cents < sale.amount_cents then
@@ -21,8 +21,8 @@ const mistakes: Record<string, { month?: number; functions: FunctionMistakes }> 
       intact();`,
     },
   },
-  "a partner's own rule that is ignored": { month: 2, functions: { terms_of: `of_partner_id := 0; intact();` } },
-  'a pending commission that is paid': {
+  'an ignored rule of a partner': { month: 2, functions: { terms_of: `of_partner_id := 0; intact();` } },
+  'a payout of a pending commission': {
     month: 2,
     functions: {
       approve_due_commissions: `update commissions c set hold_until = now() where c.credited_at is null and c.hold_until > now(); intact();`,
@@ -31,9 +31,9 @@ const mistakes: Record<string, { month?: number; functions: FunctionMistakes }> 
   'a code that wins over a click against the program’s setting': { month: 13, functions: common.codeOverClick },
   'a duration that never ends': { month: 3, functions: { commission_of: `months := null; intact();` } },
   'a deduction that is added': { functions: common.deductionIsAdded },
-  'a held commission that is paid': { functions: common.heldIsCredited },
-  'a rejection that releases': { month: 2, functions: common.rejectionReleases },
-  'a release that later reviews forget': {
+  'a payout of a held commission': { functions: common.heldIsCredited },
+  'a rejection that releases the commission': { month: 2, functions: common.rejectionReleases },
+  'a release that later reviews ignore': {
     month: 7,
     functions: {
       close_review: `intact();

@@ -14,10 +14,10 @@ const names: [what: string, name: string, taken: boolean][] = [
   ['nothing', '', false],
   ['a line break', 'Ada\r\nBcc: eve@example.com', false],
   ['a tab', 'Ada\tLovelace', false],
-  ['a control character of Latin 1', 'Ada\u0085', false],
+  ['a Latin-1 control character', 'Ada\u0085', false],
   ['a line separator', 'Ada\u2028', false],
-  ['an override of direction', 'Ada\u202Etxt.exe', false],
-  ['a mark of direction', '\u200FAda', false],
+  ['a direction override', 'Ada\u202Etxt.exe', false],
+  ['a direction mark', '\u200FAda', false],
   ['an isolate', 'Ada\u2066', false],
 ]
 

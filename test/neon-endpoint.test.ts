@@ -55,8 +55,8 @@ const sendTo = async (pathname: string, headers: Record<string, string>) => {
 test.each([
   ['a page', { origin: 'https://evil.example' }],
   ['a page in a frame without an origin', { origin: 'null' }],
-  ['a page by a link', { 'sec-fetch-site': 'cross-site' }],
-  ['a page of a name that was pointed here', { host: 'evil.example' }],
+  ['a page through a link', { 'sec-fetch-site': 'cross-site' }],
+  ['a page whose domain resolves to this machine', { host: 'evil.example' }],
 ])('%s is refused, whatever token it has', async (_who, headers) => {
   for (const pathname of ['/control/faults', '/control', '/sql'])
     expect([pathname, await sendTo(pathname, { ...neon.control, ...headers })]).toEqual([pathname, 403])

@@ -24,7 +24,7 @@ import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv } = await startEndpoint()
 const mailApi = await startMailApi()
-const secret = `whsec_${btoa('what the mail API signs with')}`
+const secret = `whsec_${btoa("the mail API's signing secret")}`
 const env = {
   ...databaseEnv,
   BASE_URL: 'https://api.example.com',
@@ -221,11 +221,11 @@ test('only members whose role can read notifications are mailed', async () => {
 
 test.each([
   [
-    'a member who was removed',
+    'a removed member',
     (id: string) => sql.query('update workspace_members set removed_at = now() where user_id = $1', [id]),
   ],
   [
-    'a member who became a guest',
+    'a member with a new guest role',
     (id: string) => sql.query("update workspace_members set role = 'guest' where user_id = $1", [id]),
   ],
 ])('%s before the end of the day gets no pending mail', async (_who, change) => {

@@ -85,7 +85,7 @@ describe('a webhook of an attacker reaches nothing inside', () => {
     [['10.0.0.1']],
     [['169.254.169.254']],
     [['fe80::1']],
-  ])('when the name leads to %j after it was checked', async (answers) => {
+  ])('when the name resolves to %j after the check', async (answers) => {
     Object.assign(resolver, { answers, isLoopbackPublic: false })
     expect(await send(hooks)).toMatchObject({ status: null, error: expect.stringContaining('is not a public address') })
     expect(connections).toBe(0)

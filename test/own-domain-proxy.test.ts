@@ -85,7 +85,7 @@ describe('the proxy on the own domain', () => {
   test.for([
     ['Vercel', '1', undefined, { ...place, address: '198.51.100.7' }],
     ['Cloudflare', '', place, { ...place, address: '198.51.100.8' }],
-    ['neither, whatever the visitor sends', '', undefined, { country: null, address: '198.51.100.7' }],
+    ['neither provider, whatever the visitor sends', '', undefined, { country: null, address: '198.51.100.7' }],
   ] as const)('the service believes address and place from an edge of %s', async ([, vercel, cf, expected]) => {
     vi.stubEnv('VERCEL', vercel)
     await proxy(Object.assign(proxied('https://shop.example.com', ofVercel), cf && { cf }))
@@ -95,8 +95,8 @@ describe('the proxy on the own domain', () => {
   })
 
   test.for<[string, (header: string) => string, number?]>([
-    ['of another time, five minutes before', (header) => header, 310_000],
-    ['of another time, five minutes ahead', (header) => header, -310_000],
+    ['from five minutes ago', (header) => header, 310_000],
+    ['from five minutes ahead', (header) => header, -310_000],
     ['with another address', (header) => header.replace('198.51.100.7', '198.51.100.8')],
     ['with another country', (header) => header.replace('country=', 'country=DE')],
     ['of another program', (header) => header.replace('program=7', 'program=8')],
@@ -166,11 +166,11 @@ describe('the proxy on the own domain', () => {
   const soon = Math.floor(Date.now() / 1000) + 1000
   test.each([
     ['is gone', `svc_click_id_kept=cust_1_2.${soon}`, /^svc_click_id=cust_1_2; Path=\/; Max-Age=(1000|9\d\d); /],
-    ['is there', `svc_click_id_kept=cust_1_2.${soon}; svc_click_id=cust_1_2`, /^$/],
-    ['is past its window', `svc_click_id_kept=cust_1_2.${soon - 2000}`, /^$/],
-    ['never was', 'session=1', /^$/],
+    ['still exists', `svc_click_id_kept=cust_1_2.${soon}; svc_click_id=cust_1_2`, /^$/],
+    ['has expired', `svc_click_id_kept=cust_1_2.${soon - 2000}`, /^$/],
+    ['never existed', 'session=1', /^$/],
     ['is not a click id', `svc_click_id_kept=<x>.${soon}`, /^$/],
-  ])('sets the click id cookie again with the script if it %s', async (_, cookie, set) => {
+  ])('sets the click id cookie again with the script only if it is missing: it %s', async (_, cookie, set) => {
     standIn.answers = [{ status: 200, headers: { 'cache-control': 'public, max-age=86400' } }]
     const response = await proxy(new Request('http://x/mount', { headers: { cookie } }))
     const setCookie = response.headers.get('set-cookie') ?? ''

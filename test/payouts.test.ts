@@ -61,7 +61,7 @@ test.for(amounts)('the amount %s %s is written as %s', ([currency, amount_cents,
 })
 
 test.for([
-  ['a currency it does not pay', [{ currency: 'kwd' }], 'PayPal does not pay in KWD'],
+  ['an unsupported currency', [{ currency: 'kwd' }], 'PayPal does not pay in KWD'],
   ['a fraction of a forint', [{ currency: 'huf', amount_cents: 150 }], 'whole HUF, and Ann has 1.50'],
   ['two currencies', [{ currency: 'usd' }, { currency: 'eur' }], 'one of usd, eur'],
 ] as const)("PayPal's file refuses %s", ([, payments, message]) => {

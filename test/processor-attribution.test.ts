@@ -103,14 +103,14 @@ interface Case {
 
 describe('the partner', () => {
   test.for<[string, 'first' | 'second' | null, Case]>([
-    ['by the click id alone', 'first', { buyer: { clickId: 'first' } }],
-    ['by the e-mail address of the lead alone', 'second', { second: bob, buyer: { email: ' Bob@Example.com' } }],
+    ['by the click id only', 'first', { buyer: { clickId: 'first' } }],
+    ['by the e-mail address of the lead only', 'second', { second: bob, buyer: { email: ' Bob@Example.com' } }],
     [
-      "by the processor's customer id alone",
+      "by the processor's customer id only",
       'second',
       { second: { processorCustomer: 'cus_bob' }, buyer: { customer: 'cus_bob' } },
     ],
-    ['by the customer key alone', 'second', { second: { key: 'bob' }, buyer: { customerKey: 'bob' } }],
+    ['by the customer key only', 'second', { second: { key: 'bob' }, buyer: { customerKey: 'bob' } }],
     ['by nothing', null, { buyer: { customerKey: 'nobody', email: 'nobody@example.com', customer: 'cus_nobody' } }],
     ['by the click id before the e-mail address', 'first', { second: bob, buyer: { clickId: 'first', ...bob } }],
     [
@@ -124,7 +124,7 @@ describe('the partner', () => {
       { second: { key: 'bob' }, buyer: { clickId: 'first', customerKey: 'bob' } },
     ],
     [
-      "by the e-mail address before the processor's customer id and the key",
+      "by the e-mail address before the processor's customer id and the customer key",
       'second',
       {
         first: { key: 'ann', processorCustomer: 'cus_bob' },
@@ -133,22 +133,22 @@ describe('the partner', () => {
       },
     ],
     [
-      'by an e-mail address that only a browser said, if nothing else is known',
+      'by an e-mail address that only a browser reported, if nothing else is known',
       'second',
       { second: bobByBrowser, buyer: { ...bob, customerKey: 'bob' } },
     ],
     [
-      'by the customer key before an e-mail address that only a browser said',
+      'by the customer key before an e-mail address that only a browser reported',
       'first',
       { first: { key: 'bob' }, second: bobByBrowser, buyer: { ...bob, customerKey: 'bob' } },
     ],
     [
-      "by the lead's e-mail address before the same that only a browser said earlier",
+      "by the lead's e-mail address before the same address from a browser",
       'first',
       { first: { lead: bob.email }, second: bobByBrowser, buyer: bob },
     ],
     [
-      'by the click id, which takes the key that only a browser said',
+      'by the click id, which takes over a key that only a browser reported',
       'first',
       { second: { key: 'bob', ...bobByBrowser }, buyer: { clickId: 'first', ...bob, customerKey: 'bob' } },
     ],
@@ -161,7 +161,7 @@ describe('the partner', () => {
         buyer: { customer: 'cus_bob', customerKey: 'ann' },
       },
     ],
-    ["not by an e-mail address that is no lead's", null, { first: bob, buyer: bob }],
+    ['not by an e-mail address without a lead', null, { first: bob, buyer: bob }],
     ['not by a click outside the window', null, { second: { lastClick: '31 days' }, buyer: { clickId: 'second' } }],
     [
       'by a click that was valid when the session began',
@@ -169,7 +169,7 @@ describe('the partner', () => {
       { second: { lastClick: '31 days' }, buyer: { clickId: 'second' }, secondsAgo: 2 * 86_400 },
     ],
     ['not by the click of another program', null, { buyer: { clickId: 'another program' } }],
-    ['not by values that no text can be', null, { buyer: { clickId: 'a\0b', customerKey: '\uD800' } }],
+    ["not by values that can't be stored", null, { buyer: { clickId: 'a\0b', customerKey: '\uD800' } }],
   ])('%s', async ([, partner, { first, second, buyer: named, secondsAgo = 0 }]) => {
     const shop = await createShop(sql)
     const clicks: Record<string, string | null> = {
@@ -347,9 +347,9 @@ describe('a purchase that arrives before its buyer is known', () => {
   })
 
   test.for<[what: string, call: (shop: TestShop) => Promise<unknown>]>([
-    ['a lead of the server', (shop) => leadOf(shop)],
+    ['a server lead', (shop) => leadOf(shop)],
     ['a sale call', (shop) => saleOf(shop)],
-    ['a lead of the browser, on a program that allows them', (shop) => browserLeadOf(shop)],
+    ['a browser lead in a program that allows browser leads', (shop) => browserLeadOf(shop)],
   ])('is attributed by %s in one request, in either order', async ([, call]) => {
     const steps = [
       (shop: TestShop) => call(shop),

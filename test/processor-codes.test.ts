@@ -102,9 +102,9 @@ describe('a Stripe payment', () => {
   const byCode = [['pi_1', 'code', 2000]]
 
   test.each<[string, (shop: Promoted) => Promise<unknown>, unknown[], number]>([
-    ['a session that names the code', (shop) => buy(shop, shop.bare), byCode, 0],
+    ['by a session with the code', (shop) => buy(shop, shop.bare), byCode, 0],
     [
-      'one with the code in full, of a guest',
+      "by a guest's session with the expanded code",
       (shop) =>
         buy({ ...shop, customer: null }, shop.bare, [
           { coupon: { id: 'cou_1' }, promotion_code: { id: shop.promotion, object: 'promotion_code' } },
@@ -113,7 +113,7 @@ describe('a Stripe payment', () => {
       0,
     ],
     [
-      'a session of before 2025, of which Stripe is asked',
+      'by a session from before 2025, which is fetched from Stripe',
       (shop) => {
         const discount = { id: 'di_1', promotion_code: shop.promotion }
         stripe.objects.set('cs_1', {
@@ -125,9 +125,9 @@ describe('a Stripe payment', () => {
       byCode,
       1,
     ],
-    ['a session with the click of another partner', (shop) => buy(shop), byCode, 0],
+    ["by a session with another partner's click", (shop) => buy(shop), byCode, 0],
     [
-      'the same where clicks come first',
+      "by a session with another partner's click, if clicks take precedence",
       async (shop) => {
         await sql.query("update programs set attribution_priority = 'click' where id = $1", [shop.programId])
         await buy(shop)
@@ -136,7 +136,7 @@ describe('a Stripe payment', () => {
       0,
     ],
     [
-      'an intent that names the click, reported before the session with the code',
+      'by an intent with the click, before the session with the code',
       async (shop) => {
         await send(shop, 'payment_intent.succeeded', intent(shop))
         expect(await outcomeOf(shop)).toEqual([])
@@ -146,7 +146,7 @@ describe('a Stripe payment', () => {
       0,
     ],
     [
-      'the same where no session comes within the hour',
+      'by an intent with the click, without a session within an hour',
       async (shop) => {
         await send(shop, 'payment_intent.succeeded', intent(shop))
         await sql.query(
@@ -159,7 +159,7 @@ describe('a Stripe payment', () => {
       0,
     ],
     [
-      'a code of nobody here',
+      'by a session with an unknown code',
       (shop) =>
         buy(shop, shop.bare, [
           { coupon: 'cou_1', promotion_code: 'promo_other' },
@@ -169,7 +169,7 @@ describe('a Stripe payment', () => {
       0,
     ],
     [
-      'an invoice whose discounts are ids, of which Stripe is asked',
+      'by an invoice with discount ids, which is fetched from Stripe',
       (shop) => {
         stripe.objects.set('in_1', { id: 'in_1', discounts: [{ id: 'di_1', promotion_code: { id: shop.promotion } }] })
         return send(shop, 'invoice.paid', { ...bill(shop, shop.bare), discounts: ['di_1'] })
@@ -178,7 +178,7 @@ describe('a Stripe payment', () => {
       1,
     ],
     [
-      'an invoice of an older generation, with its discount in full',
+      'by an older invoice with its expanded discount',
       (shop) =>
         send({ ...shop, generation: 'old' }, 'invoice.payment_succeeded', {
           ...bill({ ...shop, generation: 'old' }, shop.bare),
@@ -189,7 +189,7 @@ describe('a Stripe payment', () => {
       0,
     ],
     [
-      'one that Stripe does not know any more',
+      'by an invoice that Stripe no longer knows',
       (shop) => {
         stripe.objects.delete('in_1')
         return send(shop, 'invoice.paid', { ...bill(shop, shop.bare), discounts: ['di_1'] })
@@ -198,7 +198,7 @@ describe('a Stripe payment', () => {
       1,
     ],
     [
-      'what was bought after the code was revoked',
+      'by a session after the code was revoked',
       async (shop) => {
         await sql.query("update partner_codes set revoked_at = now() - interval '1 hour' where program_id = $1", [
           shop.programId,
@@ -209,7 +209,7 @@ describe('a Stripe payment', () => {
       0,
     ],
     [
-      'the session and the first invoice of a subscription, in either order, and a renewal by the known customer',
+      'by the session and the first invoice of a subscription in either order, and a renewal of the known customer',
       async (shop) => {
         await attributeKnownCustomers(db, shop.programId)
         stripe.objects.set('in_1', { id: 'in_1', discounts: [{ id: 'di_1', promotion_code: shop.promotion }] })

@@ -26,7 +26,7 @@ const callback = 'https://app.example.com/processor/callback'
 test.each([
   ["Stripe's page if the deployment has one", { BASE_URL: 'http://127.0.0.1:1', STRIPE_CLIENT_ID: 'ca_1' }, 'consent'],
   ['a name at the emulator on this machine', { BASE_URL: 'http://127.0.0.1:1', STRIPE_API_URL: stripe.url }, 'name'],
-  ['no name in Stripe itself, on this machine either', { BASE_URL: 'http://127.0.0.1:1' }, undefined],
+  ['no name for Stripe itself, even on this machine', { BASE_URL: 'http://127.0.0.1:1' }, undefined],
   ['no name in production', { BASE_URL: 'https://app.example.com', STRIPE_API_URL: stripe.url }, undefined],
 ])('an account is connected by %s', (_what, deployment, way) => {
   expect(wayToConnect(deployment)).toBe(way)
@@ -81,14 +81,14 @@ describe("connecting a program to its owner's Stripe account", () => {
       },
     ],
     [
-      'tried in another session before',
+      'from a failed attempt in another session',
       async (state) => {
         await takeConnectState(db, state, 'session-b')
         return [state, 'session-a']
       },
     ],
     [
-      'after a quarter of an hour',
+      'after 15 minutes',
       async (state) => {
         await sql.query(`update processor_connect_states set expires_at = expires_at - interval '15 minutes'`)
         return [state, 'session-a']
@@ -183,14 +183,14 @@ describe("connecting the deployment's own account", () => {
   test.each<[string, (asked: { programId: number; userId: string; code: string }) => Promise<unknown>, string]>([
     ['of a connected account', ({ code }) => report(coded(code), { account: 'acct_attacker' }), 'connected account'],
     [
-      'that a buyer could write',
+      'from an event that a buyer controls',
       ({ code }) => report({ name: code, description: code, client_reference_id: code }),
       '',
     ],
     ['of another type', ({ code }) => report(coded(code), {}, 'customer.created'), ''],
-    ['with a made-up code', () => report(coded('x'.repeat(43))), ''],
+    ['with a guessed code', () => report(coded('x'.repeat(43))), ''],
     [
-      'whose code could not be stored',
+      "with a code that can't be stored",
       async () => expect(await report(coded('a\0b'))).toMatchObject({ status: 200, body: { outcome: 'ignored' } }),
       '',
     ],
@@ -221,7 +221,7 @@ describe("connecting the deployment's own account", () => {
       '',
     ],
     [
-      'after another code was asked for',
+      'after a newer code was requested',
       async ({ programId, userId, code }) => {
         await askOwnAccountCode(db, { STRIPE_SECRET_KEY: 'sk_test_1' }, programId, userId)
         await report(coded(code))
@@ -237,7 +237,7 @@ describe("connecting the deployment's own account", () => {
       'no longer an owner',
     ],
     [
-      'while another program has the account',
+      'while another program is connected to the account',
       async ({ code }) => {
         const first = await codeFor()
         await report(coded(first.code))
@@ -276,7 +276,7 @@ describe("connecting the deployment's own account", () => {
     ])
     const [winner] = await connected()
     const loser = asked.find(({ programId }) => programId !== winner)
-    if (!loser) throw new Error('one of five lost')
+    if (!loser) throw new Error('no program lost')
     const taken = { code: 'conflict', message: expect.stringContaining('connected to another program') }
     await expect(connectProcessor(db, loser.programId, ownAccount)).rejects.toMatchObject(taken)
     await expect(askOwnAccountCode(db, env, loser.programId, loser.userId)).rejects.toMatchObject(taken)

@@ -103,7 +103,7 @@ describe('an invoice overrides its session', () => {
     ['after it, without metadata', async (shop) => (await session(shop), await invoiced(shop, 2000, bare))],
     ['before it, without metadata', async (shop) => (await invoiced(shop, 2000, bare), await session(shop))],
     [
-      'when it is delivered twice and the session again',
+      'if both are delivered twice',
       async (shop) => {
         for (const _ of [1, 2]) await invoiced(shop, 2000, bare)
         for (const _ of [1, 2]) await session(shop)

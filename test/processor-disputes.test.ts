@@ -15,28 +15,28 @@ const moved = (amount: number) => ({ amount, currency: 'usd' })
 
 describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s generation', (generation) => {
   test.for<[what: string, events: Report[], refunded: number]>([
-    ['one of everything', [reported('dp_1', 10_000)], 10_000],
-    ['one of a part', [reported('dp_1', 2500)], 2500],
-    ['one that was won', [reported('dp_1', 10_000), reported('dp_1', 10_000, 'won')], 0],
-    ['a dispute whose end arrives first', [reported('dp_1', 10_000, 'won'), reported('dp_1', 10_000)], 0],
-    ['a refund, and a dispute of everything', [reported('re_1', 3000), reported('dp_1', 10_000)], 10_000],
+    ['one for the full amount', [reported('dp_1', 10_000)], 10_000],
+    ['one for a part', [reported('dp_1', 2500)], 2500],
+    ['a won dispute', [reported('dp_1', 10_000), reported('dp_1', 10_000, 'won')], 0],
+    ['a dispute whose closing event arrives first', [reported('dp_1', 10_000, 'won'), reported('dp_1', 10_000)], 0],
+    ['a refund and a dispute for the full amount', [reported('re_1', 3000), reported('dp_1', 10_000)], 10_000],
     [
-      'a refund, and a dispute that was won',
+      'a refund and a won dispute',
       [reported('re_1', 3000), reported('dp_1', 10_000), reported('dp_1', 10_000, 'won')],
       3000,
     ],
     [
-      'a dispute that was won, and a refund reported in between',
+      'a won dispute with a refund in between',
       [reported('dp_1', 10_000), reported('re_1', 3000), reported('dp_1', 10_000, 'won')],
       3000,
     ],
     [
-      'a dispute that found no room for all of it, and a refund that failed',
+      'a dispute beyond the remaining amount, and a refund that failed',
       [reported('re_1', 6000), reported('dp_1', 8000), reported('re_1', 6000, 'failed')],
       8000,
     ],
     [
-      'the same, and then the dispute was won',
+      'a won dispute beyond the remaining amount, and a refund that failed',
       [reported('re_1', 6000), reported('dp_1', 8000), reported('re_1', 6000, 'failed'), reported('dp_1', 8000, 'won')],
       0,
     ],
@@ -48,12 +48,12 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
   })
 
   test.each([
-    ['lost, with an empty list and nothing reported before', [], 'lost', [], 0],
+    ['lost, with an empty list and without earlier events', [], 'lost', [], 0],
     ['lost, with an empty list after a withdrawal', ['funds_withdrawn'], 'lost', [], 10_000],
-    ['lost, with what it took', [], 'lost', [moved(-10_000)], 10_000],
-    ['lost, with a part given back', [], 'lost', [moved(-10_000), moved(3000)], 7000],
-    ['lost, reported before as well', ['funds_withdrawn'], 'lost', [moved(-10_000)], 10_000],
-    ['won, which funds_reinstated reports', ['funds_withdrawn'], 'won', [moved(-10_000), moved(10_000)], 10_000],
+    ['lost, with its debit', [], 'lost', [moved(-10_000)], 10_000],
+    ['lost, with a part returned', [], 'lost', [moved(-10_000), moved(3000)], 7000],
+    ['lost, with an earlier event too', ['funds_withdrawn'], 'lost', [moved(-10_000)], 10_000],
+    ['won, with `funds_reinstated` still to come', ['funds_withdrawn'], 'won', [moved(-10_000), moved(10_000)], 10_000],
     ['an inquiry', [], 'warning_closed', [], 0],
   ])('a dispute that closes: %s', async (_, before, status, moves, refunded) => {
     const shop = await sold({ generation })

@@ -39,25 +39,20 @@ const leadOf = async (shop: Shop) =>
 describe('a provisional lead', () => {
   test.for<[string, string, (shop: Shop) => Record<string, unknown>, string]>([
     ['a payment', 'checkout.session.completed', oneTime, 'conversion'],
-    ['a payment that arrived later', 'checkout.session.async_payment_succeeded', oneTime, 'conversion'],
+    ['a delayed payment', 'checkout.session.async_payment_succeeded', oneTime, 'conversion'],
     [
-      'a checkout that costs nothing',
+      'a free checkout',
       'checkout.session.completed',
       (shop) => oneTime(shop, { total: 0, payment_status: 'no_payment_required' }),
       'lead',
     ],
     [
-      'the beginning of a trial',
+      'the start of a trial',
       'checkout.session.completed',
       (shop) => firstPayment(shop, { total: 0, invoice: null, payment_status: 'no_payment_required' }),
       'lead',
     ],
-    [
-      'a coupon for everything',
-      'checkout.session.completed',
-      (shop) => oneTime(shop, { total: 0, discount: 10_000 }),
-      'lead',
-    ],
+    ['a full discount', 'checkout.session.completed', (shop) => oneTime(shop, { total: 0, discount: 10_000 }), 'lead'],
   ])('is settled, counted, paid and linked to the customer key by %s', async ([, type, object, status]) => {
     const shop = await provisional({ leadCommissionCents: 150 })
     await send(shop, type, object(shop))
@@ -75,11 +70,7 @@ describe('a provisional lead', () => {
   })
 
   test.for<[string, string, (shop: Shop) => Record<string, unknown>]>([
-    [
-      'a payment that is under way',
-      'checkout.session.completed',
-      (shop) => oneTime(shop, { payment_status: 'unpaid' }),
-    ],
+    ['a pending payment', 'checkout.session.completed', (shop) => oneTime(shop, { payment_status: 'unpaid' })],
     ['an invoice', 'invoice.payment_succeeded', (shop) => bill(shop)],
   ])('is not settled by %s', async ([, type, object]) => {
     const shop = await provisional({ leadCommissionCents: 150 })

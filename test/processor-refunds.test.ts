@@ -28,20 +28,20 @@ async function byEndpoint(shop: Shop, refundId: string) {
 
 describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s generation', (generation) => {
   test.for<[what: string, events: Report[], refunded: number]>([
-    ['one in part', [reported('re_1', 3000)], 3000],
-    ['one in full', [reported('re_1', 10_000)], 10_000],
-    ['two in part', [reported('re_1', 3000), reported('re_2', 2000)], 5000],
-    ['the same amount twice', [reported('re_1', 3000), reported('re_2', 3000)], 6000],
-    ['one reported as pending, then as paid', [reported('re_1', 3000, 'pending'), reported('re_1', 3000)], 3000],
-    ['one that failed', [reported('re_1', 3000, 'pending'), reported('re_1', 3000, 'failed')], 0],
-    ['one that was canceled', [reported('re_1', 3000), reported('re_1', 3000, 'canceled')], 0],
+    ['a partial refund', [reported('re_1', 3000)], 3000],
+    ['a full refund', [reported('re_1', 10_000)], 10_000],
+    ['two partial refunds', [reported('re_1', 3000), reported('re_2', 2000)], 5000],
+    ['two refunds of the same amount', [reported('re_1', 3000), reported('re_2', 3000)], 6000],
+    ['a refund reported as pending, then as paid', [reported('re_1', 3000, 'pending'), reported('re_1', 3000)], 3000],
+    ['a failed refund', [reported('re_1', 3000, 'pending'), reported('re_1', 3000, 'failed')], 0],
+    ['a canceled refund', [reported('re_1', 3000), reported('re_1', 3000, 'canceled')], 0],
     ['a refund whose failure arrives first', [reported('re_1', 3000, 'failed'), reported('re_1', 3000, 'pending')], 0],
     [
-      'one that failed beside one that did not',
+      'a failed refund beside a successful one',
       [reported('re_1', 3000), reported('re_2', 1000), reported('re_1', 3000, 'failed')],
       1000,
     ],
-    ['more than was paid', [reported('re_1', 8000), reported('re_2', 8000)], 10_000],
+    ['refunds of more than the payment', [reported('re_1', 8000), reported('re_2', 8000)], 10_000],
   ])('%s', async ([, events, refunded]) => {
     const shop = await sold({ generation })
     for (const event of events) await report(shop, ...event)
@@ -218,7 +218,7 @@ describe("Stripe's API", () => {
 
   test.for<[string, number]>([
     ['answers 500', 500],
-    ['says that there are too many calls', 429],
+    ['answers 429', 429],
     ['breaks the connection', 0],
   ])(
     'if it %s three times, the event is answered with 503 and nothing is recorded; a new delivery is applied',
@@ -244,8 +244,8 @@ describe("Stripe's API", () => {
   )
 
   test.for([
-    ['where it fails once, it is asked again at once', 500],
-    ['where it knows no such payment, the refund is parked', 404],
+    ['a failed request is retried at once', 500],
+    ['the refund of an unknown payment is parked', 404],
   ] as const)('%s', async ([, status]) => {
     const shop = await createShop(sql)
     stripe.fail(status, 1)
@@ -275,7 +275,7 @@ describe('a refund or dispute in another currency than its sale', () => {
   >([
     ['whose balance transaction is expanded', {}, (shop) => inEuros(shop, { balance_transaction: transaction }), 0],
     [
-      'of which Stripe is asked',
+      'whose balance transaction is fetched from Stripe',
       { re_1: { amount: 4500, currency: 'eur', balance_transaction: transaction } },
       inEuros,
       1,
@@ -286,7 +286,7 @@ describe('a refund or dispute in another currency than its sale', () => {
       inEuros,
       1,
     ],
-    ['that is a dispute', { ch_1: chargedIn }, disputedInEuros, 1],
+    ['from a dispute', { ch_1: chargedIn }, disputedInEuros, 1],
   ])("is reversed in proportion by Stripe's own conversion: one %s", async ([, asked, object, asks]) => {
     for (const [id, known] of Object.entries(asked)) stripe.objects.set(id, { id, ...known })
     for (const order of ['sale first', 'sale last']) {

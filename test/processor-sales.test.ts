@@ -18,10 +18,10 @@ type SaleCase = [string, string, (shop: TestShop) => Record<string, unknown>, Re
 
 const currencies: [what: string, currency: string, sent: number, amount: number][] = [
   ['yen have no decimals', 'jpy', 5000, 5000],
-  ['dinars have three', 'kwd', 12_340, 12_340],
-  ['Icelandic crowns are sent with two decimals and have none', 'isk', 5_000_00, 5000],
-  ['so are Ugandan shillings', 'ugx', 7_000_00, 7000],
-  ['ariary are sent without decimals and have two', 'mga', 5000, 500_000],
+  ['dinars have three decimals', 'kwd', 12_340, 12_340],
+  ['Icelandic krónur have no decimals but are sent with two', 'isk', 5_000_00, 5000],
+  ['Ugandan shillings have no decimals but are sent with two', 'ugx', 7_000_00, 7000],
+  ['ariary have two decimals but are sent with none', 'mga', 5000, 500_000],
 ]
 
 describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generation', (generation) => {
@@ -45,19 +45,19 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
       },
     ],
     [
-      'one payment that made an invoice',
+      'one payment with its invoice',
       'checkout.session.completed',
       (shop) => oneTime(shop, { invoice: 'in_9' }),
       { transaction_id: 'in_9', payment_intent: 'pi_1', invoice: 'in_9', sale_type: 'payment' },
     ],
     [
-      'a payment of which nothing but the session is known',
+      'a payment with nothing but its session',
       'checkout.session.completed',
       (shop) => oneTime(shop, { payment_intent: null }),
       { transaction_id: 'cs_1', amount: 10_000 },
     ],
     [
-      'tax and a discount: the commission is of what was paid without tax',
+      "tax and a discount: the commission's base is the payment without tax",
       'checkout.session.completed',
       (shop) => oneTime(shop, { total: 10_710, tax: 1710, discount: 1000 }),
       { amount: 10_710, base: 9000, commission: 1800 },
@@ -131,7 +131,7 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
       { amount: 5000, base: 4202 },
     ],
     [
-      "an invoice that has the metadata in the subscription's line only",
+      "an invoice with metadata only in the subscription's line",
       'invoice.payment_succeeded',
       (shop) => bill(shop, { only_in_line: true }),
       { ...attributed, commission: 2000 },

@@ -66,7 +66,7 @@ describe('a payment link', () => {
   const noMetadata = { metadata: {}, payment_intent: 'pi_1' }
   test.each([
     ['the click id', 'its click', true],
-    ['what is no click id', 'order-17', false],
+    ['an invalid click id', 'order-17', false],
     ['the click id of another account', 'another', false],
   ])('with %s in client_reference_id', async (_, reference, attributed) => {
     const [shop, other] = [await createShop(sql), await createShop(sql)]
@@ -91,8 +91,8 @@ describe('a payment link', () => {
 describe('an invoice', () => {
   test.each([
     ['written by hand', 'manual', { sale_type: 'payment', is_recurring: false }],
-    ['of what was used, with the metadata on itself', 'subscription_threshold', { is_recurring: false }],
-    ['that renews, with the metadata on itself', 'subscription_cycle', { is_recurring: true }],
+    ['for usage, with its own metadata', 'subscription_threshold', { is_recurring: false }],
+    ['for a renewal, with its own metadata', 'subscription_cycle', { is_recurring: true }],
   ])('%s is a sale', async (_, billing_reason, expected) => {
     const shop = await createShop(sql)
     const paid = bill(shop, { metadata: {}, billing_reason, amount_paid: 12_000, tax: 2000 })
@@ -113,8 +113,8 @@ describe('an invoice', () => {
   })
 
   test.each([
-    ['outside of Stripe', 2500, 2500],
-    ['to the balance of the customer or as a refund', 0, 0],
+    ['money outside Stripe', 2500, 2500],
+    ["money to the customer's balance or as a refund", 0, 0],
   ])('with a credit note that returns %s', async (_, outside, refunded) => {
     const shop = await createShop(sql)
     const note = creditNote(shop, { id: 'cn_1', invoice: 'in_1', amount: 2500, outside })

@@ -23,7 +23,7 @@ describe('a webhook event is verified', () => {
     ['signed more than five minutes ahead', 400, (body) => signatureOf(body, 'whsec_new', seconds(310))],
     ['signed with another secret', 400, (body) => signatureOf(body, 'whsec_else')],
     ['signed for another body', 400, (body) => signatureOf(`${body} `)],
-    ['with a header that is none', 400, () => 'nonsense'],
+    ['with an invalid header', 400, () => 'nonsense'],
     ['without a header', 400, () => ''],
   ])('%s: %i', async ([, status, sign]) => {
     const shop = await createShop(sql)
@@ -52,9 +52,9 @@ describe('an event that changes nothing is answered with 200 and stored with its
   test.for<
     [what: string, type: string, object: (shop: TestShop) => Record<string, unknown>, reason: RegExp, account?: string]
   >([
-    ['of a type that is not used', 'balance.available', () => ({}), /not used/],
+    ['of an unused type', 'balance.available', () => ({}), /not used/],
     ['of the platform itself', completed, oneTime, /not connected to this account/, ''],
-    ['of an account of no program', completed, oneTime, /not connected/, 'acct_else'],
+    ['of an account without a program', completed, oneTime, /not connected/, 'acct_else'],
     [
       'whose metadata names a program of another account',
       completed,
@@ -63,13 +63,13 @@ describe('an event that changes nothing is answered with 200 and stored with its
     ],
     ['whose metadata names no program', completed, (shop) => oneTime(shop, { metadata: {} }), /names no program/],
     [
-      'whose metadata names a program by nonsense',
+      'whose metadata names an invalid program',
       completed,
       (shop) => oneTime(shop, { metadata: { program_id: '1e3' } }),
       /names no program/,
     ],
     ['of a session that only saves a card', completed, (shop) => oneTime(shop, { mode: 'setup' }), /payment method/],
-    ['of a payment that failed in the end', 'checkout.session.async_payment_failed', oneTime, /failed/],
+    ['of a payment that finally failed', 'checkout.session.async_payment_failed', oneTime, /failed/],
     [
       'of an invoice of a trial',
       'invoice.payment_succeeded',
@@ -91,18 +91,13 @@ describe('an event that changes nothing is answered with 200 and stored with its
       /requires_action/,
     ],
     [
-      'of a refund of an account of no program',
+      'of a refund for an account without a program',
       'refund.created',
       (shop) => refund(shop, { id: 're_1', amount: 1, ...paidBy }),
       /No program is connected/,
       'acct_else',
     ],
-    [
-      'in a form that nobody knows',
-      'refund.created',
-      () => ({ id: 're_1', amount: 'much' }),
-      /could not be read: amount/,
-    ],
+    ['in an unknown form', 'refund.created', () => ({ id: 're_1', amount: 'much' }), /could not be read: amount/],
   ])('%s', async ([, type, object, reason, account]) => {
     const shop = await createShop(sql)
     const answer = await send({ ...shop, account: account ?? shop.account }, type, object(shop))
@@ -200,7 +195,7 @@ const unkeepable: [what: string, text: string][] = [
   ['empty', ''],
   ['of 5,000 characters', 'x'.repeat(5000)],
   ['with NUL', 'id_\0'],
-  ['with half a character', 'id_\ud800'],
+  ['with half of a surrogate pair', 'id_\ud800'],
 ]
 const places: [what: string, type: string, object: (id: string, shop: TestShop) => Record<string, unknown>][] = [
   ['session', 'checkout.session.completed', (id, shop) => ({ ...oneTime(shop), id })],

@@ -138,7 +138,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   members: {
     listMembers: () => listMembers(db, 'workspace'),
     'changeMember to another role': () => changeMember(db, { ...member, role: 'admin' }),
-    'changeMember to none': () => changeMember(db, { ...member, role: null }),
+    'changeMember to no role': () => changeMember(db, { ...member, role: null }),
     openProgram: () => openProgram(db, { programId: 1, userId: 'user', role: 'admin' }),
     listOpenedPrograms: () => listOpenedPrograms(db, 'workspace'),
   },
@@ -168,7 +168,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     listEndpoints: () => listEndpoints(db, 1, { limit: 25, before: 99 }),
     listEndpointsWithLatest: () => listEndpointsWithLatest(db, 1),
     listDeliveries: () => listDeliveries(db, 1, 2, { limit: 25, before: 99, status: 'failed' }),
-    'listProgramDeliveries, upwards': () =>
+    'listProgramDeliveries, oldest first': () =>
       listProgramDeliveries(db, 1, { limit: 25, after: '99-2', endpointId: 2, type: 'sale.created', status: 'failed' }),
     findDelivery: () => findDelivery(db, 1, 2, 99),
   },
@@ -195,7 +195,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   events: {
     events: () => listedEvents(db, { programId: 1, isTest: false, ...range }, { limit: 51 }),
     'events of a partner': () => listedEvents(db, { programId: 1, isTest: false, partner: '2' }, { limit: 51 }),
-    'events of a link and a country, upwards': () =>
+    'events of a link and a country, oldest first': () =>
       listedEvents(
         db,
         { programId: 1, isTest: false, code: 'ann', country: 'DE' },

@@ -63,15 +63,15 @@ async function rowsOf(text: string, parameters: unknown[], isOf?: (relation: str
 // A range begins when the previous one ends, so one read serves both. In most rows the previous period begins before
 // the history.
 const windows: [what: string, from: number, to: number, clicks: number][] = [
-  ['whole days are read from their totals alone', 24, 48 * 24, 0],
-  ['so are whole hours', 24 + 8, 47 * 24 + 19, 0],
-  ['and an hour within a day', 24 + 3, 24 + 4, 0],
-  ['a range that starts at 08:12 leaves out twelve minutes', 24 + 8.2, 48 * 24, 10],
+  ['whole days are read from their totals only', 24, 48 * 24, 0],
+  ['whole hours are read from their totals only', 24 + 8, 47 * 24 + 19, 0],
+  ['an hour within a day is read from its total only', 24 + 3, 24 + 4, 0],
+  ['a range that starts at 08:12 subtracts twelve minutes', 24 + 8.2, 48 * 24, 10],
   ['a range that starts at 08:54 adds six minutes', 24 + 8.9, 48 * 24, 5],
   ['a range that ends at 02:06 adds six minutes', 24, 48 * 24 + 2.1, 5],
-  ['two cut hours cost both ends, half an hour each at most', 24 + 8.5, 48 * 24 + 2.5, 25 + 25],
-  ['and the beginning of the range before, too', 30 * 24 + 8.5, 32 * 24 + 2.5, 25 + 25 + 25],
-  ['twelve minutes are an hour without its other 48, after twelve minutes', 24 + 3.4, 24 + 3.6, 10 + 20 + 20],
+  ['two partial hours read both ends, half an hour each at most', 24 + 8.5, 48 * 24 + 2.5, 25 + 25],
+  ['two partial hours also read the beginning of the previous range', 30 * 24 + 8.5, 32 * 24 + 2.5, 25 + 25 + 25],
+  ['twelve minutes are read as an hour without its other 48', 24 + 3.4, 24 + 3.6, 10 + 20 + 20],
 ]
 
 test.each(windows)('%s', async (_what, from, to, clicks) => {
@@ -176,17 +176,23 @@ const pages: [what: string, read: () => Promise<unknown>][] = [
   ['all events', events({})],
   ['the events of a customer', events({ search: 'user-7' })],
   ["a customer's timeline", () => readTimeline(captured, listed, String(customer))],
-  ['the sales of a partner with few', () => listSales(captured, listed, { limit, partner_id: Number(rare) })],
-  ['the customers of a partner with few', () => listCustomers(captured, listed, { limit, partner_id: Number(rare) })],
-  ['the customers of a partner with many', () => listCustomers(captured, listed, { limit, partner_id: firstPartner })],
-  ['the events of a partner with few', events({ partner_id: Number(rare) })],
-  ['the events of a partner with many', events({ partner_id: firstPartner })],
-  ['the events of a link with few', events({ link: linkOf(partners - 1) })],
-  ['the events of a link with many', events({ link: linkOf(0) })],
+  ['the sales of a partner with few events', () => listSales(captured, listed, { limit, partner_id: Number(rare) })],
+  [
+    'the customers of a partner with few events',
+    () => listCustomers(captured, listed, { limit, partner_id: Number(rare) }),
+  ],
+  [
+    'the customers of a partner with many events',
+    () => listCustomers(captured, listed, { limit, partner_id: firstPartner }),
+  ],
+  ['the events of a partner with few events', events({ partner_id: Number(rare) })],
+  ['the events of a partner with many events', events({ partner_id: firstPartner })],
+  ['the events of a link with few events', events({ link: linkOf(partners - 1) })],
+  ['the events of a link with many events', events({ link: linkOf(0) })],
   ['commissions', () => listCommissions(captured, { programId: listed }, { limit })],
   ['commissions until a day', () => listCommissions(captured, { programId: listed }, { limit, to: middle })],
   ['commissions to review', () => listCommissions(captured, { programId: listed }, { limit, review: 'waiting' })],
-  ['commissions reviewed', () => listCommissions(captured, { programId: listed }, { limit, review: 'decided' })],
+  ['reviewed commissions', () => listCommissions(captured, { programId: listed }, { limit, review: 'decided' })],
   ['payout runs', () => listPayoutRuns(captured, listed, { limit })],
   ['the payments of a run', () => readPayoutRunPart(captured, listed, run, { payments: { limit } })],
   ['webhook deliveries', () => listProgramDeliveries(captured, listed, { limit })],
@@ -197,13 +203,16 @@ const pages: [what: string, read: () => Promise<unknown>][] = [
     () => listProgramDeliveries(captured, listed, { limit, status: 'pending', type: 'payout.paid' }),
   ],
   ['deliveries of a rare type', () => listProgramDeliveries(captured, listed, { limit, type: 'payout.paid' })],
-  ['deliveries before one', () => listProgramDeliveries(captured, listed, { limit, before: `10000-${endpoint}` })],
+  ['deliveries before another', () => listProgramDeliveries(captured, listed, { limit, before: `10000-${endpoint}` })],
   ['deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit })],
-  ['deliveries of an endpoint before one', () => listDeliveries(captured, listed, endpoint, { limit, before: 10_000 })],
+  [
+    'deliveries of an endpoint before another',
+    () => listDeliveries(captured, listed, endpoint, { limit, before: 10_000 }),
+  ],
   ['failed deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit, status: 'failed' })],
   ['pending deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit, status: 'pending' })],
-  ['what a delivery was answered', () => findDelivery(captured, listed, endpoint, 10_000)],
-  ['endpoints, each with its latest delivery', () => listEndpointsWithLatest(captured, listed)],
+  ['the response to a delivery', () => findDelivery(captured, listed, endpoint, 10_000)],
+  ['endpoints with their latest delivery', () => listEndpointsWithLatest(captured, listed)],
 ]
 
 test.each(pages)('a page of %s reads a small part of the program', async (_what, read) => {

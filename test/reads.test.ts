@@ -60,18 +60,18 @@ await stack.sql.query(
 
 const callers: [who: string, headers: Record<string, string>, performance: number, events: number][] = [
   ['an owner', bearer(sandbox.dashboardToken), 200, 200],
-  ['an owner, by the cookie', { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}` }, 200, 200],
+  ['an owner with a cookie', { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}` }, 200, 200],
   ['a member', bearer(member.token), 200, 200],
-  ['a guest to whom the program was opened', bearer(openedGuest.token), 200, 200],
+  ['a guest with access to the program', bearer(openedGuest.token), 200, 200],
   ['a member without tracking:list', bearer(sandbox.billingToken), 200, 403],
-  ['a guest to whom it was not opened', bearer(guest.token), 403, 403],
+  ['a guest without access to the program', bearer(guest.token), 403, 403],
   ['a removed member', bearer(removed.token), 403, 403],
   ["another workspace's owner", bearer(sandbox.outsiderToken), 403, 403],
   ['a partner', bearer(sandbox.partnerToken), 403, 403],
   ['nobody', {}, 401, 401],
   ['an API key', bearer(sandbox.apiKey), 401, 401],
   [
-    'an API key beside a good cookie',
+    'an API key with a valid cookie',
     { ...bearer(sandbox.apiKey), cookie: `${sessionCookie}=${sandbox.dashboardToken}` },
     401,
     401,
@@ -79,14 +79,14 @@ const callers: [who: string, headers: Record<string, string>, performance: numbe
   ['an expired session', bearer(expired.token), 401, 401],
   ['a signed-out session', bearer(signedOut.token), 401, 401],
   ['a forged session', bearer(sandbox.dashboardToken.replace(/^./, (first) => (first === 'a' ? 'b' : 'a'))), 401, 401],
-  ['a session without its signature', bearer(sandbox.dashboardToken.split('.')[0] ?? ''), 401, 401],
+  ['a session without a signature', bearer(sandbox.dashboardToken.split('.')[0] ?? ''), 401, 401],
 ]
 const unsigned = [
   'nobody',
   'an API key',
-  'an API key beside a good cookie',
+  'an API key with a valid cookie',
   'a forged session',
-  'a session without its signature',
+  'a session without a signature',
 ]
 const errorCode: Record<number, string> = {
   400: 'invalid_request',
@@ -111,14 +111,14 @@ test.each(callers)('%s gets the specified status', async (who, headers, ...statu
 const unusual: [what: string, path: string, authenticated: number, stranger: number, nobody: number][] = [
   ['a program that does not exist', '999999999', 404, 404, 401],
   ['the largest safe integer', '9007199254740991', 404, 404, 401],
-  ['an integer beyond it', '99999999999999999999', 404, 404, 401],
+  ['a larger integer', '99999999999999999999', 404, 404, 401],
   ['zero', '0', 400, 400, 401],
   ['a negative number', '-1', 400, 400, 401],
   ['a fraction', '1.5', 400, 400, 401],
   ['a word', 'abc', 400, 400, 401],
   ['a number in another notation', '1e3', 400, 400, 401],
-  ['a good id with a bad query', `${sandbox.programId}?dateFrom=tomorrow`, 400, 400, 401],
-  ['an unknown program with a bad query', '999999999?dateFrom=tomorrow', 400, 400, 401],
+  ['a valid id with an invalid query', `${sandbox.programId}?dateFrom=tomorrow`, 400, 400, 401],
+  ['an unknown program with an invalid query', '999999999?dateFrom=tomorrow', 400, 400, 401],
 ]
 
 test.each(unusual)('%s is refused in order: session, input, existence, access', async (_what, path, ...statuses) => {

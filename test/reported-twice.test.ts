@@ -68,34 +68,30 @@ const called =
 
 test.for<[what: string, steps: Step[], refunded: number]>([
   ['one refund', [reported('re_1', 3000), called({ refund_amount_cents: 3000 })], 3000],
-  ['one refund of all', [reported('re_1', 10_000), called({})], 10_000],
+  ['one full refund', [reported('re_1', 10_000), called({})], 10_000],
   [
     'one of two refunds of the same amount',
     [reported('re_1', 3000), reported('re_2', 3000), called({ refund_amount_cents: 3000 })],
     6000,
   ],
   [
-    'a refund that fails',
+    'a failed refund',
     [reported('re_1', 3000), reported('re_1', 3000, 'failed'), called({ refund_amount_cents: 3000 })],
     0,
   ],
   [
-    'a refund that fails, and another of the same amount',
+    'a failed refund and another of the same amount',
     [reported('re_1', 3000, 'failed'), reported('re_2', 3000), called({ refund_amount_cents: 3000 })],
     3000,
   ],
-  ['two refunds of other amounts', [reported('re_1', 3000), called({ refund_amount_cents: 2000 })], 5000],
+  ['two refunds of different amounts', [reported('re_1', 3000), called({ refund_amount_cents: 2000 })], 5000],
   [
-    'a refund with an id of the caller’s',
+    'a refund with the caller’s own id',
     [reported('re_1', 3000), called({ refund_amount_cents: 3000, refund_id: 'r' })],
     3000,
   ],
   ['a chargeback', [reported('dp_1', 4000), called({ refund_amount_cents: 4000, reason: 'chargeback' })], 4000],
-  [
-    'a dispute beside a refund of the same amount',
-    [reported('dp_1', 4000), called({ refund_amount_cents: 4000 })],
-    8000,
-  ],
+  ['a dispute and a refund of the same amount', [reported('dp_1', 4000), called({ refund_amount_cents: 4000 })], 8000],
 ])('%s, by webhook and by call in any order', async ([, steps, refunded]) => {
   for (const order of ordersOf(steps)) {
     const opened = await openSold()
@@ -324,15 +320,15 @@ const rest: Step = ({ refund }) => refund({})
 
 test.each<[string, Step[], number]>([
   ['a correction', [apiSale, rest, dearer], 12_000],
-  ['a correction before it', [apiSale, dearer, rest], 12_000],
-  ['a part before it', [apiSale, ({ refund }) => refund({ refund_amount_cents: 4000 }), rest, dearer], 12_000],
-  ['the same refund of Stripe', [apiSale, rest, dearer, reported('re_1', 12_000)], 12_000],
+  ['an earlier correction', [apiSale, dearer, rest], 12_000],
+  ['an earlier partial refund', [apiSale, ({ refund }) => refund({ refund_amount_cents: 4000 }), rest, dearer], 12_000],
+  ['the same refund from Stripe', [apiSale, rest, dearer, reported('re_1', 12_000)], 12_000],
   [
-    'the same refund of Stripe, which failed',
+    'the same refund from Stripe, but failed',
     [apiSale, rest, dearer, reported('re_1', 12_000), reported('re_1', 12_000, 'failed')],
     0,
   ],
-  ['the same refund of Stripe before the correction', [apiSale, rest, reported('re_1', 10_000), dearer], 10_000],
+  ['the same refund from Stripe before the correction', [apiSale, rest, reported('re_1', 10_000), dearer], 10_000],
 ])("a refund of the whole rest, with %s, refunds the sale's full value", async (_, steps, refunded) => {
   const opened = await openShop()
   await sql.query(`update customers set customer_key = 'user-1' where program_id = $1`, [opened.shop.programId])

@@ -61,19 +61,19 @@ const credited = ['approved', false]
 const payoutAddress = ({ partnerIds }: LedgerProgram) => `paid-${partnerIds[0]}@EXAMPLE.com`
 
 const finds: [what: string, rule: string | null, visitor: (program: LedgerProgram) => Visitor][] = [
-  ['a buyer like others', null, () => ({ email: 'ann@example.com' })],
+  ['an ordinary buyer', null, () => ({ email: 'ann@example.com' })],
   ['the payout address of the partner', 'self_referral', (program) => ({ email: payoutAddress(program) })],
   [
     'the payout address of the partner with a tag',
     'self_referral',
     (program) => ({ email: payoutAddress(program).replace('@', '+shop@') }),
   ],
-  ['an address that goes on', null, (program) => ({ email: payoutAddress(program).replace('@', '-shop@') })],
-  ['a click of a bot', 'bot', () => ({ device: 'bot' })],
-  ['a click by an ad', 'paid_ads', () => ({ query: '&gclid=abc' })],
-  ['a click by an ad elsewhere', 'paid_ads', () => ({ query: '&utm_source=b&msclkid=abc' })],
-  ['a campaign of another name', null, () => ({ query: '&xgclid=abc' })],
-  ['a click without a page where no page has the tag', null, () => ({ page: null })],
+  ['an address with a longer name', null, (program) => ({ email: payoutAddress(program).replace('@', '-shop@') })],
+  ["a bot's click", 'bot', () => ({ device: 'bot' })],
+  ['a click on an ad', 'paid_ads', () => ({ query: '&gclid=abc' })],
+  ["a click on another network's ad", 'paid_ads', () => ({ query: '&utm_source=b&msclkid=abc' })],
+  ['a parameter with a similar name', null, () => ({ query: '&xgclid=abc' })],
+  ['a click without a page, if no page has the tag', null, () => ({ page: null })],
 ]
 
 test.each(finds)('%s is held for %s before it is credited, without a hold period', async (_what, rule, visitorOf) => {
@@ -271,10 +271,10 @@ test('a held commission leaves the queue after a full refund, and stays held aft
 test('precision and recall describe the held commissions, with each kind counted separately', async () => {
   const kinds: Kind[] = [
     { what: 'buyers', isDishonest: false, count: 3, visitor: () => ({}) },
-    { what: 'buyers by a monitored browser', isDishonest: false, count: 1, visitor: () => ({ device: 'bot' }) },
+    { what: 'buyers with a monitored browser', isDishonest: false, count: 1, visitor: () => ({ device: 'bot' }) },
     { what: 'bots', isDishonest: true, count: 2, visitor: () => ({ device: 'bot' }) },
     { what: 'the partner', isDishonest: true, count: 1, visitor: (_, email) => ({ email }) },
-    { what: 'a farm that nothing shows', isDishonest: true, count: 2, visitor: () => ({}) },
+    { what: 'a farm without visible signs', isDishonest: true, count: 2, visitor: () => ({}) },
   ]
   const program = await begin()
   const played = await playTraffic(db, program, kinds, payoutAddress(program))

@@ -23,10 +23,10 @@ const planted = {
   'the signed session token of a member': program.dashboardToken,
   'the signed session token of a partner': program.partnerToken,
   "the customer's e-mail address": email,
-  "the e-mail address of the customer of the processor's": 'planted.payer@private.example',
+  "the e-mail address of the processor's customer": 'planted.payer@private.example',
   "the webhook's secret": stack.environment.STRIPE_WEBHOOK_SECRET,
-  "the sessions' secret": stack.environment.AUTH_SECRET,
-  "the e-mail addresses' secret": stack.environment.EMAIL_HASH_KEY,
+  'the secret of sessions': stack.environment.AUTH_SECRET,
+  'the hash key of e-mail addresses': stack.environment.EMAIL_HASH_KEY,
   "a person's password": password,
 }
 
@@ -92,7 +92,7 @@ test('over a day every route that takes a secret or an address is called, correc
     programId: program.programId,
     clickId: click_id,
     customerKey: 'user-1',
-    email: planted["the e-mail address of the customer of the processor's"],
+    email: planted["the e-mail address of the processor's customer"],
     customer: 'cus_1',
     livemode: true,
     now: Math.floor(Date.now() / 1000),
@@ -113,7 +113,7 @@ test('over a day every route that takes a secret or an address is called, correc
 
   const signIn = await post('/api/auth/sign-in/email', { email: person.email, password }, { origin: stack.baseUrl })
   expect(signIn.status).toBe(200)
-  Object.assign(planted, { 'the token of a sign-in': (JSON.parse(signIn.text) as { token: string }).token })
+  Object.assign(planted, { 'the token from a sign-in': (JSON.parse(signIn.text) as { token: string }).token })
   expect(
     (
       await post(

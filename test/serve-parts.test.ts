@@ -151,17 +151,17 @@ const { trusted } = readTrusted('127.0.0.1 10.0.0.0/8 fd00::/8')
 describe('the address of a visitor', () => {
   test.each([
     ['a stranger', '198.51.100.7', undefined, '198.51.100.7'],
-    ['a stranger who says to be another', '198.51.100.7', '203.0.113.9', '198.51.100.7'],
+    ['a stranger with a forged header', '198.51.100.7', '203.0.113.9', '198.51.100.7'],
     ['the proxy', '127.0.0.1', '203.0.113.9', '203.0.113.9'],
-    ['the proxy on a socket of IPv6', '::ffff:127.0.0.1', '203.0.113.9', '203.0.113.9'],
-    ['the proxy, of a visitor who wrote something before it', '127.0.0.1', '1.2.3.4, 203.0.113.9', '203.0.113.9'],
-    ['a proxy behind another', '127.0.0.1', '1.2.3.4, 203.0.113.9, 10.1.2.3', '203.0.113.9'],
-    ['the proxy, of an address of IPv6', '127.0.0.1', '2001:db8::1', '2001:db8::1'],
+    ['the proxy on an IPv6 socket', '::ffff:127.0.0.1', '203.0.113.9', '203.0.113.9'],
+    ['the proxy, for a visitor with a forged header', '127.0.0.1', '1.2.3.4, 203.0.113.9', '203.0.113.9'],
+    ['a proxy behind another proxy', '127.0.0.1', '1.2.3.4, 203.0.113.9, 10.1.2.3', '203.0.113.9'],
+    ['the proxy, with an IPv6 address', '127.0.0.1', '2001:db8::1', '2001:db8::1'],
     ['the proxy, with a port', '127.0.0.1', '203.0.113.9:4711', '203.0.113.9'],
-    ['the proxy, with a port of IPv6', '127.0.0.1', '[2001:db8::1]:4711', '2001:db8::1'],
-    ['the proxy, without a word', '127.0.0.1', undefined, '127.0.0.1'],
-    ['the proxy, with what is no address', '127.0.0.1', '203.0.113.9, unknown', '127.0.0.1'],
-    ['a proxy of IPv6', 'fd00::1', '203.0.113.9', '203.0.113.9'],
+    ['the proxy, with an IPv6 address and port', '127.0.0.1', '[2001:db8::1]:4711', '2001:db8::1'],
+    ['the proxy, without a header', '127.0.0.1', undefined, '127.0.0.1'],
+    ['the proxy, with an invalid address', '127.0.0.1', '203.0.113.9, unknown', '127.0.0.1'],
+    ['an IPv6 proxy', 'fd00::1', '203.0.113.9', '203.0.113.9'],
   ])('from %s', (_who, from, forwarded, expected) => {
     expect(visitorAddress(from, forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }, trusted)).toBe(
       expected,

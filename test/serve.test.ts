@@ -373,13 +373,13 @@ describe('a failed start says in one sentence what to do', async () => {
       /Check the user and password in DATABASE_URL.*--embedded, put back the secrets\.json/,
     ],
     [
-      'the schema is to be left alone, and there is none',
+      'the schema is missing and migrations are disabled',
       { DATABASE_URL: inject('adminUrl') },
       /^The database does not have the schema of this version: 0001_\w+\.sql is not applied\. Run `npm run migrate`/,
       ['--no-migrate'],
     ],
     [
-      'a secret is not that which the database was used with',
+      'a secret differs from the one that the database was used with',
       { WEBHOOK_SECRET: 'y'.repeat(32) },
       /^This database was used with another WEBHOOK_SECRET\. Put back/,
     ],

@@ -187,13 +187,13 @@ describe('a call that may have failed', () => {
 describe('409 for a sale', () => {
   test.each([
     ['at once', [duplicate(true)], false],
-    ['with the same payload, after an answer was lost', ['drop', duplicate(true)], true],
+    ['with the same payload, after a lost response', ['drop', duplicate(true)], true],
     [
-      'with the same payload, after an outcome unknown to the service',
+      "with the same payload, after an outcome that the service doesn't know",
       [refusal(503, 'unavailable'), duplicate(true)],
       true,
     ],
-    ['with another payload, after an answer was lost', ['drop', duplicate(false)], false],
+    ['with another payload, after a lost response', ['drop', duplicate(false)], false],
     [
       'with the same payload, after a rate limit, which records nothing',
       [refusal(429, 'rate_limited'), duplicate(true)],
@@ -214,7 +214,7 @@ describe("doesn't throw, whatever its arguments", () => {
   test.each([
     ['no input', () => client.trackLead(undefined as never), 'invalid_request'],
     [
-      'what is no JSON',
+      "a value that isn't JSON",
       () => client.trackLead({ customerExternalId: 'u', clickId: null, additionalData: circular }),
       'invalid_request',
     ],
@@ -278,8 +278,8 @@ describe('getClickId', () => {
     ['a Request', () => ({ headers: new Headers({ cookie: `a=b; svc_click_id=${id}; c=d` }) }), id],
     ['a Node request', () => ({ headers: { cookie: `svc_click_id=${id}` } }), id],
     ['a request without cookies', () => ({ headers: {} }), null],
-    ['another cookie whose name ends so', () => ({ headers: { cookie: `my_svc_click_id=${id}` } }), null],
-    ['a value that is no click id', () => ({ headers: { cookie: 'svc_click_id=<script>' } }), null],
+    ['another cookie with the same suffix', () => ({ headers: { cookie: `my_svc_click_id=${id}` } }), null],
+    ['an invalid click id', () => ({ headers: { cookie: 'svc_click_id=<script>' } }), null],
   ])('of %s', (_, request, expected) => {
     expect(getClickId(request())).toBe(expected)
   })

@@ -106,18 +106,18 @@ describe('svc init', () => {
   test.each([
     ['no file', undefined, (section: string) => `${section}\n`],
     ['an empty file', '', (section: string) => `${section}\n`],
-    ['a file of others', '# Ours\n\nUse tabs.', (section: string) => `# Ours\n\nUse tabs.\n\n${section}\n`],
+    ['a file with other text', '# Ours\n\nUse tabs.', (section: string) => `# Ours\n\nUse tabs.\n\n${section}\n`],
     [
-      'a section of an earlier run between words of others',
+      'a section of an earlier run inside other text',
       '# Ours\n<!-- svc:start. Old. -->\nold words\n<!-- svc:end -->\nUse tabs.\n',
       (section: string) => `# Ours\n${section}\nUse tabs.\n`,
     ],
     [
-      'a marker whose end was lost',
+      'a marker without its end',
       '<!-- svc:start. Old. -->\nUse tabs.\n',
       (section: string) => `<!-- svc:start. Old. -->\nUse tabs.\n\n${section}\n`,
     ],
-  ])('links to .svc/ in a section of AGENTS.md, with %s there before', async (_, before, expected) => {
+  ])('links to .svc/ in a section of AGENTS.md, starting from %s', async (_, before, expected) => {
     if (before !== undefined) writeFileSync(inFolder('AGENTS.md'), before)
     await svc(['init'])
     const text = read('AGENTS.md')
@@ -259,7 +259,12 @@ describe('failures', () => {
     ['no key', {}, 'no_api_key', 'Create one in the dashboard'],
     ['a wrong key', { SVC_API_KEY: 'svc_live_x', SVC_BASE_URL: stack.baseUrl }, 'unauthorized', 'in the dashboard'],
     ['no address', { SVC_API_KEY: 'k', SVC_BASE_URL: 'nowhere' }, 'invalid_base_url', '--base-url'],
-    ['nobody there', () => ({ SVC_API_KEY: 'k', SVC_BASE_URL: closedUrl }), 'network_error', 'Check the address'],
+    [
+      'no service at the address',
+      () => ({ SVC_API_KEY: 'k', SVC_BASE_URL: closedUrl }),
+      'network_error',
+      'Check the address',
+    ],
     ['another site', () => ({ SVC_API_KEY: 'k', SVC_BASE_URL: otherUrl }), 'invalid_response', 'Check the address'],
   ])('with %s it says what to do next and ends with 1', async (_, environment, code, hint) => {
     const given: Record<string, string> = typeof environment === 'function' ? environment() : environment

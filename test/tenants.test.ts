@@ -230,16 +230,16 @@ test.each(Object.entries(routes.read))('%s is for members with %s only', async (
 
 /** Secrets in the victim's pages and files, with the action that each requires. */
 const secrets: [what: string, text: string, action: Action][] = [
-  ['the page that a visitor was on', 'secret-page', 'tracking:list'],
-  ['the id of a customer', 'secret-customer', 'tracking:list'],
+  ["a visitor's page", 'secret-page', 'tracking:list'],
+  ["a customer's id", 'secret-customer', 'tracking:list'],
   ['a click id', own.click_id, 'tracking:list'],
-  ['where webhooks go', 'secret-hook', 'webhook:list'],
-  ['where a partner is paid', 'secret-payout@example.com', 'payout-address:read'],
+  ['a webhook address', 'secret-hook', 'webhook:list'],
+  ["a partner's payout address", 'secret-payout@example.com', 'payout-address:read'],
   ["an applicant's e-mail address", 'secret-applicant@example.com', 'payout-address:read'],
   ["a partner's e-mail address", 'secret-partner@example.com', 'payout-address:read'],
-  ['the account at the payment processor', victim.connectedAccountId, 'processor:manage'],
-  ['why money was given by hand', 'secret-note', 'commission:list'],
-  ['by what a commission was flagged', 'secret-agent', 'tracking:list'],
+  ['the processor account', victim.connectedAccountId, 'processor:manage'],
+  ['the note of a manual commission', 'secret-note', 'commission:list'],
+  ['the reason for a flagged commission', 'secret-agent', 'tracking:list'],
   ['the name of a group', 'Secret group', 'partner:list'],
   ["a key's last characters", `…${victim.apiKey.slice(-4)}`, 'api-key:manage'],
   ["a member's address", removed.email, 'member:manage'],
@@ -349,7 +349,7 @@ test.each(routes.scoped)('%s accepts an active key, and shows nothing of another
 
 const foreign: [what: string, route: string, body: (id: typeof own) => object, status: number][] = [
   [
-    'a sale by the click id',
+    'a sale with the click id',
     'POST /api/v1/track/sale',
     ({ click_id }) => ({ transaction_id: 'a', customer_key: 'secret-customer', click_id, amount_cents: 1 }),
     200,
@@ -372,8 +372,8 @@ const foreign: [what: string, route: string, body: (id: typeof own) => object, s
     200,
   ],
   ['a refund of its sale', 'POST /api/v1/track/refund', () => ({ transaction_id: 'pending-transaction' }), 404],
-  ['a lead by the click id', 'POST /api/v1/track/lead', ({ click_id }) => ({ customer_key: 'x', click_id }), 400],
-  ['a lead by the customer key', 'POST /api/v1/track/lead', () => ({ customer_key: 'secret-customer' }), 400],
+  ['a lead with the click id', 'POST /api/v1/track/lead', ({ click_id }) => ({ customer_key: 'x', click_id }), 400],
+  ['a lead with the customer key', 'POST /api/v1/track/lead', () => ({ customer_key: 'secret-customer' }), 400],
   [
     'a lead of the program',
     'POST /api/v1/track/lead',

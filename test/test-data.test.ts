@@ -341,7 +341,7 @@ describe('a test link', () => {
 
   test.each([
     ['the click id with the lead', true],
-    ['the click id with the sale alone', false],
+    ['the click id with the sale only', false],
   ])('turns everything after it into a test, by %s', async (_, hasLead) => {
     const sandbox = await makeProgram()
     const affiliate_url = `https://shop.example.com/?aff=SVC-test-${sandbox.programId}`
@@ -416,14 +416,14 @@ const clickOf = (code: string, program_id?: number) => ({
 describe('the installation check', () => {
   test.each<[refused: string, call: (of: Sandbox) => Promise<unknown>, shown: string | undefined]>([
     [
-      'a code of no link',
+      'a code without a link',
       ({ programId }) => refuse('click', clickOf('nobody', programId)),
       'A click arrived with the code &quot;nobody&quot;, which no link of this program has.',
     ],
-    ['a code that names no program', () => refuse('click', clickOf('nobody')), undefined],
-    ['a code that names a program that is not there', () => refuse('click', clickOf('nobody', 999_999_999)), undefined],
+    ['a code without a program', () => refuse('click', clickOf('nobody')), undefined],
+    ['a code with a missing program', () => refuse('click', clickOf('nobody', 999_999_999)), undefined],
     [
-      'a link that is off',
+      'a disabled link',
       async ({ programId, partnerCode }) => {
         await sql.query('update referral_links set is_active = false where program_id = $1', [programId])
         await refuse('click', clickOf(partnerCode))
@@ -444,13 +444,13 @@ describe('the installation check', () => {
       'unknown to this program or older than 30 days',
     ],
     [
-      'a sale with a bad amount',
+      'a sale with an invalid amount',
       ({ apiKey }) =>
         refuse('sale', { transaction_id: 'secret-order', customer_key: 'secret-user', amount_cents: -1 }, key(apiKey)),
       'A sale was refused: amount_cents must be a positive integer',
     ],
     [
-      'a lead that is no JSON',
+      "a lead that isn't JSON",
       ({ apiKey }) =>
         fetch(`${stack.baseUrl}/api/v1/track/lead`, {
           method: 'POST',
@@ -460,7 +460,7 @@ describe('the installation check', () => {
       'The body is not valid JSON',
     ],
     [
-      'a retired key',
+      'a revoked key',
       async ({ programId, apiKey }) => {
         await sql.query('update api_keys set revoked_at = now() where program_id = $1', [programId])
         await refuse('sale', {}, key(apiKey))
@@ -476,7 +476,7 @@ describe('the installation check', () => {
       'which has expired. Create a new one',
     ],
     [
-      'a key that may only read',
+      'a read-only key',
       async ({ programId, apiKey }) => {
         await sql.query(`update api_keys set scopes = '{read}' where program_id = $1`, [programId])
         await refuse('refund', { transaction_id: 't' }, key(apiKey))

@@ -164,7 +164,7 @@ describe('ignores an existing_click_id that belongs to no customer of the progra
   test.for([
     ['of another program and tenant', foreign],
     ['that was never issued', `cust_1767225600000_${'7'.repeat(20)}${program.programId}`],
-    ['that is no click id', 'hello'],
+    ['that is not a click id', 'hello'],
     ['with an SQL quote', "cust_1767225600000_1' or '1'='1"],
   ] as const)('%s', async ([, existing]) => {
     const clickId = await api.click(program, { existing_click_id: existing })
@@ -224,13 +224,13 @@ describe('keeps the campaign parameters of the link', () => {
     ],
     ['none', '', null],
     ['nothing else', '&utm_id=1&sub4=x&UTM_SOURCE=x&gclid=y', null],
-    ['empty values not', '&utm_source=&sub1=%20&sub2=x', { sub2: 'x' }],
-    ['the first of several', '&sub1=a&sub1=b', { sub1: 'a' }],
-    ['decoded, and without blanks around it', '&utm_campaign=%C3%BC+%F0%9F%9B%92+', { utm_campaign: 'ü 🛒' }],
-    ['no NUL, which Postgres does not store', '&sub1=%00a%00', { sub1: 'a' }],
-    ['what is no UTF-8 as such', '&sub1=%ff', { sub1: '\ufffd' }],
-    ['200 characters, cut between two', `&sub1=${'x'.repeat(199)}🛒`, { sub1: `${'x'.repeat(199)}\ufffd` }],
-    ['not of the hash', '#utm_source=x', null],
+    ['no empty values', '&utm_source=&sub1=%20&sub2=x', { sub2: 'x' }],
+    ['the first of several values', '&sub1=a&sub1=b', { sub1: 'a' }],
+    ['decoded and trimmed', '&utm_campaign=%C3%BC+%F0%9F%9B%92+', { utm_campaign: 'ü 🛒' }],
+    ["no NUL, which Postgres can't store", '&sub1=%00a%00', { sub1: 'a' }],
+    ['invalid UTF-8 as a replacement character', '&sub1=%ff', { sub1: '\ufffd' }],
+    ['200 characters, cut inside a character', `&sub1=${'x'.repeat(199)}🛒`, { sub1: `${'x'.repeat(199)}\ufffd` }],
+    ['nothing from the hash', '#utm_source=x', null],
   ] as const)('%s', async ([, query, campaign]) => {
     const { body } = await api.call(clickPath, { affiliate_url: `${url}${query}` })
     expect(await eventsOf(body.click_id)).toMatchObject([{ campaign }])
@@ -368,11 +368,11 @@ describe('the partner code', async () => {
     ['of 64 characters', `?aff=${'x'.repeat(64)}`, 'x'.repeat(64)],
     ['of one character', '?aff=0', '0'],
     ['first of several', '?aff=da-sh&aff=under_score', 'da-sh'],
-    ['with a slash that a tool added', '?aff=da-sh/', 'da-sh'],
+    ['with a slash from a tool', '?aff=da-sh/', 'da-sh'],
     ['with a slash and a query after it', '?aff=da-sh/?utm_source=x', 'da-sh'],
     ['with an encoded & after it', '?aff=da-sh%26utm_source=x', 'da-sh'],
     ['with an encoded ? after it', '?aff=da-sh%3Futm_source=x', 'da-sh'],
-    ['with a bracket of the text around it', '?aff=da-sh)', 'da-sh'],
+    ['with a bracket from the surrounding text', '?aff=da-sh)', 'da-sh'],
     ['with spaces and quotes around it', '?aff=%20%22da-sh%22+', 'da-sh'],
     ['among other parameters', '?utm=1&aff=da-sh&x=2#aff=none', 'da-sh'],
   ] as const)('%s is matched', async ([, query, code]) => {
@@ -405,15 +405,15 @@ describe('click errors', async () => {
     ['400 AFF is not aff', at('?AFF=x'), 400, 'missing_partner_code'],
     ['400 no referral link matches', at('?aff=nobody-has-this'), 400, 'unknown_partner_code'],
     ['400 aff of 65 characters', at(`?aff=${'x'.repeat(65)}`), 400, 'unknown_partner_code'],
-    ['400 aff with a blank', at('?aff=da+sh'), 400, 'unknown_partner_code'],
+    ['400 aff with a space', at('?aff=da+sh'), 400, 'unknown_partner_code'],
     ['400 aff with NUL', at('?aff=%00'), 400, 'unknown_partner_code'],
-    ['400 aff that is no UTF-8', at('?aff=%ff%fe'), 400, 'unknown_partner_code'],
+    ['400 aff that is not UTF-8', at('?aff=%ff%fe'), 400, 'unknown_partner_code'],
     ['400 referral link without partner', at(`?aff=${broken}-1`), 400, 'invalid_link'],
     ['400 referral link without program', at(`?aff=${broken}-2`), 400, 'invalid_link'],
-    ['400 referral link without both', at(`?aff=${broken}-3`), 400, 'invalid_link'],
+    ['400 referral link without partner and program', at(`?aff=${broken}-3`), 400, 'invalid_link'],
     ['410 referral link inactive', at(`?aff=${off.partnerCode}`), 410, 'link_disabled'],
-    ['400 screen_resolution of another form', { ...at('?aff=x'), screen_resolution: 'wide' }, 400, 'invalid_request'],
-    ['400 viewport_size of another form', { ...at('?aff=x'), viewport_size: '10' }, 400, 'invalid_request'],
+    ['400 screen_resolution in another form', { ...at('?aff=x'), screen_resolution: 'wide' }, 400, 'invalid_request'],
+    ['400 viewport_size in another form', { ...at('?aff=x'), viewport_size: '10' }, 400, 'invalid_request'],
   ] as const)('%s, nothing recorded', async ([, body, status, code]) => {
     const count = `select (select count(*) from affiliate_click_events) + (select count(*) from customers) +
       (select sum(clicks) from link_click_counts) as count`
@@ -425,8 +425,8 @@ describe('click errors', async () => {
 
   describe('a click whose tag names a program', () => {
     test.for([
-      ['a link of another one', () => off, 'unknown_partner_code'],
-      ['a link of that one', () => program, undefined],
+      ['and the link belongs to another program', () => off, 'unknown_partner_code'],
+      ['and the link belongs to it', () => program, undefined],
     ] as const)('%s', async ([, named, code]) => {
       const existing = await api.click(program)
       const before = await customerOf(existing)
@@ -531,8 +531,8 @@ describe('test click', async () => {
   test.for([
     ['program_id names the program, aff matches no link', '?aff=none', fresh.programId, fresh.programId],
     ['program_id names the program, no aff', '', fresh.programId, fresh.programId],
-    ['program_id names the program, aff holds NUL', '?aff=%00', fresh.programId, fresh.programId],
-    ['program_id goes before the link', `?aff=${program.partnerCode}`, fresh.programId, fresh.programId],
+    ['program_id names the program, aff contains NUL', '?aff=%00', fresh.programId, fresh.programId],
+    ['program_id takes precedence over the link', `?aff=${program.partnerCode}`, fresh.programId, fresh.programId],
     ["without program_id the link's program", `?aff=${program.partnerCode}`, undefined, program.programId],
   ] as const)('%s', async ([, query, program_id, recorded]) => {
     const effects = `select (select count(*) from customers) + (select sum(clicks) from link_click_counts) as n`
@@ -559,7 +559,7 @@ describe('test click', async () => {
   test.for([
     ['400 neither link nor program', '?aff=none', undefined, 'unknown_partner_code'],
     ['400 neither aff nor program', '', undefined, 'missing_partner_code'],
-    ['400 program_id of no program', '?aff=none', 999_999_999, 'invalid_request'],
+    ['400 program_id of a missing program', '?aff=none', 999_999_999, 'invalid_request'],
     ['400 program_id not an integer', '?aff=none', 1.5, 'invalid_request'],
     ['400 program_id above 2^53', '?aff=none', 2 ** 53, 'invalid_request'],
   ] as const)('%s', async ([, query, program_id, code]) => {

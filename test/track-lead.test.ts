@@ -163,8 +163,8 @@ describe('server lead', () => {
       ['no click id', {}],
       ['click id null', { click_id: null }],
       ['click id empty', { click_id: '', clickId: '' }],
-      ['click id that is none', { click_id: 'abc' }],
-      ['click id never issued', { click_id: `cust_1767225600000_${'1'.repeat(20)}${verified.programId}` }],
+      ['invalid click id', { click_id: 'abc' }],
+      ['click id that was never issued', { click_id: `cust_1767225600000_${'1'.repeat(20)}${verified.programId}` }],
       ["another program's click id", { click_id: foreign }],
       ['click id a second outside the cookie window', { click_id: expired }],
     ] as const)('%s', async ([, fields]) => {
@@ -485,10 +485,14 @@ describe('browser lead', () => {
     await api.call(leadPath, { customer_key: 'known', click_id: await api.click(allowed) })
     test.for([
       ['no click id', {}, 'no_attribution'],
-      ['click id that is none', { click_id: 'x' }, 'no_attribution'],
-      ['click id never issued, server-verified', { click_id: made(verified) }, 'no_attribution'],
-      ['click id never issued, browser_allowed', { click_id: made(allowed) }, 'no_attribution'],
-      ['the same with a key that is known', { click_id: made(allowed), customer_key: 'known' }, 'no_attribution'],
+      ['invalid click id', { click_id: 'x' }, 'no_attribution'],
+      ['click id that was never issued, server-verified', { click_id: made(verified) }, 'no_attribution'],
+      ['click id that was never issued, browser_allowed', { click_id: made(allowed) }, 'no_attribution'],
+      [
+        'click id that was never issued with a known key',
+        { click_id: made(allowed), customer_key: 'known' },
+        'no_attribution',
+      ],
       ['outside the window, server-verified', { click_id: expired.verified }, 'no_attribution'],
       ['outside the window, browser_allowed', { click_id: expired.allowed }, 'no_attribution'],
       ['program_id of another program', { click_id: click.verified, program_id: allowed.programId }, 'invalid_request'],
@@ -518,7 +522,7 @@ describe('test lead', () => {
     ['from the server, no click id', key, {}, verified],
     ['from the server, program_id of the key', key, { additional_data: { program_id: verified.programId } }, verified],
     ['from the browser, program_id', {}, { additional_data: { program_id: allowed.programId } }, allowed],
-    ['from the browser, program_id beside it', {}, { program_id: verified.programId }, verified],
+    ['from the browser, program_id outside additional_data', {}, { program_id: verified.programId }, verified],
     [
       'from the browser, click id',
       {},
@@ -544,7 +548,7 @@ describe('test lead', () => {
   test.for([
     ["from the server, another program's id", key, { program_id: allowed.programId }],
     ['from the browser, no program', {}, {}],
-    ['from the browser, program that does not exist', {}, { program_id: 999_999_999 }],
+    ['from the browser, missing program', {}, { program_id: 999_999_999 }],
   ] as const)('400 %s', async ([, options, data]) => {
     const answer = await api.call(
       leadPath,

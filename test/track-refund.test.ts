@@ -162,9 +162,9 @@ describe('rules', () => {
 
   test.for([
     ['refund_reason', { refund_reason: 'Broken on arrival', reason: 'chargeback' }, 'Broken on arrival'],
-    ['reason where refund_reason is absent', { reason: 'chargeback' }, 'chargeback'],
-    ['reason where refund_reason is empty', { refund_reason: '', reason: 'chargeback' }, 'chargeback'],
-    ['`refund` where both are absent', {}, 'refund'],
+    ['reason if refund_reason is absent', { reason: 'chargeback' }, 'chargeback'],
+    ['reason if refund_reason is empty', { refund_reason: '', reason: 'chargeback' }, 'chargeback'],
+    ['`refund` if both are absent', {}, 'refund'],
   ] as const)('%s is recorded on the commission and notified', async ([, fields, reason]) => {
     const sale = await newSale()
     await refund(sale.transaction_id, fields)
@@ -246,7 +246,7 @@ describe('concurrent refunds', () => {
   test.for([
     ['without refund_id', { refund_amount_cents: 100 }],
     ['with refund_id', { refund_amount_cents: 100, refund_id: 'r' }],
-    ['of all that is left', {}],
+    ['of the whole rest', {}],
   ] as const)('20 equal refunds, %s, have one effect', async ([, fields]) => {
     const sale = await newSale(1000)
     const answers = await api.callAll(

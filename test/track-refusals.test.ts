@@ -134,7 +134,7 @@ describe("text and values that can't be stored are 400 invalid_request", () => {
       (
         [
           ['NUL in a field', { session_id: 'a\0b', transaction_id: 'a\0b' }],
-          ['NUL in a field that is not known', { unknown: ['\0'] }],
+          ['NUL in an unknown field', { unknown: ['\0'] }],
           ['a lone high surrogate', { unknown: '\ud83d' }],
           ['a lone low surrogate', { unknown: '\udc00 text' }],
           ['NUL in a name', { 'a\0': 1 }],
@@ -248,7 +248,7 @@ describe('API key', () => {
     ['malformed: two keys', { authorization: `Bearer ${program.apiKey} ${program.apiKey}` }, 0],
     ['invalid: not a key', { authorization: 'Bearer abc' }, 0],
     ['invalid: wrong checksum, no database request', { authorization: `Bearer ${flipped}` }, 0],
-    ['invalid: a key that was never given out', { authorization: `Bearer ${unknownKey.key}` }, 1],
+    ['invalid: a key that was never issued', { authorization: `Bearer ${unknownKey.key}` }, 1],
   ]
   const calls = [
     ...[salePath, refundPath].map((path) => [path, 'POST'] as const),
@@ -337,7 +337,7 @@ describe('order of refusals', () => {
       ] as const,
       [path, 'key before JSON', { body: '{', key: unknownKey.key }, 'unauthorized'] as const,
       [path, 'key before shape', { body: '{}', key: unknownKey.key }, 'unauthorized'] as const,
-      [path, 'retired key before shape', { body: '{}', key: revokedKey.key }, 'api_key_retired'] as const,
+      [path, 'revoked key before shape', { body: '{}', key: revokedKey.key }, 'api_key_retired'] as const,
       [
         path,
         'content type before JSON',

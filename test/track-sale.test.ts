@@ -117,7 +117,7 @@ describe('attribution', () => {
     const foreign = await newLead(other)
     test.for([
       ['no click id', {}],
-      ['click id that is none', { click_id: 'x' }],
+      ['invalid click id', { click_id: 'x' }],
       ['click id outside the window', { click_id: expired }],
       ["another program's click id", { click_id: foreign.click_id }],
       ["another program's customer key", { customer_key: foreign.customer_key }],
@@ -153,7 +153,7 @@ describe('fields', () => {
 
   test.for([
     ['payment', {}, 'payment'],
-    ['subscription where recurring', { is_recurring: true }, 'subscription'],
+    ['subscription if is_recurring is true', { is_recurring: true }, 'subscription'],
   ] as const)('sale_type defaults to %s', async ([, fields, sale_type]) => {
     const { body } = await api.call(salePath, { ...newSale(), ...fields }, key)
     expect(await saleOf(body.sale_id)).toMatchObject({ sale_type })
@@ -193,7 +193,7 @@ describe('fields', () => {
     ['amount_cents as text', { amount_cents: '100' }],
     ['amount_cents above 9,999,999,999,999', { amount_cents: 10_000_000_000_000 }],
     ['amount_cents not a safe integer', { amount_cents: 2 ** 53 }],
-    ['currency that is none', { currency: 'zzz' }],
+    ["currency that doesn't exist", { currency: 'zzz' }],
     ['currency of four letters', { currency: 'usdt' }],
     ['currency empty', { currency: '' }],
     ['is_recurring as text', { is_recurring: 'yes' }],
@@ -233,12 +233,12 @@ describe('fields', () => {
 
 describe('commission', () => {
   test.for([
-    ['rounds half up: 27.50 at 1.4 %', 2750, 140, 39],
-    ['10 cents at 5 %', 10, 500, 1],
-    ['below half a cent is none', 9, 500, 0],
-    ['100 %', 12_345, 10_000, 12_345],
-    ['0 %', 10_000, 0, 0],
-    ['the largest amount at 33.33 %', 9_999_999_999_999, 3333, 3_333_000_000_000],
+    ['rounds half up: 27.50 at 1.4%', 2750, 140, 39],
+    ['10 cents at 5%', 10, 500, 1],
+    ['less than half a cent is zero', 9, 500, 0],
+    ['100%', 12_345, 10_000, 12_345],
+    ['0%', 10_000, 0, 0],
+    ['the largest amount at 33.33%', 9_999_999_999_999, 3333, 3_333_000_000_000],
   ] as const)('%s', async ([, amount_cents, commission_bp, commission_cents]) => {
     const own = await api.program({ commission_bp })
     const { customer_key } = await newLead(own)
@@ -251,8 +251,8 @@ describe('commission', () => {
   })
 
   test.for([
-    ['19 % of it tax', 11_900, 1900, 2000],
-    ['all of it tax', 11_900, 11_900, 0],
+    ['19% tax on top', 11_900, 1900, 2000],
+    ['only tax', 11_900, 11_900, 0],
   ] as const)('is not earned on tax: %s', async ([, amount_cents, tax_cents, commission_cents]) => {
     const { customer_key } = await newLead()
     const sale = { ...newSale(), customer_key, amount_cents, tax_cents }

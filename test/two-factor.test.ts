@@ -142,9 +142,9 @@ test('no device is trusted to sign in without a code, whatever it requests', asy
 })
 
 test.each([
-  ['are set up again while they are on', true, '/account/two-factor', { password }],
+  ['are set up again while enabled', true, '/account/two-factor', { password }],
   [
-    'get new recovery codes while they are off',
+    'get new recovery codes while disabled',
     false,
     '/account/two-factor/recovery-codes',
     { recovery_password: password },
@@ -324,9 +324,9 @@ async function waysOf(email: string) {
 
 describe.each(['github', 'google'] as const)('a person from %s', (by) => {
   test.each([
-    ['confirmed here and there', 'is signed in as themselves', true, true],
-    ['confirmed here alone', 'is refused', true, false],
-    ['confirmed there alone', 'is refused', false, true],
+    ['confirmed on both sides', 'is signed in as themselves', true, true],
+    ['confirmed only here', 'is refused', true, false],
+    ['confirmed only there', 'is refused', false, true],
     ['confirmed nowhere', 'is refused', false, false],
   ])('with the address of an account, %s, %s', async (_, outcome, here, there) => {
     const { email } = here ? await makePerson() : await signUp()

@@ -140,7 +140,7 @@ const connected = async (shop: Shop) =>
 describe('account.application.deauthorized', () => {
   test.for<[string, Partial<Shop>, string, boolean]>([
     ['disconnects the programs of the account', {}, 'null', false],
-    ['that an older connection ended does not end a newer one', {}, "now() + interval '1 minute'", true],
+    ['that ended an older connection does not end a newer one', {}, "now() + interval '1 minute'", true],
     ['of test mode does not end a live connection', { livemode: false }, 'null', true],
   ])('%s', async ([, sender, connectedAt, stays]) => {
     const shop = await createShop(sql)
@@ -245,23 +245,23 @@ describe('an ignored live event', () => {
   test.each<[string, (shop: Shop) => [type: string, object: Record<string, unknown>], reported: number]>([
     ['a renewal of a known customer without metadata', (shop) => ['invoice.paid', bill(shop, unknown)], 1],
     [
-      'a renewal of a known subscription, the customer unknown',
+      'a renewal of a known subscription with an unknown customer',
       (shop) => ['invoice.paid', bill({ ...shop, customer: 'cus_other' }, unknown)],
       1,
     ],
     [
-      'a renewal of nobody who is known',
+      'a renewal of an unknown customer',
       (shop) => ['invoice.paid', bill({ ...shop, customer: 'cus_other' }, { ...unknown, subscription: 'sub_other' })],
       0,
     ],
     [
-      'a first invoice, whose session may come yet',
+      'a first invoice that may get its session later',
       (shop) => ['invoice.paid', bill(shop, { ...unknown, billing_reason: 'subscription_create' })],
       0,
     ],
-    ['the invoice of a payment that is recorded', (shop) => ['invoice.paid', bill(shop, { metadata: {} })], 0],
+    ['the invoice of a recorded payment', (shop) => ['invoice.paid', bill(shop, { metadata: {} })], 0],
     [
-      'a refund of a known payment that cannot be read',
+      'an unreadable refund of a known payment',
       (shop) => [
         'refund.created',
         {
@@ -271,7 +271,7 @@ describe('an ignored live event', () => {
       ],
       1,
     ],
-    ['a type that is not used', (shop) => ['customer.updated', { id: shop.customer, object: 'customer' }], 0],
+    ['an unused type', (shop) => ['customer.updated', { id: shop.customer, object: 'customer' }], 0],
   ])('%s', async (_, event, reported) => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.paid', bill(shop))
@@ -303,15 +303,15 @@ describe('an ignored live event', () => {
       1,
     ],
     [
-      'a first invoice whose session said it later',
+      'a first invoice whose session arrived later',
       (shop) => [
         ['invoice.paid', bill(shop, first)],
         ['checkout.session.completed', firstPayment(shop, { invoice: 'in_9', subscription: 'sub_9' })],
       ],
       0,
     ],
-    ['a first invoice of nobody who is known', (shop) => [['invoice.paid', bill(stranger(shop), first)]], 0],
-    ['an intent of nobody who is known', (shop) => [['payment_intent.succeeded', intent(stranger(shop))]], 0],
+    ['a first invoice of an unknown customer', (shop) => [['invoice.paid', bill(stranger(shop), first)]], 0],
+    ['an intent of an unknown customer', (shop) => [['payment_intent.succeeded', intent(stranger(shop))]], 0],
   ])('%s without metadata that stays unexplained for a day', async (_, events, reported) => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.paid', bill(shop))

@@ -14,7 +14,7 @@ import { createWorkspace, demandTwoFactor } from '../lib/programs/workspaces.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env: databaseEnv, neon } = await startEndpoint()
-const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
+const env = { ...databaseEnv, AUTH_SECRET: 'a test secret that is long enough' }
 
 async function person(name = 'Ada') {
   return await createPerson(db, env, { name, email: `${name}-${crypto.randomUUID()}@example.com` })
@@ -185,13 +185,13 @@ test('a program is shared with members of its own workspace only', async () => {
 
 const changes: [who: string, byOwner: boolean, target: Role, role: Role | null, done: boolean][] = [
   ['an owner removes an admin', true, 'admin', null, true],
-  ['an owner makes an owner', true, 'member', 'owner', true],
+  ['an owner promotes a member to owner', true, 'member', 'owner', true],
   ['an owner removes another owner', true, 'owner', null, true],
   ['an admin removes a member', false, 'member', null, true],
-  ['an admin makes an admin', false, 'member', 'admin', true],
-  ['an admin makes an owner', false, 'member', 'owner', false],
-  ['an admin removes an owner', false, 'owner', null, false],
-  ['an admin lowers an owner', false, 'owner', 'member', false],
+  ['an admin promotes a member to admin', false, 'member', 'admin', true],
+  ["an admin can't promote a member to owner", false, 'member', 'owner', false],
+  ["an admin can't remove an owner", false, 'owner', null, false],
+  ["an admin can't demote an owner", false, 'owner', 'member', false],
 ]
 
 test.each(changes)('%s', async (_who, byOwner, target, role, done) => {
@@ -215,10 +215,10 @@ test('a workspace never loses its last owner, even if two owners remove each oth
 
 /** The rights of an admin over invitations by an owner, for owners and others. */
 test.each([
-  ['an admin takes back an invitation of an owner', 'owner', false],
-  ['an owner takes back an invitation of an owner', 'owner', true],
-  ['an admin takes back an invitation of a member', 'member', false],
-] as const)('%s, or cannot', async (_what, role, byOwner) => {
+  ["an admin can't", 'owner', false],
+  ['an owner can', 'owner', true],
+  ['an admin can for a member', 'member', false],
+] as const)('only owners revoke the invitation of an owner: %s', async (_what, role, byOwner) => {
   const { workspaceId, owner } = await workspaceWith()
   const email = `grace-${crypto.randomUUID()}@example.com`
   const invitation = { workspaceId, email, role, invitedBy: owner.userId, byOwner: true }
@@ -235,9 +235,9 @@ test.each([
 
 test.each([
   ['removed', 'admin', null, 'member', false],
-  ['lowered to one who may invite nobody', 'admin', 'member', 'member', false],
-  ['lowered to one who may make no owner', 'owner', 'admin', 'owner', false],
-  ['lowered to one who may still make it', 'owner', 'admin', 'member', true],
+  ['demoted to a role without invitations', 'admin', 'member', 'member', false],
+  ["demoted to a role that can't invite owners", 'owner', 'admin', 'owner', false],
+  ['demoted to a role that can still invite the same role', 'owner', 'admin', 'member', true],
 ] as const)('an invitation whose sender was %s', async (_what, was, becomes, role, holds) => {
   const { workspaceId, members, programId } = await workspaceWith(was)
   const [sender] = members

@@ -128,7 +128,7 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
 
     await step(way.install, () => shell(way.install))
     await step(command.replace(apiKey, 'svc_live_…'), () => shell(command))
-    await step('paste what .svc/AGENTS.md says', async () => {
+    await step('paste the steps of .svc/AGENTS.md', async () => {
       const instructions = readFileSync(path.join(folder, '.svc/AGENTS.md'), 'utf8')
       const blocks = [...instructions.matchAll(/^```\w+ file=(.+)\n([^]*?)^```$/gm)].map(
         ([, file = '', code = '']) => [file, code] as const,

@@ -49,7 +49,7 @@ limit $3;
 select "since" as "clicks_since"
 from "clicks_kept";
 
--- events of a link and a country, upwards
+-- events of a link and a country, oldest first
 select "id"
 from "partners"
 where "program_id" = $1 and false

@@ -47,7 +47,7 @@ from "api_keys" as "k"
 inner join "programs" as "p" on "p"."id" = "k"."program_id"
 where "p"."workspace_id" = $1 and "k"."created_by" = $2 and "k"."revoked_at" is null;
 
--- changeMember to none
+-- changeMember to no role
 -- 6 lines as in changeMember to another role
   set "removed_at" = now()
   -- 7 lines as in changeMember to another role

@@ -30,7 +30,7 @@ where "d"."program_id" = $1 and "d"."endpoint_id" = $2 and "d"."status" = $3 and
 order by "d"."message_id" desc
 limit $5;
 
--- listProgramDeliveries, upwards
+-- listProgramDeliveries, oldest first
 select "d"."message_id", "m"."type", "m"."data", "m"."created_at", "d"."status", "d"."attempt_count", "d"."next_attempt_at", "d"."finished_at", "d"."endpoint_id", "e"."url", "e"."description"
 from "webhook_deliveries" as "d"
 inner join "webhook_messages" as "m" on "m"."program_id" = "d"."program_id" and "m"."id" = "d"."message_id"
