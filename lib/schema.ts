@@ -815,6 +815,7 @@ export interface Programs {
   currency: Generated<string>;
   deleted_at: Timestamp | null;
   domain: string;
+  domain_proven_at: Timestamp | null;
   domain_verified_at: Timestamp | null;
   hold_days: Generated<number>;
   id: Generated<Int8>;

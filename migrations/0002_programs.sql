@@ -19,6 +19,8 @@ create table programs (
   domain text not null check (length(domain) between 1 and 253),
   -- When the program's tag was first seen on the domain (track_click). Null: not yet.
   domain_verified_at timestamptz,
+  -- When a TXT record proved it. Anybody can claim to have seen a tag, so a proof wins.
+  domain_proven_at timestamptz check (domain_proven_at is null or domain_verified_at is not null),
   currency currency_code not null default 'usd',
   commission_bp integer not null default 2000 check (commission_bp between 0 and 10000),
   -- Paid once per settled lead, in the program's currency.

@@ -1199,6 +1199,7 @@ create table programs (
   name name_text not null,
   domain text not null,
   domain_verified_at timestamp with time zone,
+  domain_proven_at timestamp with time zone,
   currency currency_code not null default 'usd'::text,
   commission_bp integer not null default 2000,
   lead_commission_cents amount_cents not null default 0,
@@ -1226,7 +1227,8 @@ create table programs (
   constraint programs_workspace_key UNIQUE (id, workspace_id),
   constraint programs_attribution_model_check CHECK ((attribution_model = ANY (ARRAY['last_click'::text, 'first_click'::text]))),
   constraint programs_attribution_priority_check CHECK ((attribution_priority = ANY (ARRAY['code'::text, 'click'::text]))),
-  constraint programs_check CHECK ((processor_former_account_id <> processor_account_id)),
+  constraint programs_check CHECK (((domain_proven_at IS NULL) OR (domain_verified_at IS NOT NULL))),
+  constraint programs_check1 CHECK ((processor_former_account_id <> processor_account_id)),
   constraint programs_commission_base_check CHECK ((commission_base = ANY (ARRAY['net'::text, 'net_of_fees'::text]))),
   constraint programs_commission_bp_check CHECK (((commission_bp >= 0) AND (commission_bp <= 10000))),
   constraint programs_commission_duration_months_check CHECK (((commission_duration_months >= 1) AND (commission_duration_months <= 1200))),
@@ -3287,7 +3289,7 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at');
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at', 'domain_proven_at');
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;
@@ -8877,7 +8879,7 @@ begin
     ids := array(
       select p.id from programs p join referral_links l on l.program_id = p.id and lower(l.code) = lower(aff)
       where split_part(p.domain, ':', 1) = any (domains_of(host)) and p.domain_verified_at is not null and p.deleted_at is null
-      order by length(split_part(p.domain, ':', 1)) desc fetch first row with ties
+      order by p.domain_proven_at is null, length(split_part(p.domain, ':', 1)) desc fetch first row with ties
     );
     is_ambiguous := cardinality(ids) <> 1;
   end if;

@@ -1,6 +1,10 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { UAParser } from 'ua-parser-js'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import trackClick from '../functions/track-click.ts'
+import { proveDomain } from '../lib/programs/domain-proof.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { programDefaults, updateProgram } from '../lib/programs/programs.ts'
@@ -500,6 +504,30 @@ describe('click errors', async () => {
       expect(await clickOn('site.example')).toBe(above)
       await clickOn('site.example', other)
       expect(await clickOn('site.example')).toMatchObject({ code: 'ambiguous_partner_code' })
+    })
+
+    test('goes to the program that its TXT record names, whatever tags were seen', async () => {
+      const [owner, stranger] = [await addAnn('proven.example:8080'), await addAnn('proven.example')]
+      await clickOn('proven.example', stranger)
+      expect(await clickOn('proven.example')).toBe(stranger)
+      const asked: string[] = []
+      const nameService = createServer((request, response) => {
+        asked.push(request.url ?? '')
+        const records = ['v=spf1 -all', `svc-program-id=${owner}`]
+        response.end(JSON.stringify({ Answer: records.map((text) => ({ type: 16, data: `"${text}"` })) }))
+      }).listen(0, '127.0.0.1')
+      await once(nameService, 'listening')
+      const env = { DNS_OVER_HTTPS_URL: `http://127.0.0.1:${(nameService.address() as AddressInfo).port}` }
+      expect(await proveDomain(stack.db, env, { id: stranger, domain: 'proven.example' })).toBe(false)
+      expect(await clickOn('proven.example')).toBe(stranger)
+      expect(await proveDomain(stack.db, env, { id: owner, domain: 'proven.example:8080' })).toBe(true)
+      expect(await clickOn('www.proven.example')).toBe(owner)
+      expect(asked).toEqual(asked.map(() => '/?name=_svc.proven.example&type=TXT'))
+      // The proof is of that domain alone.
+      await updateProgram(stack.db, owner, { ...programDefaults, name: 'Moved', domain: 'elsewhere.example' })
+      expect(await clickOn('proven.example')).toBe(stranger)
+      nameService.close()
+      await expect(proveDomain(stack.db, env, { id: owner, domain: 'elsewhere.example' })).rejects.toThrow()
     })
 
     test('needs a new verification after the domain changed', async () => {

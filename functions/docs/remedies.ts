@@ -7,7 +7,8 @@ export const remedies: Record<ErrorCode, string> = {
   invalid_url: 'Send the whole address of the landing page, `https://` included.',
   missing_partner_code: 'Send only visits with `?aff=`, as the tracker does.',
   unknown_partner_code: 'Compare the code with the partner’s links in the dashboard. It may belong to another program.',
-  ambiguous_partner_code: 'Send `additional_data.program_id` with the click, as the tag does.',
+  ambiguous_partner_code:
+    'Send `additional_data.program_id` with the click, as the tag does, or prove the domain by a DNS record in the program’s settings.',
   invalid_link: 'Contact the operator of the service: the link lost its partner or program.',
   no_attribution: 'Nothing: no partner referred this visitor. This is the normal response for such a lead.',
   invalid_signature:

@@ -51,7 +51,7 @@ const isAddress = (host: string) => host.startsWith('[') || /^\d+(\.\d+){3}$/.te
 const dnsAnswer = z.object({
   Answer: z.optional(z.array(z.object({ type: z.number(), data: z.string() }))),
 })
-const recordTypes = { A: 1, AAAA: 28 } as const
+const recordTypes = { A: 1, TXT: 16, AAAA: 28 } as const
 
 /** Results of name lookups, for a minute. */
 const known = new Map<string, { until: number; refusal: string | undefined }>()
@@ -86,7 +86,13 @@ export async function refusalOfName(
   return refusal
 }
 
-async function resolve(host: string, type: 'A' | 'AAAA', env: AddressEnv, signal: AbortSignal): Promise<string[]> {
+/** Asks the name service for the records of a name. Throws if it does not answer. */
+export async function resolve(
+  host: string,
+  type: keyof typeof recordTypes,
+  env: AddressEnv,
+  signal: AbortSignal,
+): Promise<string[]> {
   const question = `${env.DNS_OVER_HTTPS_URL}?name=${encodeURIComponent(host)}&type=${type}`
   const response = await fetch(question, { headers: { accept: 'application/dns-json' }, signal })
   if (!response.ok) throw new Error(`The DNS server answered ${response.status}.`)

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { generateApiKey, type KeyScope } from '../access/api-keys.ts'
 import { type Database, hexBytes } from '../database.ts'
@@ -134,6 +134,7 @@ export async function updateProgram(db: Database, programId: number, settings: P
         ...settings,
         domain_verified_at: (eb) =>
           eb.case().when('domain', '=', settings.domain).then(eb.ref('domain_verified_at')).end(),
+        domain_proven_at: (eb) => eb.case().when('domain', '=', settings.domain).then(eb.ref('domain_proven_at')).end(),
       })
       .where('id', '=', programId),
   )
@@ -162,6 +163,8 @@ export async function changeProgramOfKey(
   return program
 }
 
+export type StoredSettings = InferResult<ReturnType<typeof programStatement>>[number]
+
 const settingNames = z.keyof(programSettings).options
 
 /** Reads a program's settings, its connected processor account, its proxy keys and the parameters of its old links. */
@@ -173,7 +176,15 @@ export async function readProgram(db: Database, programId: number) {
 export function programStatement(programId: number) {
   return kysely
     .selectFrom('programs')
-    .select([...settingNames, 'processor_account_id', 'link_params', 'proxy_key_number', 'previous_proxy_key_until'])
+    .select([
+      ...settingNames,
+      'processor_account_id',
+      'link_params',
+      'proxy_key_number',
+      'previous_proxy_key_until',
+      'domain_verified_at',
+      'domain_proven_at',
+    ])
     .$narrowType<{ review_rules: ReviewRule[] }>()
     .where('id', '=', programId)
 }

@@ -126,6 +126,7 @@ export const routes = {
     'POST /programs/:programId/partners/:partnerId/rules/end': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/group': 'partner:manage',
     'POST /programs/:programId/partners/move': 'partner:manage',
+    'POST /programs/:programId/settings/domain': 'program:update',
     'POST /programs/:programId/settings/forget': 'customer:forget',
     'POST /programs/:programId/settings/keys': 'api-key:manage',
     'POST /programs/:programId/settings/keys/:keyId/retire': 'api-key:manage',

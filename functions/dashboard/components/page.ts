@@ -10,14 +10,14 @@ import type { AuthEnv } from '../../../lib/access/sign-in.ts'
 import type { Database } from '../../../lib/database.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
-import type { LoopbackEnv } from '../../../lib/notifications/public-address.ts'
+import type { AddressEnv } from '../../../lib/notifications/public-address.ts'
 import type { RelayEnv } from '../../../lib/notifications/outbox.ts'
 import type { WebhookSecretEnv } from '../../../lib/notifications/webhook-secrets.ts'
 import type { ConnectEnv } from '../../../lib/processors/stripe/connect.ts'
 import type { RefusedVariables } from './form.ts'
 
 export interface DashboardEnv
-  extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv, WebhookSecretEnv, LoopbackEnv, TurnstileEnv {
+  extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv, WebhookSecretEnv, AddressEnv, TurnstileEnv {
   EMAIL_HASH_KEY: string
   RATE_LIMIT?: RateLimit
 }

@@ -3,15 +3,23 @@ import { apiKeysStatement, createApiKey, retireApiKey, rotateProxyKey } from '..
 import { proxyKey } from '../../../lib/access/proxy-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
+import { proofOf, proveDomain } from '../../../lib/programs/domain-proof.ts'
 import { proxyPath } from '../../../lib/programs/proxy-path.ts'
-import { type ProgramSettings, programStatement, updateProgram } from '../../../lib/programs/programs.ts'
+import {
+  type ProgramSettings,
+  programStatement,
+  type StoredSettings,
+  updateProgram,
+} from '../../../lib/programs/programs.ts'
 import { readConnectionState } from '../../../lib/processors/stripe/connection-state.ts'
+import { shownHost } from '../../../lib/hosts.ts'
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
 import { eraseCustomer } from '../../../lib/tracking/erase-customer.ts'
 import { idInPath } from '../components/address.ts'
-import { Card, LinkButton } from '../components/blocks.tsx'
+import { Card, Copy, LinkButton } from '../components/blocks.tsx'
 import { Field, Form } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
+import { Day } from '../components/format.tsx'
 import { form, FormRefusal, optionalText, shortText } from '../components/form.ts'
 import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
@@ -54,6 +62,9 @@ async function renderSettings(c: ProgramContext, createdKey?: string) {
         path={await proxyPath(program)}
       />
       {may(program.roles, 'program:update') && <Terms address={address} settings={settings} />}
+      {may(program.roles, 'program:update') && (
+        <DomainProof address={address} programId={program.id} settings={settings} />
+      )}
       {may(program.roles, 'api-key:manage') && (
         <ApiKeys
           baseUrl={c.env.BASE_URL}
@@ -105,6 +116,37 @@ function Terms({ address, settings }: { address: string; settings: ProgramSettin
   )
 }
 
+interface DomainProofProps {
+  address: string
+  programId: number
+  settings: StoredSettings
+}
+
+function DomainProof({ address, programId, settings }: DomainProofProps) {
+  const { domain, domain_proven_at: provenAt, domain_verified_at: seenAt } = settings
+  const { name, value } = proofOf(programId, domain)
+  if (provenAt) {
+    return (
+      <Card title="Domain">
+        <p class="muted">
+          {shownHost(domain)} was proven by its DNS record on <Day at={provenAt} />.
+        </p>
+      </Card>
+    )
+  }
+  return (
+    <Card title="Domain">
+      <p class="muted">
+        Only needed if your own code sends clicks without the program id. If another program has the same partner code,
+        such a click counts for the program that verified the domain. {seenAt && 'Your tag was seen there. '}
+        This DNS record is a proof that nobody can imitate: TXT, name <code>{name}</code>, value:
+      </p>
+      <Copy text={value} label="TXT record" />
+      <Form action={`${address}/domain`} submit="Check the record" layout="inline" />
+    </Card>
+  )
+}
+
 function EraseCustomer({ address }: { address: string }) {
   return (
     <Card title="Erase a customer">
@@ -123,6 +165,17 @@ pages.post('/settings', requireProgram('program:update'), form(programForm, sett
   const { id: programId } = c.get('program')
   await updateProgram(c.get('db'), programId, c.req.valid('form'))
   return redirectWith(c, addressIn(programId), 'Saved. New commissions use the new terms.')
+})
+
+pages.post('/settings/domain', requireProgram('program:update'), async (c) => {
+  const { id, domain } = c.get('program')
+  const isProven = await proveDomain(c.get('db'), c.env, { id, domain }).catch(() => null)
+  const answer = {
+    true: 'The record was found. The domain is proven.',
+    false: 'The record was not found. New records can take an hour to appear.',
+    null: 'The name service did not answer. Try again.',
+  }
+  return redirectWith(c, addressIn(id), answer[`${isProven}`])
 })
 
 const nobody = 'Enter the customer key or the click id of the customer.'

@@ -5,7 +5,7 @@ return array(
 );
 
 -- Finds the program of a click that names none: the only one that has the code. If several have it, the program decides that verified the
--- closest domain of the page's host. `is_ambiguous` means that none did.
+-- closest domain of the page's host; one with a TXT record comes before those whose tag was seen. `is_ambiguous` means that none did.
 create or replace function program_of_click(aff text, host text, out program_id bigint, out is_ambiguous boolean) language plpgsql stable as $$
 #variable_conflict use_column
 declare
@@ -19,7 +19,7 @@ begin
     ids := array(
       select p.id from programs p join referral_links l on l.program_id = p.id and lower(l.code) = lower(aff)
       where split_part(p.domain, ':', 1) = any (domains_of(host)) and p.domain_verified_at is not null and p.deleted_at is null
-      order by length(split_part(p.domain, ':', 1)) desc fetch first row with ties
+      order by p.domain_proven_at is null, length(split_part(p.domain, ':', 1)) desc fetch first row with ties
     );
     is_ambiguous := cardinality(ids) <> 1;
   end if;

@@ -1,0 +1,39 @@
+import type { Database } from '../database.ts'
+import { kysely } from '../kysely.ts'
+import { type AddressEnv, resolve } from '../notifications/public-address.ts'
+
+/** The TXT record that proves a program's domain. The prefix also works for a domain that is a CNAME, which has no other records. */
+export const proofOf = (programId: number, domain: string) => ({
+  name: `_svc.${hostOf(domain)}`,
+  value: `svc-program-id=${programId}`,
+})
+
+const hostOf = (domain: string) => domain.split(':', 1)[0] ?? ''
+
+const longestMilliseconds = 5000
+
+/**
+ * Looks for the TXT record of a program's domain, and stores the proof if the record names the program. Returns whether it does. Throws if
+ * the name service does not answer.
+ */
+export async function proveDomain(
+  db: Database,
+  env: AddressEnv,
+  { id, domain }: { id: number; domain: string },
+): Promise<boolean> {
+  const { name, value } = proofOf(id, domain)
+  const records = await resolve(name, 'TXT', env, AbortSignal.timeout(longestMilliseconds))
+  // The name service quotes the text.
+  if (!records.some((record) => record.replaceAll('"', '').trim() === value)) return false
+  await db.query(
+    kysely
+      .updateTable('programs')
+      .set({
+        domain_proven_at: (eb) => eb.fn<Date>('now'),
+        domain_verified_at: (eb) => eb.fn.coalesce('domain_verified_at', eb.fn<Date>('now')),
+      })
+      .where('id', '=', id)
+      .where('domain', '=', domain),
+  )
+  return true
+}
