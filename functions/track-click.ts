@@ -101,7 +101,8 @@ for (const path of ['/', '/api/v1/track/click']) {
           ...ignoredFields(body),
         })
       }
-      click.visitor = visitorHash(c.env.PROXY_SECRET, visitorAddress(c))
+      // If the proxy does not know the address, all its visitors would look like one.
+      if (visitor?.address !== '') click.visitor = visitorHash(c.env.PROXY_SECRET, visitorAddress(c))
       const recorded = await recordClick(db, click, clickIdOrNull(body.existing_click_id))
       countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
       return c.json({ success: true, ...recorded, ...ignoredFields(body) })

@@ -23,7 +23,7 @@ const proxied = (
   })
 
 describe('the proxy on the own domain', () => {
-  const proxy = createTrackerProxy({ baseUrl: standIn.baseUrl, key })
+  const proxy = createTrackerProxy({ baseUrl: standIn.baseUrl, key, isBehindProxy: true })
   const click = ok({ click_id: 'cust_1_2', cookie_window_days: 30 })
   test.each([
     ['a click', { affiliate_url: 'https://shop.example.com/?aff=jane' }, '/api/v1/track/click'],
@@ -41,7 +41,7 @@ describe('the proxy on the own domain', () => {
 
   test("doesn't trust addresses that visitors send themselves when they connect directly", async () => {
     standIn.answers = [click]
-    const direct = createTrackerProxy({ baseUrl: standIn.baseUrl, key, isBehindProxy: false })
+    const direct = createTrackerProxy({ baseUrl: standIn.baseUrl, key })
     await direct(proxied('https://shop.example.com', { 'x-forwarded-for': '198.51.100.7' }))
     const [call] = standIn.received
     expect(new URLSearchParams(new Headers(call?.headers).get('svc-visitor') ?? '').get('address')).toBe('')

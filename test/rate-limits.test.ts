@@ -133,7 +133,7 @@ async function throughProxy(key: string | undefined, address: string, body: obje
     body: JSON.stringify(body),
     headers: { 'content-type': 'application/json', 'x-forwarded-for': address },
   })
-  const response = await createTrackerProxy({ baseUrl: api.stack.baseUrl, key })(request)
+  const response = await createTrackerProxy({ baseUrl: api.stack.baseUrl, key, isBehindProxy: true })(request)
   return { status: response.status, headers: response.headers, body: await response.json() }
 }
 const keyOf = ({ programId }: Sandbox) => proxyKey(api.stack.environment, programId)

@@ -56,10 +56,10 @@ export async function rotateProxyKey(db: Database, programId: number): Promise<v
   await db.query(
     kysely
       .updateTable('programs')
-      .set((eb) => ({
-        proxy_key_number: eb('proxy_key_number', '+', 1),
+      .set({
+        proxy_key_number: (eb) => eb('proxy_key_number', '+', 1),
         previous_proxy_key_until: sql<Date>`now() + make_interval(days => ${proxyRotationDays})`,
-      }))
+      })
       .where('id', '=', programId),
   )
 }

@@ -10,8 +10,9 @@ export interface ProxyOptions extends Addresses {
   /** Domain of the cookies. Default: the page's registrable domain, guessed from its name. */
   cookieDomain?: string | undefined
   /**
-   * `false` if visitors connect to this server without a proxy in between. Then `X-Forwarded-For` is theirs to invent, so it is ignored
-   * and all visitors count as one. Default: true.
+   * `true` if visitors reach this server only through a proxy that adds their address to `X-Forwarded-For`, such as nginx or a load
+   * balancer. The last address counts. Without a proxy, visitors could invent the header, so it is ignored by default and all visitors
+   * count as one. On Cloudflare and Vercel it is not needed.
    */
   isBehindProxy?: boolean | undefined
   /** The name of the tag (`data-svc-name`) if the site has several programs. Each program has its own proxy at its own path. */
@@ -30,18 +31,17 @@ const bytes = (text: string) => new TextEncoder().encode(text)
 
 /**
  * Describes a visitor as a signed query string: program, time, address and place. The place comes from the edge that this server runs on
- * (Cloudflare, Vercel). It is empty elsewhere, because a visitor could send these headers too. The last address counts: this server's
- * own nearest proxy has added it.
+ * (Cloudflare, Vercel). It is empty elsewhere, because a visitor could send these headers too.
  */
 async function describeVisitor(
   { headers, cf }: Request & { cf?: Record<string, string> },
-  { key = '', isBehindProxy = true }: ProxyOptions,
+  { key = '', isBehindProxy }: ProxyOptions,
 ): Promise<string> {
   // oxlint-disable-next-line no-unsafe-type-assertion -- Node's; other runtimes may lack it
   const { process } = globalThis as { process?: { env?: Record<string, string> } }
   const place = (name: string) => cf?.[name] ?? ''
-  const fromVercel = (name: string) =>
-    decodeURIComponent((process?.env?.['VERCEL'] && headers.get(`x-vercel-ip-${name}`)) || '')
+  const isOnVercel = Boolean(process?.env?.['VERCEL'])
+  const fromVercel = (name: string) => decodeURIComponent((isOnVercel && headers.get(`x-vercel-ip-${name}`)) || '')
   const text = String(
     new URLSearchParams({
       program: key.split('_')[2] ?? '',
@@ -49,7 +49,7 @@ async function describeVisitor(
       address:
         (cf
           ? headers.get('cf-connecting-ip')
-          : isBehindProxy && headers.get('x-forwarded-for')?.split(',').at(-1)?.trim()) || '',
+          : (isBehindProxy ?? isOnVercel) && headers.get('x-forwarded-for')?.split(',').at(-1)?.trim()) || '',
       country: place('country') || fromVercel('country'),
       region: place('region') || fromVercel('country-region'),
       city: place('city') || fromVercel('city'),
