@@ -412,6 +412,7 @@ export interface Imports {
   added_params: Generated<string[]>;
   applied_at: Timestamp | null;
   created_at: Generated<Timestamp>;
+  files: Json | null;
   id: Generated<Int8>;
   planned_at: Timestamp | null;
   position: Json | null;

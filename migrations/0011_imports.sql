@@ -12,6 +12,8 @@ create table imports (
     constraint imports_state check (state in ('reading', 'planned', 'applying', 'applied', 'undoing', 'undone', 'failed')),
   -- Why it failed, and what to do.
   problem text check (length(problem) <= 1000),
+  -- Its files with the headings that were matched to fields, so that a person can correct them.
+  files jsonb,
   -- The service's API key, encrypted, and the next page to read, until everything is read.
   sealed_key bytea,
   position jsonb,

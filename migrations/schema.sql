@@ -612,6 +612,7 @@ create table imports (
   source text not null,
   state text not null default 'reading'::text,
   problem text,
+  files jsonb,
   sealed_key bytea,
   position jsonb,
   added_params text[] not null default '{}'::text[],

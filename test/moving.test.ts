@@ -102,6 +102,22 @@ test('an import is planned row by row, applied, repeated without a change, and u
   expect(planned).toMatchObject({ status: 201, body: { state: 'planned', import_id: expect.any(Number) } })
   const id = planned.body.import_id
   expect(await contents(sql, shop.programId)).toBe(before)
+  expect(planned.body.files[2]).toEqual({
+    name: 'commissions.csv',
+    table: 'commissions',
+    columns: {
+      id: 'Commission ID',
+      partner: 'Affiliate email',
+      customer: 'Customer ID',
+      amount: 'Amount',
+      currency: 'Currency',
+      status: 'Status',
+      sale_amount: 'Sale amount',
+      payment_id: 'Stripe charge ID',
+      earned_at: 'Created at',
+    },
+    unused: [],
+  })
 
   const rows = (await call('GET', `/${id}/rows?limit=100`)).body.data
   const shown = rows.map((row: Record<string, unknown>) =>
@@ -394,6 +410,16 @@ test.each(['rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', '
     expect(found).toMatchObject({ partner: 130, link: 130, customer: 130, commission: 130 })
   },
 )
+
+test('a mapping corrects the headings of a file', async () => {
+  const { call } = await startCaller()
+  const file = { name: 'partners.csv', content: 'Who,Name,Address\nAda,A. L.,ada@example.com' }
+  const mapping = { partners: { name: 'who', email: 'Address' } }
+  const { body } = await call('POST', '', { source: 'csv', files: [file], mapping })
+  expect(body.files).toMatchObject([{ columns: { name: 'Who', email: 'Address' }, unused: ['Name'] }])
+  const { data } = (await call('GET', `/${body.import_id}/rows`)).body
+  expect(data).toMatchObject([{ kind: 'partner', fields: { name: 'Ada', email: 'ada@example.com' } }])
+})
 
 test('an import fails and deletes its key if the service refuses the key', async () => {
   const { call } = await startCaller()

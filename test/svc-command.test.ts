@@ -13,7 +13,7 @@ import { noClick } from './support/ledger.ts'
 import { startSvc } from './support/svc.ts'
 
 const resources = `
-  partners groups applications codes links customers sales commissions payouts payout-runs adjustments
+  partners groups applications codes links customers sales commissions payouts payout-runs adjustments imports
 `
   .trim()
   .split(/\s+/)
@@ -489,6 +489,30 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     )
     expect((await json(['applications', 'show', eve, '--json'])).application.note).toBe('No coupons')
     expect((await svc(['applications', 'delete', eve])).stdout).toBe(`✓ Application ${eve} was deleted.\n`)
+  })
+
+  test('moves in from files: plan, rows, apply and undo', async () => {
+    const files = ['people.csv', 'customers.csv']
+    writeFileSync(inFolder('people.csv'), 'Who;Email;Token\nIda Moss;ida@example.com;ida-moved\n;;bad code')
+    writeFileSync(inFolder('customers.csv'), 'customer id,affiliate email\nida-1,ida@example.com')
+    const mapping = ['--mapping', '{"partners": {"name": "Who"}}']
+    const planned = await svc(['import', 'plan', 'rewardful', ...files, ...mapping])
+    expect([planned.exitCode, planned.stderr]).toEqual([0, ''])
+    expect(planned.stdout).toMatch(/state +planned\n/)
+    expect(planned.stdout).toMatch(/people\.csv +partners: link = "Token", name = "Who", email = "Email"\n/)
+    const id = /^id +(\d+)/.exec(planned.stdout)?.[1] ?? ''
+    expect(planned.stdout).toContain(`Nothing has changed yet. Apply it: svc import apply ${id}\n`)
+    const rows = await svc(['import', 'rows', id, '--outcome', 'error'])
+    expect(rows.stdout).toMatch(/^OUTCOME +KIND +IN THE SOURCE +WHERE +REASON\nerror +partner .*people\.csv line 3 /)
+    expect((await json(['import', 'apply', id, '--json'])).applied_rows).toBe(3)
+    expect((await svc(['import', 'list'])).stdout).toMatch(new RegExp(`\n${id} .*rewardful +applied +\\d+ +3\n`))
+    expect((await json(['links', 'list', '--search', 'ida-moved', '--json'])).data).toHaveLength(1)
+    expect((await svc(['import', 'undo', id])).stdout).toMatch(/state +undone\n/)
+    expect(await svc(['import', 'plan', 'tolt', '--source-key', 'key'])).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('must be the id of the account or program'),
+    })
+    expect((await svc(['import', 'plan', 'elsewhere'])).exitCode).toBe(2)
   })
 
   test('explains a sale in lines and as JSON, and reports a missing one', async () => {

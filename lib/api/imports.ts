@@ -135,6 +135,16 @@ const importFields = () => ({
   source: z.enum(sources),
   state: z.string(),
   problem: text(),
+  files: z.nullable(
+    z.array(
+      z.object({
+        name: z.string(),
+        table: z.enum(tableNames),
+        columns: z.record(z.string(), z.string()),
+        unused: z.array(z.string()),
+      }),
+    ),
+  ),
   counts: z.object({ create: count(), update: count(), skip: count(), error: count() }),
   rows: count(),
   applied_rows: count(),
@@ -162,6 +172,14 @@ const example = {
   source: 'csv',
   state: 'planned',
   problem: null,
+  files: [
+    {
+      name: 'partners.csv',
+      table: 'partners' as const,
+      columns: { name: 'Name', email: 'Email', link: 'Link' },
+      unused: [],
+    },
+  ],
   counts: { create: 2, update: 0, skip: 0, error: 0 },
   rows: 2,
   applied_rows: 0,
@@ -186,6 +204,8 @@ const described = {
   state:
     '`reading`, `planned`, `applying`, `applied`, `undoing`, `undone` or `failed`. Work that takes longer than the call goes on by itself.',
   problem: 'Why it failed, and what to do.',
+  files:
+    'The files with the heading of each field and the headings that no field uses. Correct them with `mapping` in another import. Null for a service that was read with a key.',
   counts: 'The rows by outcome.',
   applied_rows: 'The rows that are applied so far.',
 }

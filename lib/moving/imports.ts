@@ -7,7 +7,14 @@ import { kysely } from '../kysely.ts'
 import { seal } from '../processors/seal.ts'
 import { keptSince } from '../retention.ts'
 import { emailHash, emailHashes } from '../tracking/customers.ts'
-import { readFiles, type ImportFile, type Mappings, type ReadContext } from './read-files.ts'
+import {
+  columnsOfFiles,
+  type FileColumns,
+  type ImportFile,
+  type Mappings,
+  type ReadContext,
+  readFiles,
+} from './read-files.ts'
 import { type ImportEnv, keyName, type Position, readPage } from './read-service.ts'
 import { reasonText } from './reasons.ts'
 import type { ReadRow } from './rows.ts'
@@ -43,6 +50,7 @@ function importsStatement(programId: number, { importId, ...part }: Part & { imp
     )
     .select(['i.id', 'i.source', 'i.state', 'i.problem', 'i.created_at', 'i.planned_at', 'i.applied_at', 'i.undone_at'])
     .select(['n.create', 'n.update', 'n.skip', 'n.error', 'n.rows', 'n.done'])
+    .select((eb) => eb.ref('i.files').$castTo<FileColumns[] | null>().as('files'))
     .$narrowType<{ create: number; update: number; skip: number; error: number; rows: number; done: number }>()
     .where('i.program_id', '=', programId)
   if (importId !== undefined) query = query.where('i.id', '=', importId)
@@ -79,6 +87,15 @@ export async function importFiles(
   }: { source: Source; files: readonly ImportFile[]; mappings: Mappings; seconds: number },
 ): Promise<Import> {
   const context = await readContext(db, env, programId, source)
+  const understood = JSON.stringify(columnsOfFiles(files, mappings))
+  await db.query(
+    kysely
+      .updateTable('imports')
+      .set({ files: understood })
+      .where('program_id', '=', programId)
+      .where('id', '=', importId)
+      .where('state', '=', 'reading'),
+  )
   let stored = 0
   let batch: ReadRow[] = []
   const store = async () => {

@@ -44,11 +44,9 @@ export async function* readFiles(
   // Partners whom records of other tables name, so that each brings one row.
   const named = new Set<string>()
   for (const file of files) {
-    const text = decodeTable(file.content)
-    const [first] = readTable(text)
-    if (!first) continue
-    const table = file.table ?? tableOf(file.name, first.cells)
-    const columns = columnsOf(table, first.cells, mappingOf(mappings, table))
+    const opened = openFile(file, mappings)
+    if (!opened) continue
+    const { text, first, table, columns } = opened
     const order = dateOrderOf(
       text,
       dateFields.flatMap((field) => columns.get(field) ?? []),
@@ -63,6 +61,40 @@ export async function* readFiles(
       yield* readers[table](record, context, named)
     }
   }
+}
+
+/** Decodes a file and matches its headings. Returns undefined if it is empty. */
+function openFile(file: ImportFile, mappings: Mappings) {
+  const text = decodeTable(file.content)
+  const [first] = readTable(text)
+  if (!first) return undefined
+  const table = file.table ?? tableOf(file.name, first.cells)
+  return { text, first, table, columns: columnsOf(table, first.cells, mappingOf(mappings, table)) }
+}
+
+/** How a file was understood: its table, the heading of each field, and the headings that no field uses. */
+export interface FileColumns {
+  name: string
+  table: Table
+  columns: Partial<Record<Field, string>>
+  unused: string[]
+}
+
+const maxHeadings = 200
+
+/** Returns how each file was understood. Skips empty files. */
+export function columnsOfFiles(files: readonly ImportFile[], mappings: Mappings): FileColumns[] {
+  return files.flatMap((file) => {
+    const opened = openFile(file, mappings)
+    if (!opened) return []
+    const headings = opened.first.cells.slice(0, maxHeadings).map((heading) => heading.slice(0, 200))
+    const used = new Set(opened.columns.values())
+    const columns = Object.fromEntries(
+      Array.from(opened.columns, ([field, place]) => [field, headings[place] ?? ''] as const),
+    )
+    const unused = headings.filter((heading, place) => heading !== '' && !used.has(place))
+    return [{ name: file.name, table: opened.table, columns, unused }]
+  })
 }
 
 const dateFields = ['signup_date', 'first_purchase_date', 'earned_at'] as const

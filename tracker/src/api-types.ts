@@ -1676,6 +1676,14 @@ export interface ApiOperations {
       source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
       state: string
       problem: string | null
+      files:
+        | {
+            name: string
+            table: 'groups' | 'partners' | 'links' | 'codes' | 'customers' | 'balances' | 'commissions'
+            columns: Record<string, string>
+            unused: string[]
+          }[]
+        | null
       counts: { create: number; update: number; skip: number; error: number }
       rows: number
       applied_rows: number
@@ -1701,6 +1709,14 @@ export interface ApiOperations {
         source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
         state: string
         problem: string | null
+        files:
+          | {
+              name: string
+              table: 'groups' | 'partners' | 'links' | 'codes' | 'customers' | 'balances' | 'commissions'
+              columns: Record<string, string>
+              unused: string[]
+            }[]
+          | null
         counts: { create: number; update: number; skip: number; error: number }
         rows: number
         applied_rows: number
@@ -1722,6 +1738,14 @@ export interface ApiOperations {
       source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
       state: string
       problem: string | null
+      files:
+        | {
+            name: string
+            table: 'groups' | 'partners' | 'links' | 'codes' | 'customers' | 'balances' | 'commissions'
+            columns: Record<string, string>
+            unused: string[]
+          }[]
+        | null
       counts: { create: number; update: number; skip: number; error: number }
       rows: number
       applied_rows: number
@@ -1769,6 +1793,14 @@ export interface ApiOperations {
       source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
       state: string
       problem: string | null
+      files:
+        | {
+            name: string
+            table: 'groups' | 'partners' | 'links' | 'codes' | 'customers' | 'balances' | 'commissions'
+            columns: Record<string, string>
+            unused: string[]
+          }[]
+        | null
       counts: { create: number; update: number; skip: number; error: number }
       rows: number
       applied_rows: number
@@ -1788,6 +1820,14 @@ export interface ApiOperations {
       source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
       state: string
       problem: string | null
+      files:
+        | {
+            name: string
+            table: 'groups' | 'partners' | 'links' | 'codes' | 'customers' | 'balances' | 'commissions'
+            columns: Record<string, string>
+            unused: string[]
+          }[]
+        | null
       counts: { create: number; update: number; skip: number; error: number }
       rows: number
       applied_rows: number

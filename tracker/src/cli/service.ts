@@ -103,7 +103,8 @@ export async function request<Data>(
     body,
     headers,
     method = body ? 'POST' : 'GET',
-  }: { body?: object; headers?: Record<string, string>; method?: string } = {},
+    timeoutSeconds = 15,
+  }: { body?: object; headers?: Record<string, string>; method?: string; timeoutSeconds?: number } = {},
 ): Promise<Data> {
   const url = connection.baseUrl + path
   let response: Response
@@ -117,7 +118,7 @@ export async function request<Data>(
         ...headers,
       },
       redirect: 'manual',
-      signal: AbortSignal.timeout(15_000),
+      signal: AbortSignal.timeout(timeoutSeconds * 1000),
       ...(body && { body: JSON.stringify(body) }),
     })
     text = await response.text()

@@ -1,0 +1,165 @@
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { Argument, type Command, InvalidArgumentError } from 'commander'
+import type { ApiOperations } from '../api-types.ts'
+import { type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
+import { addListOptions, type Column, type ListFlags, printList, type Row } from './lists.ts'
+import { CommandError, type Connection, connect, request } from './service.ts'
+import { day, type Fields, inLines } from './text.ts'
+
+type Import = ApiOperations['getImport']['answer']
+
+const sources = ['csv', 'rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub'] as const
+
+const columns: Column<Row<'listImports'>>[] = [
+  ['ID', ({ import_id: id }) => id],
+  ['CREATED', ({ created_at: at }) => day(at)],
+  ['SOURCE', ({ source }) => source],
+  ['STATE', ({ state }) => state],
+  ['ROWS', ({ rows }) => rows],
+  ['APPLIED', ({ applied_rows: rows }) => rows],
+]
+const rowColumns: Column<Row<'listImportRows'>>[] = [
+  ['OUTCOME', ({ outcome }) => outcome],
+  ['KIND', ({ kind }) => kind],
+  ['IN THE SOURCE', ({ source_id: id }) => id.slice(0, 40)],
+  ['WHERE', ({ origin }) => origin],
+  ['REASON', ({ reason_text: text }) => text],
+]
+
+const fieldsOf = ({ import_id: id, source, state, rows, counts, applied_rows: applied, problem, files }: Import) => {
+  const matched = (files ?? []).flatMap(({ name, table, columns: found, unused }): Fields => {
+    const fields = Object.entries(found).map(([field, heading]) => `${field} = "${heading}"`)
+    const rest = unused.length === 0 ? '' : `; unused: ${unused.join(', ')}`
+    return [[name, `${table}: ${fields.join(', ')}${rest}`]]
+  })
+  return [
+    ['id', id],
+    ['source', source],
+    ['state', state],
+    ['problem', problem],
+    ['rows', rows],
+    ...Object.entries(counts),
+    ['applied', applied],
+    ...matched,
+  ] satisfies Fields
+}
+
+/** The step that a person takes next. */
+function nextStep({ import_id: id, state, counts }: Import): string {
+  if (state === 'planned') {
+    const errors = counts.error === 0 ? '' : `Read its errors: svc import rows ${id} --outcome error\n`
+    return `${errors}Nothing has changed yet. Apply it: svc import apply ${id}`
+  }
+  return state === 'applied' ? `Undo it: svc import undo ${id}` : ''
+}
+
+/** The service answers within 15 seconds of work and then goes on by itself. */
+const patient = { timeoutSeconds: 60 }
+const pollMilliseconds = 1000
+
+/** Waits until the service has done the work, and reports its progress on a terminal. */
+async function finished(connection: Connection, begun: Import, showsProgress: boolean): Promise<Import> {
+  let now = begun
+  while (['reading', 'applying', 'undoing'].includes(now.state)) {
+    if (showsProgress) process.stderr.write(`\r${now.state}: ${now.rows} rows, ${now.applied_rows} applied `)
+    await wait(pollMilliseconds)
+    now = await request<Import>(connection, `/api/v1/imports/${now.import_id}`)
+  }
+  if (showsProgress && now !== begun) process.stderr.write('\n')
+  if (now.state === 'failed') {
+    const hint = 'Correct the files or the key, then plan another import.'
+    throw new CommandError('import_failed', now.problem ?? 'The import failed.', hint)
+  }
+  return now
+}
+
+function asMapping(text: string): object {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new InvalidArgumentError('Give JSON such as {"partners": {"name": "Full name"}}.')
+  }
+}
+
+function readFile(path: string) {
+  try {
+    return { name: basename(path), content_base64: readFileSync(path).toString('base64') }
+  } catch {
+    throw new CommandError('no_file', `The file ${path} cannot be read.`, 'Check its name and its rights.')
+  }
+}
+
+/** `svc import plan`, `list`, `show`, `rows`, `apply` and `undo`. */
+export function addImports(svc: Command, subcommand: Subcommand, print: Print): void {
+  const imports = svc
+    .command('import')
+    .description('Move in from another service. The key needs the scope manage.')
+    .helpOption('-h, --help', 'Show this help.')
+
+  const show = async (flags: Flags, begun: Import) => {
+    const now = await finished(connect(flags), begun, process.stderr.isTTY && !flags.json)
+    print(flags, now, [inLines(fieldsOf(now)), nextStep(now)].filter(Boolean).join('\n\n'))
+  }
+
+  subcommand(imports, 'plan', 'Read files or a service, and plan what each row would do. Changes nothing.')
+    .addArgument(new Argument('<source>', 'The service that the data comes from.').choices(sources))
+    .argument('[files...]', 'CSV files of its export.')
+    .option('--source-key <key>', "That service's API key, instead of files. Prefer SVC_SOURCE_KEY.")
+    .option('--account <id>', 'Its account or program id, if it needs one.')
+    .option('--mapping <json>', 'Headings by table and field, for those that are not recognized.', asMapping)
+    .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ svc import plan rewardful customers.csv commissions.csv\n  $ SVC_SOURCE_KEY=… svc import plan tolt --account prg_1\n' +
+        `  $ svc import plan csv people.csv --mapping '{"partners": {"name": "Full name"}}'`,
+    )
+    .action(async (source: string, files: string[], flags: Flags & { mapping?: object; idempotencyKey?: string }) => {
+      const key = flags['sourceKey'] ?? process.env['SVC_SOURCE_KEY']
+      const body = {
+        source,
+        ...(files.length > 0 ? { files: files.map(readFile) } : { api_key: key }),
+        ...given(flags, ['account']),
+        ...(flags.mapping && { mapping: flags.mapping }),
+      }
+      const headers = { 'idempotency-key': flags.idempotencyKey ?? crypto.randomUUID() }
+      await show(flags, await request<Import>(connect(flags), '/api/v1/imports', { body, headers, ...patient }))
+    })
+
+  const ofImport = (name: string, description: string) =>
+    subcommand(imports, name, description).argument('<id>', 'Id of the import.', wholeNumber)
+
+  addListOptions(subcommand(imports, 'list', 'List imports, newest first.'), {})
+    .addHelpText('after', '\nExamples:\n  $ svc import list')
+    .action(async (flags: ListFlags) => printList({ noun: 'imports', columns }, flags, print))
+
+  addListOptions(ofImport('rows', 'List the rows of an import, each with its outcome and the reason.'), {
+    filters: { outcome: 'create, update, skip or error' },
+  })
+    .addHelpText('after', '\nExamples:\n  $ svc import rows 3 --outcome error')
+    .action(async (id: number, flags: ListFlags) => {
+      const filters = { outcome: '' }
+      await printList({ noun: 'rows', path: `imports/${id}/rows`, filters, columns: rowColumns }, flags, print)
+    })
+
+  ofImport('show', 'Show an import with its counts and the headings that it matched.')
+    .addHelpText('after', '\nExamples:\n  $ svc import show 3')
+    .action(async (id: number, flags: Flags) => {
+      const now = await request<Import>(connect(flags), `/api/v1/imports/${id}`)
+      print(flags, now, [inLines(fieldsOf(now)), nextStep(now)].filter(Boolean).join('\n\n'))
+    })
+
+  for (const [verb, description] of [
+    ['apply', 'Apply a planned import. Nobody gets a mail. Safe to repeat.'],
+    ['undo', 'Undo an import, until a payout contains its money.'],
+  ] as const) {
+    ofImport(verb, description)
+      .addHelpText('after', `\nExamples:\n  $ svc import ${verb} 3`)
+      .action(async (id: number, flags: Flags) => {
+        const path = `/api/v1/imports/${id}/${verb}`
+        const begun = await request<Import>(connect(flags), path, { method: 'POST', ...patient })
+        await show(flags, begun)
+      })
+  }
+}
