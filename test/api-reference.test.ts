@@ -49,7 +49,6 @@ const answer = await fetch(`${stack.baseUrl}/api/v1/openapi.json`)
 const document = (await answer.json()) as OpenApi
 const violations = checkerOf(document)
 
-/** The name at the end of a reference. */
 const nameIn = ({ $ref }: { $ref: string }) => $ref.replace(/^.*\//, '')
 
 const documented = ({ path, method }: Operation): Documented => {
@@ -79,7 +78,7 @@ test('the document describes every public route of wrangler.toml, and nothing el
   const routes = readFunctions()
     .filter(({ name }) => !own.includes(name))
     .flatMap(({ paths }) => paths)
-    // The runbook describes the route that the deployment's own mail API calls.
+    // Excluded: the runbook describes this route, because only the deployment's own mail API calls it.
     .filter((path) => path.startsWith('/api/') && path !== '/api/v1/webhooks/mail*')
     .map((path) => path.replace(/\/?\*$/, ''))
   expect(Object.keys(document.paths).map((path) => path.replace(/\/\{.*/, ''))).toEqual(expect.arrayContaining(routes))
@@ -218,7 +217,7 @@ describe('the service answers the examples as documented', async () => {
   })
 })
 
-/** Reduces an example to its outcome: lists, figures, ids and times differ between calls. */
+/** Reduces an example to its outcome, because lists, figures, ids and times differ between calls. */
 function comparable(response: unknown): object {
   const fixed = `
     success status reason deductionAmount error customer_status provisional duplicate attributed

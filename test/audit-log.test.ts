@@ -36,7 +36,7 @@ const other = await createPerson(service, env, { name: 'Bob', email: 'bob@exampl
 await addMember(service, workspaceId, actor.userId, 'owner')
 const db = service.actingAs(actor.userId)
 
-/** The entries that `act` left, the oldest first. */
+/** Returns the entries that `act` wrote, the oldest first. */
 async function entriesOf(act: () => Promise<unknown>) {
   const [last] = await listAuditEntries(service, workspaceId ?? '', { limit: 1 })
   await act()
@@ -81,7 +81,7 @@ const open = (role: 'admin' | null) => openProgram(db, { programId, userId: othe
 const memberIs = (role: 'admin' | null) =>
   changeMember(db, { workspaceId: workspaceId ?? '', userId: other.userId, role, byOwner: true })
 
-/** The calls of the sign-in library, which do not name the actor. */
+/** The sign-in library makes these calls, and it does not know the actor. */
 const asActor =
   (...statements: string[]) =>
   async () =>
@@ -89,7 +89,7 @@ const asActor =
     for (const statement of statements) await sql.query(statement, [actor.userId])
   }
 
-/** Each act, in this order, and what it leaves: the action, what it was done to, and a part of the details. */
+/** Each act in order, with the expected entry: the action, its object, and some of its details. */
 const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left: [string, unknown, object?][]][] = [
   [
     'a payment processor is disconnected',

@@ -19,7 +19,7 @@ const { db, sql } = await startEndpoint()
 
 const stripe = askStripe(openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' }))
 
-/** Stripe's reports of a payment with tax, and of a refund of a part. */
+/** Posts Stripe's events for a payment with tax and for a partial refund. */
 async function reportPayment(programId: number) {
   const { rows } = await sql.query<{ account: string; click_id: string }>(
     `select p.processor_account_id as account, c.click_id from programs p join customers c on c.program_id = p.id
@@ -48,11 +48,11 @@ async function reportPayment(programId: number) {
   }
 }
 
-/** A program in which everything has happened once. */
+/** Creates a program with at least one row of every kind. */
 async function createHistory() {
   const program = await createLedgerProgram(sql, db, { leadCommissionCents: 150 })
   const { programId } = program
-  // The endpoint is older than all of this, so everything is reported to it.
+  // The endpoint predates all events, so it gets all of them.
   await keepWebhooks(sql, programId)
   const partnerId = program.partnerIds[0] ?? 0
   await program.lead('lead', await program.click(1))
@@ -86,10 +86,10 @@ async function createHistory() {
   return programId
 }
 
-// Another program comes first, so that ids of this one are not the first of all.
+// Creates another program first, so that this one's ids don't start at 1.
 await createLedgerProgram(sql, db)
 const corrupted = await createHistory()
-/** The connection in the middle of a transaction, as which the audit takes it for its own. */
+/** Lets the audit run inside an open transaction: a savepoint replaces its own transaction. */
 const inTransaction = Object.assign(Object.create(sql), {
   query: (asked: string | QueryConfig, values?: unknown[]) =>
     sql.query(asked === 'rollback' ? 'rollback to audit' : isBegin(asked) ? 'savepoint audit' : asked, values),
@@ -100,7 +100,7 @@ test('a database with every kind of row passes the audit', async () => {
   expect(await findDifferences(sql)).toEqual([])
 })
 
-/** Corruptions of a program by the check that finds them. Each statement takes the program. */
+/** Corruptions by the check that finds them. Each statement gets the program's id as its parameter. */
 const corruptions: Record<string, string[]> = {
   'a sale has the amount, the untaxed part': [
     'update sales set commission_base_cents = amount_cents where processor_event_id is not null and program_id = $1',
@@ -318,7 +318,7 @@ const corruptions: Record<string, string[]> = {
 const planted = Object.entries(corruptions).flatMap(([check, statements]) =>
   statements.map((statement) => [check, statement] as const),
 )
-// Each in a transaction that is rolled back, so that one history serves all.
+// Each one runs in a transaction that is rolled back, so all share one history.
 test.for(planted)('the check "%s" finds: %s', async ([check, statement]) => {
   await sql.query('begin')
   try {
@@ -372,7 +372,10 @@ const copyOf: [column: string, copy: string][] = [
   ['true', 'c.%I'],
 ]
 
-/** Adds copies of a program's rows to it, whose ids are their own and name each other as the first ones do. Returns how many rows. */
+/**
+ * Copies a program's rows into the same program. The copies have their own ids and refer to each other. Returns their
+ * number.
+ */
 async function multiply(programId: number, copies: number): Promise<number> {
   const cases = copyOf.map(([column, copy]) => `when ${column} then format($copy$${copy}$copy$, a.attname)`)
   const { rows: tables } = await sql.query<{ statement: string }>(
@@ -389,7 +392,7 @@ async function multiply(programId: number, copies: number): Promise<number> {
   return rows
 }
 
-/** How many rows that part of a plan looked at which looked at the most. */
+/** Returns the rows that the busiest node of a plan visited. */
 function visited(node: PlanNode): number {
   const removed = (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Join Filter'] ?? 0)
   return Math.max(
@@ -420,7 +423,8 @@ test('no check compares pairs of rows, even with outdated or missing statistics'
     await sql.query(forget)
     checked.push(...(await audit(explaining)))
     expect(looked).toHaveLength(checked.length)
-    // A day's figures are counted under seven headings. All pairs of refunds and notifications were forty times the rows.
+    // A day's figures count under seven groupings, so some checks visit more rows than exist. A comparison of all pairs of
+    // refunds and notifications visited forty times the rows.
     expect(looked.filter(({ timesTheRows }) => timesTheRows > 3)).toEqual([])
   } finally {
     await sql.query('rollback')

@@ -296,7 +296,7 @@ test('nobody can sign in with an expired session', async () => {
   expect(await isSignedIn(token)).toBe(false)
 })
 
-/** Sets how many tries there were at what a part of `sign_in_attempts.key` says. */
+/** Sets the attempts of the counter with this key in `sign_in_attempts`. */
 async function setAttempts(key: string, attempts: number) {
   await stack.sql.query(
     `insert into sign_in_attempts (key, attempts) values ($1, $2)
@@ -305,7 +305,7 @@ async function setAttempts(key: string, attempts: number) {
   )
 }
 
-/** As the edge says it, and as a proxy does. */
+/** The caller's address in the headers of the edge and of a proxy. */
 const from = (address: string) => ({ 'cf-connecting-ip': address, 'x-forwarded-for': address })
 
 test('sign-in attempts at an account from one address are limited for 15 minutes, even with the right password', async () => {

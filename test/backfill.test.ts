@@ -36,7 +36,7 @@ const readPast = async (shop: Shop, months = 3) => {
 
 type Objects = Record<string, unknown>[]
 
-/** Puts an account's past into Stripe's stand-in. */
+/** Adds an account's past to the fake of Stripe. */
 function has(
   shop: Shop,
   past: {
@@ -65,7 +65,7 @@ function has(
 
 const day = 86_400
 
-/** A shop whose customer came 80 days ago. */
+/** A shop with a customer who came 80 days ago. */
 async function oldShop(): Promise<TestShop> {
   const shop = await createShop(sql)
   await sql.query(
@@ -118,7 +118,7 @@ describe("importing an account's past payments", () => {
       subscriptions: [subscription(shop, 'sub_1'), subscription(stranger, 'sub_x', {})],
       invoices: [
         invoiceOf(shop, 'in_1', { billing_reason: 'subscription_create' }),
-        // Its own copy of the metadata is missing: the subscription's counts.
+        // This invoice has no metadata, so its subscription's metadata counts.
         invoiceOf(later(shop, 30), 'in_2'),
         invoiceOf(later(stranger, 30), 'in_x', { subscription: 'sub_x' }),
         { ...invoiceOf(later(shop, 31), 'in_draft'), status: 'draft' },
@@ -214,7 +214,7 @@ describe("importing an account's past payments", () => {
 const buyers = 50
 const many = 250
 
-/** An account's 250 invoices of 50 buyers, each with a click of their own, of which every third buyer is nobody's. */
+/** 250 invoices of 50 buyers. Each buyer has a click, except every third, who is unattributed. */
 async function manyInvoices(shop: TestShop): Promise<Objects> {
   const clicks = Array.from({ length: buyers }, (_, n) => `cust_1_${n}0${shop.programId}`)
   await sql.query(
@@ -295,7 +295,7 @@ describe('many invoices', () => {
   })
 })
 
-/** The command: it ends with this code and what it said. */
+/** Returns the exit code and the output of the command. */
 function runCommand(shop: Shop, stripeUrl: string, ...options: string[]) {
   const { DATABASE_URL, NEON_ENDPOINT } = endpoint.env
   const { EMAIL_HASH_KEY, STRIPE_SECRET_KEY } = env
@@ -312,7 +312,7 @@ function runCommand(shop: Shop, stripeUrl: string, ...options: string[]) {
 test('npm run backfill stops at Ctrl-C, continues later, and starts over with an explicit start date', async () => {
   const shop = await oldShop()
   has(shop, { invoices: await manyInvoices(shop) })
-  // Somebody presses Ctrl-C while Stripe is asked for the second page of invoices.
+  // Sends Ctrl-C while the command waits for the second page of invoices.
   let onSecondPage: (() => Promise<unknown>) | undefined
   const slow = createServer((request, response) => {
     void (async () => {

@@ -42,11 +42,10 @@ test('a backup restored into an empty database has the same rows, passes the aud
   await checkSecrets(source.databaseUrl, givenSecrets, undefined)
   await backup(source.databaseUrl, file)
   const target = await createDatabase()
-  // Like a service that runs on it.
+  // The target has fingerprints of its secrets, like a database in use.
   await checkSecrets(target.databaseUrl, givenSecrets, undefined)
   await restore(target.databaseUrl, file)
 
-  // The planner has statistics from the start.
   const unknown = `select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' and reltuples < 0`
   expect((await target.sql.query(unknown)).rows).toEqual([])
   const restored = await contents(target)
@@ -74,7 +73,7 @@ test('an encrypted backup needs its identity, and other statements wait during i
   writeFileSync(cut, readFileSync(secret).subarray(0, -100))
   await expect(restore(target.databaseUrl, cut, undefined, identity)).rejects.toThrow('Nothing was loaded')
 
-  // A pipe keeps the restore waiting for its last bytes.
+  // The restore waits, because the pipe holds back the last bytes.
   const pipe = path.join(folder, 'pipe.sql.gz.age')
   execFileSync('mkfifo', [pipe])
   const restoring = restore(target.databaseUrl, pipe, undefined, identity)

@@ -39,11 +39,10 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await context.close()
-  // Whatever happens, the script throws nothing into the page.
   expect(pageErrors.splice(0)).toEqual([])
 })
 
-/** Opens a page and waits until its script has finished: a signup is always the last job. */
+/** Opens a page and waits until its script has finished, because a signup is always its last job. */
 async function open(url: string): Promise<void> {
   await page.goto(url)
   await done()
@@ -54,7 +53,7 @@ async function done(): Promise<void> {
   await signup('done')
 }
 
-/** The same if a signup would change something, or wait. */
+/** Does the same if a signup would change something or wait. */
 async function openQuietly(url: string): Promise<void> {
   await page.goto(url, { waitUntil: 'networkidle' })
 }
@@ -99,7 +98,7 @@ describe('the first visit', () => {
     const rows = await clicksOf(verified.partnerCode)
     expect(rows).toEqual([
       {
-        // Without the rest of the query, which can hold private data.
+        // The rest of the query can contain private data, so it is not stored.
         page_url: 'http://shop.example.test/landing',
         affiliate_url: `http://shop.example.test/landing?aff=${verified.partnerCode}`,
         referrer_url: 'http://blog.example.org/review',
@@ -236,9 +235,9 @@ describe('links garbled by a mail client or a campaign tool', () => {
     ['/page;aff=CODE', '/page'],
     ['/page;aff=CODE?utm_source=mail', '/page'],
     ['/page?aff=&aff=CODE', '/page'],
-    // The partner of the link, not somebody who added their own code.
+    // The partner of the link counts, and not somebody who added their own code.
     ['/page?aff=CODE&aff=other', '/page'],
-    // A sign-in page that keeps the visitor's destination.
+    // A sign-in page that stores the visitor's destination in its address.
     ['/sign-in?next=%2Fpage%3Faff%3DCODE', '/sign-in'],
   ])('%s still attributes the visitor', async (path, landing) => {
     const code = await newCode()
@@ -274,7 +273,7 @@ describe('a long address', () => {
     const script = await (await fetch(`${stack.baseUrl}/js/svc-tracker.js`)).text()
     const slow = await page.evaluate(
       ({ source, texts, length }) => {
-        /** The fastest of five runs, because the machine may do other work meanwhile. */
+        /** Takes the fastest of five runs, because the machine may be busy. */
         // oxlint-disable-next-line consistent-function-scoping -- it runs in the page
         const fastest = (work: () => void) => {
           const times = Array.from({ length: 5 }, () => {
@@ -284,7 +283,7 @@ describe('a long address', () => {
           })
           return Math.min(...times)
         }
-        // An own name for each, because the script runs once for a name.
+        // Each one has its own name, because the script runs once per name.
         let name = 0
         const load = () => {
           const element = Object.assign(document.createElement('script'), { text: source })
@@ -442,7 +441,7 @@ describe('a click that failed', () => {
     shop.fault = undefined
     await open('http://shop.example.test/next')
     expect(await clickId()).not.toBeNull()
-    // The landing page and its referrer, not the page that sends the click.
+    // Expects the landing page and its referrer, and not the page that sends the click.
     expect(await clicksOf(code)).toMatchObject([
       { page_url: 'http://shop.example.test/landing', referrer_url: 'http://blog.example.org/' },
     ])
@@ -635,7 +634,7 @@ describe('signup', () => {
     shop.html = html(stub, '<script>window.early = svc.signup("early-1"); window.kept = svc.signup</script>', tag())
     await open(referral())
     expect(await page.evaluate('early')).toMatchObject({ success: true, provisional: true })
-    // A reference to the stub's function that was taken early works for ever.
+    // An early reference to the stub's function works for ever.
     expect(await page.evaluate('kept("early-1")')).toMatchObject({ success: true, provisional: true })
   })
 
@@ -646,7 +645,7 @@ describe('signup', () => {
   })
 })
 
-/** Reads the click id in each link and element of a page that leads to Stripe. */
+/** Returns the click id in each link and element of a page that leads to Stripe. */
 const shown = () =>
   page.evaluate(() =>
     Object.fromEntries(
@@ -794,7 +793,7 @@ test('checkout links of Polar and Lemon Squeezy, and the custom data of Paddle, 
   await expect.poll(() => page.locator('a').first().getAttribute('href')).toMatch(/reference_id=cust_1_2$/)
 })
 
-/** The helpers of several programs, by the names of their tags. */
+/** The helpers of several programs by the names of their tags. */
 const helperOf = (name: string) =>
   page.evaluate((global) => (Reflect.get(window, global) as typeof window.svc)?.getClickId() ?? null, name)
 const both = async () => [await helperOf('svc'), await helperOf('partners')]
@@ -872,7 +871,7 @@ describe('several programs on one site', () => {
     ])
     expect(ids).toEqual([expect.stringMatching(/^cust_/), expect.stringMatching(/^cust_/)])
     expect(new Set(ids).size).toBe(2)
-    // A browser that dropped both gets both back from the copies, with the next page.
+    // On the next page, a browser that lost both gets both back from the copies.
     await context.clearCookies({ name: /_click_id$/ })
     await openAll('http://app.example.test/pricing')
     expect(await both()).toEqual(ids)
@@ -934,7 +933,7 @@ describe("through a proxy on the page's own domain", () => {
     expect(await signup('proxied-1')).toMatchObject({ success: true, provisional: true })
     const href = `https://buy.stripe.com/test_1?client_reference_id=${id}`
     await expect.poll(() => page.locator('a').getAttribute('href')).toBe(href)
-    // The script, the click with two cookies, and signups.
+    // Expects the script, the click with two cookies, and signups.
     expect([...new Set(seen)]).toEqual(['GET 200 0', 'POST 200 2', 'POST 200 0'])
     expect(shop.calls).toEqual([])
     const { rows } = await stack.sql.query(

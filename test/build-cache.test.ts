@@ -25,7 +25,7 @@ test('a build is reused until a source or a package changes, and stays inside th
     pathToFileURL(at('lib/serve/build-cache.ts')).href
   )) as typeof import('../lib/serve/build-cache.ts')
   let whileMade: (() => void) | undefined
-  /** Counts the builds of two requests, and checks the file. */
+  /** Counts the builds for two requests, and checks the file. */
   const keepTwice = async (): Promise<[made: number, isThere: boolean]> => {
     let made = 0
     const files = new Set<string | undefined>()

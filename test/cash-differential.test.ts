@@ -21,7 +21,7 @@ const endpoint = await startEndpoint()
 const { sql } = endpoint
 const webhook = await openWebhook(endpoint)
 
-/** The tracking functions over HTTP, for the client library. */
+/** Serves the tracking functions over HTTP for the client library. */
 const server = createServer((incoming, outgoing) => {
   void asRequest(incoming).then(async (request) => {
     const app = request.url.endsWith('/sale') ? trackSale : trackRefund
@@ -49,7 +49,10 @@ async function keyOf({ programId }: TestShop): Promise<string> {
   return key
 }
 
-/** `lib/sales.ts` as the instructions of `svc init` have it, for any key, with Stripe's own library in front of its stand-in. */
+/**
+ * Loads `lib/sales.ts` from the instructions of `svc init` with any key. Stripe's own library talks to the fake of
+ * Stripe.
+ */
 async function buildInstructions(): Promise<string> {
   const instructions = readFileSync(new URL('../tracker/templates/AGENTS.md', import.meta.url), 'utf8')
   const [, code = ''] = /^```ts file=lib\/sales\.ts\n([^]*?)^```$/m.exec(instructions) ?? []
@@ -253,7 +256,6 @@ describe('the connected account and the calls from the instructions record the s
         shop === byWebhook
           ? async (event: StripeEvent) => (await webhook.post(JSON.stringify(event))).status === 200
           : await trackPaymentWith(await keyOf(shop))
-      // Stripe delivers more than once.
       for (const event of account.events) {
         expect(await take(event)).toBe(true)
         expect(await take(event)).toBe(true)
@@ -261,7 +263,7 @@ describe('the connected account and the calls from the instructions record the s
     }
     const [reported, sent] = await Promise.all(
       [byWebhook, byCalls].map(async (shop) =>
-        // The calls say nothing of Stripe's further ids, and each shop has its own partner.
+        // Calls don't report Stripe's other ids, and each shop has its own partner.
         (await webhook.salesOf(shop)).map((sale): Record<string, unknown> => ({
           ...sale,
           payment_intent: null,
@@ -299,7 +301,7 @@ test(
         const invoice = event.data.object as unknown as PaidInvoice & { id: string }
         renewals.push({ event, invoice })
         const cents = minorUnits(BigInt(amount), code)
-        // Commissions are 20 %, half up.
+        // Commissions are 20%, rounded half up.
         const is = `${cents} ${code} recurring, commission ${(cents * 2000n + 5000n) / 10_000n}`
         expected.set(invoice.id, is)
       }

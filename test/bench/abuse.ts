@@ -13,7 +13,7 @@ import { givenSecrets, spawnServe } from '../support/serve-process.ts'
 import { cpuMicroseconds } from './environment.ts'
 import { type Result, round } from './result.ts'
 
-/** The requests of one route that are measured, or fewer if the route allows fewer in a minute. */
+/** The number of measured requests of a route, or fewer if the route allows fewer per minute. */
 const mostMeasured = 300
 const megabyte = 1024 * 1024
 
@@ -26,15 +26,18 @@ interface Sent {
 
 interface Route {
   route: string
-  /** The requests that one address may send. */
+  /** The number of requests that one address may send. */
   perMinute: number
   send: (n: number) => Sent
 }
 
 const perMinuteOf = (name: string, limiter: string) => rateLimits[name]?.[limiter]?.perMinute ?? NaN
-/** The budget of one address on all routes of one box (lib/serve/visitor-budget.ts), and of its bodies in events of 1 MiB. */
+/**
+ * One address's budget for all routes of a single server (lib/serve/visitor-budget.ts), and for bodies in events of 1
+ * MiB.
+ */
 const budget = { requests: 3000, events: 32 }
-/** 100 attempts in a quarter of an hour (lib/access/sign-in.ts). */
+/** 100 attempts in 15 minutes (lib/access/sign-in.ts). */
 const attempts = 100 / 15
 
 const json = (sent: string, body: object): Sent => ({
@@ -46,12 +49,11 @@ const json = (sent: string, body: object): Sent => ({
 let baseUrl = ''
 const baseUrlOf = () => baseUrl
 
-/** Text that the database cannot compress. */
 const text = (length: number) => randomBytes(length).toString('base64url').slice(0, length)
 
 const account = (n: number) => ({ email: `stranger-${n}@example.com`, password: text(30), name: 'Stranger' })
 
-/** The dearest request of each public route. */
+/** The most expensive request of each public route. */
 function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unknownKeys: string[]): Route[] {
   const additional_data = { note: text(2000) }
   const click = (code: string, more = {}) =>
@@ -147,8 +149,9 @@ function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unkno
 }
 
 /**
- * Sends the dearest request of each public route to `npm run serve` from one address. Computes the cost of an hour at the allowed rate: the
- * share of a core (service and Postgres), and the growth of the database, the log and the memory. Each route has an address of its own.
+ * Sends the most expensive request of each public route to `npm run serve` from one address. Computes the cost of an
+ * hour at the allowed rate: the share of a core (service and Postgres), and the growth of the database, the log and the
+ * memory. Each route gets its own address.
  */
 export async function abuse(): Promise<Result> {
   const data = mkdtempSync(path.join(tmpdir(), 'svc-abuse-'))

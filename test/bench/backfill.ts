@@ -17,12 +17,12 @@ import { type Result, round } from './result.ts'
 const invoices = 5000
 const buyers = 500
 const day = 86_400
-/** One in this many buyers is unattributed. */
+/** One of this many buyers is unattributed. */
 const nobodys = 5
 
 /**
- * Reads the history of an account with 5,000 invoices from Stripe's stand-in: in one run, and in one that stops during
- * the invoices, meets Stripe's limits, continues, and is repeated. Both must create the same sales and commissions.
+ * Imports the history of an account with 5,000 invoices from the fake of Stripe twice: in one run, and with an
+ * interruption, Stripe's rate limits and a repeat. Both imports must create the same sales and commissions.
  */
 export async function backfill(): Promise<Result> {
   const database = await startDatabase()
@@ -74,7 +74,7 @@ export async function backfill(): Promise<Result> {
       },
       { what: 'all sales', measured: rows[0]?.sales ?? 0, least: expected, most: expected },
       { what: 'ends that differ from the one of one run', measured: differs + differsAgain, most: 0 },
-      // The shop's own visitor is inserted without a click.
+      // Removes the shop's own visitor, who has no click event.
       {
         what: 'differences that the audit found',
         measured: differences.filter((line) => !line.startsWith('a customer came by a click')).length,
@@ -96,7 +96,7 @@ async function timed(name: string, run: () => Promise<Backfill | undefined>, rea
   }
 }
 
-/** A year of invoices of 500 buyers. Each came through a click, except every fifth, who is unattributed. */
+/** A year of invoices of 500 buyers. Each came by a click, except every fifth, who is unattributed. */
 async function pastOf({ sql }: BenchDatabase, shop: TestShop): Promise<Record<string, unknown>[]> {
   const clicks = Array.from({ length: buyers }, (_, n) => `cust_1_${n}x${shop.programId}`)
   await sql.query(
@@ -125,7 +125,7 @@ async function pastOf({ sql }: BenchDatabase, shop: TestShop): Promise<Record<st
   })
 }
 
-/** A program's sales and commissions, without their ids and order. */
+/** Returns a program's sales and commissions without ids and order. */
 async function endOf({ sql }: BenchDatabase, { programId }: TestShop): Promise<string> {
   const { rows } = await sql.query<{ reported: string }>(
     `select json_agg(json_build_array(s.transaction_id, s.amount_cents, s.commission_base_cents, s.sale_date, s.customer_id is not null,

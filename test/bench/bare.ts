@@ -11,7 +11,7 @@ import { performanceStatement } from '../../lib/tracking/performance.ts'
 import { asPerformance } from '../../lib/tracking/performance-answer.ts'
 import { clickOn } from './calls.ts'
 
-/** The bodies of API callers, which this server doesn't check. */
+/** This server doesn't check the bodies of API callers. */
 interface Sent {
   affiliate_url: string
   customer_key: string
@@ -20,8 +20,8 @@ interface Sent {
 }
 
 /**
- * `node:http` without a framework: parses JSON, calls the same verb of `lib/`, and answers. It checks nothing: no
- * limits, no schema, no log, no errors, and one key and one reader that it looked up once.
+ * `node:http` without a framework. It parses JSON, calls the same verb of `lib/` and answers. It has no limits, schema,
+ * log or error handling, and it looks up its key and its reader only once.
  */
 export function bareServer(options: {
   db: Database

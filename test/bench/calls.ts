@@ -7,7 +7,7 @@ import { capture, captured } from './capture.ts'
 import type { Call } from './driver.ts'
 import { seededClickId } from './seed.ts'
 
-/** A click as a browser's tracker sends it, which names the program of its tag. */
+/** A click from the browser tag, with its program. */
 export function clickOn(code: string, programId?: number): Click {
   return {
     affiliate_url: `https://shop.example.com/shoes?aff=${code}&utm_source=blog`,
@@ -33,7 +33,7 @@ export function clickOn(code: string, programId?: number): Click {
   }
 }
 
-/** Numbers the calls that a verb sends from 1. Returns a function that creates the next ones. */
+/** Returns a function that creates the next calls. Their numbers start at 1. */
 export function callsOf(verb: (n: number) => Promise<unknown>): (count: number) => Promise<Call[]> {
   let n = 0
   return async (count) => {
@@ -70,7 +70,7 @@ export const leads = (programId: number, keyHash: string) =>
     ),
   )
 
-/** Sales to each seeded customer `<key><n>`, in turns. */
+/** Sales to the seeded customers `<key><n>` in turns. */
 export const sales = (keyHash: string, key: string, customers: number) =>
   callsOf((n) =>
     recordSale(

@@ -3,7 +3,7 @@ import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 
-/** A statement on the wire. Every value is text or null. */
+/** A statement in the wire protocol. Every value is text or null. */
 export interface Statement {
   query: string
   params: (string | null)[]
@@ -19,8 +19,8 @@ const commit: Statement = { query: 'commit', params: [] }
 
 /**
  * A Postgres connection with the least possible client work, so that the benchmark measures the database. `pg` signs
- * in. Then calls go out as bytes, and only errors and ends are read from the answers. A call is one write and one wait,
- * including begin and commit of a transaction, as in pgbench's pipeline mode.
+ * in. After that the client writes bytes and reads only errors and the ends of answers. A call is one write and one
+ * wait, including the begin and commit of a transaction, as in pgbench's pipeline mode.
  */
 export class Connection implements Carrier<Call> {
   readonly #socket: Socket
@@ -32,7 +32,7 @@ export class Connection implements Carrier<Call> {
   private constructor(client: Client, socket: Socket) {
     this.#client = client
     this.#socket = socket
-    // If the connection ends unannounced, the current call receives the error, not this event.
+    // If the connection breaks, the current call rejects, so this event needs no handling.
     client.on('error', () => {})
     socket.removeAllListeners('data')
     socket.on('data', (chunk: Buffer) => this.#read(chunk))
@@ -78,7 +78,7 @@ export class Connection implements Carrier<Call> {
   }
 }
 
-/** An unnamed statement, which Postgres parses and plans in each call, as Neon's proxy sends it. */
+/** An unnamed statement, as Neon's proxy sends it. Postgres parses and plans it in each call. */
 function encode({ query, params }: Statement): Buffer[] {
   const parse = Buffer.from(`\0${query}\0\0\0`)
   return [header(0x50, parse.length), parse, bindMessage(params), execute]
@@ -122,8 +122,8 @@ export interface Carrier<Item> {
 const unanswered_ms = 30_000
 
 /**
- * Each carrier makes one call after the other, until `calls` or `seconds` run out. An error ends the benchmark, because
- * a figure of failing calls is worthless.
+ * Each carrier makes one call after another until `calls` or `seconds` run out. Any error ends the benchmark, because
+ * failed calls make the figure worthless.
  */
 export async function drive<Item>(carriers: Carrier<Item>[], calls: Iterable<Item>, seconds = Infinity): Promise<Load> {
   const latencies: number[] = []
@@ -167,7 +167,7 @@ export function quantile(values: number[], q: number): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length * q)] ?? NaN
 }
 
-/** One of several compared subjects. */
+/** One of the compared subjects. */
 export interface Side<Item> {
   name: string
   carriers: Carrier<Item>[]
@@ -183,9 +183,9 @@ export interface Measured {
 }
 
 /**
- * Measures sides in turns: each in every round, in alternating order, so that other work on the machine affects all of
- * them. The first rounds warm up compiled code and don't count. `cpu` reads a process's CPU time so far. Its work until
- * `settle_ms` after the last answer belongs to the calls.
+ * Measures the sides in turns. Every round measures each side, in alternating order, so that other work on the machine
+ * affects all of them. The first rounds warm up the compiled code and don't count. `cpu` returns a process's CPU time
+ * so far. Work within `settle_ms` after the last answer still counts.
  */
 export async function interleave<Item>(
   sides: Side<Item>[],
@@ -218,7 +218,9 @@ export async function interleave<Item>(
   return measured
 }
 
-/** The CPU time of a call of `base` divided by that of `side`, in these processes: the median of the rounds. */
+/**
+ * Returns the CPU time per call of `base` divided by that of `side`, in these processes, as the median of the rounds.
+ */
 export function cpuRatio(
   [side, ...processes]: [Measured | undefined, ...string[]],
   [base, ...baseProcesses]: [Measured | undefined, ...string[]],
@@ -229,7 +231,7 @@ export function cpuRatio(
   return quantile(ratios ?? [], 0.5)
 }
 
-/** The rate of one side divided by another's: the median of the rounds. */
+/** Returns the rate of one side divided by another's, as the median of the rounds. */
 export function rateRatio(side: Measured | undefined, base: Measured | undefined): number {
   return quantile(
     side?.loads.map(({ perSecond }, round) => perSecond / (base?.loads[round]?.perSecond ?? NaN)) ?? [],

@@ -9,9 +9,9 @@ export interface Endpoint {
 }
 
 /**
- * The most used endpoints with their calls. There are clicks on `links` links, first leads by click id, sales to known
- * customers and first partial refunds. There are both reads of a program with `seeded` customers of each kind, the
- * script, and an empty Worker.
+ * The busiest endpoints with their calls: clicks on `links` links, first leads by click id, sales to known customers,
+ * and first partial refunds. Also both reads of a program with `seeded` customers of each kind, the script, and an
+ * empty Worker.
  */
 export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1000): Promise<Endpoint[]> {
   const { sql, baseUrl, sandbox } = stack
@@ -86,7 +86,7 @@ function posts(url: string, headers: Record<string, string>, body: (n: number) =
 
 const clickHeaders = { 'user-agent': clickOn('').user_agent ?? '' }
 
-/** The tracker's body, without the fields that the function adds. */
+/** The body of the tracker, without the fields that the function adds. */
 function clickBody(n: number): object {
   const { affiliate_url, page_url, page_title, referrer_url, session_id } = clickOn(`code${1 + (n % 1000)}`)
   const { screen_resolution, viewport_size, language, timezone } = clickOn('')
@@ -103,7 +103,7 @@ function clickBody(n: number): object {
   }
 }
 
-/** The next `count` calls of an endpoint. */
+/** Creates the next `count` calls of an endpoint. */
 export function take(endpoint: Endpoint, count: number): HttpCall[] {
   return Array.from({ length: count }, endpoint.next)
 }

@@ -40,9 +40,9 @@ function closing(close: () => Promise<unknown>): () => Promise<void> {
 }
 
 /**
- * Starts a separate, migrated Postgres in a temporary folder, with the default settings (every commit waits for the
- * disk) unless `settings` change them. Also starts the Neon endpoint in its own process, and creates a sandbox program
- * with its people.
+ * Starts a separate, migrated Postgres in a temporary folder, the Neon endpoint in its own process, and a sandbox
+ * program with its people. Postgres has its default settings unless `settings` change them, so every commit waits for
+ * the disk.
  */
 export async function startDatabase(settings: string[] = []): Promise<BenchDatabase> {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-bench-'))
@@ -88,8 +88,8 @@ export interface BenchStack extends BenchDatabase {
 
 /**
  * Starts the whole service, with Postgres, the Neon endpoint and the functions in separate processes. Counts clicks
- * every minute unless `counts` is false, because a benchmark of database requests counts only its own. `settings` are
- * Postgres' own.
+ * every minute unless `counts` is false, because a benchmark of database requests must count only its own. `settings`
+ * are for Postgres.
  */
 export async function startStack({ counts = true, settings = [] as string[] } = {}): Promise<BenchStack> {
   const database = await startDatabase(settings)
@@ -107,7 +107,7 @@ export async function startStack({ counts = true, settings = [] as string[] } = 
     asked = answered.catch(() => {})
     return answered
   }
-  // As deployed. Otherwise the performance read would count all clicks of the benchmark one by one.
+  // Matches a deployment. Otherwise the performance read would count all clicks of the benchmark one by one.
   const counting = counts ? setInterval(() => void ask({ scheduled: 'count-clicks' }), 60_000) : undefined
   return {
     ...database,
@@ -149,7 +149,7 @@ function commandOf(pid: number): string {
   return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
 }
 
-/** The child processes of `pid`. */
+/** Returns the child processes of `pid`. */
 function childrenOf(pid: number): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -159,14 +159,14 @@ function childrenOf(pid: number): number[] {
         const stat = readFileSync(`/proc/${candidate}/stat`, 'utf8')
         return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1] === String(pid)
       } catch {
-        return false // It ended meanwhile.
+        return false // The process ended in the meantime.
       }
     })
 }
 
 /**
- * The CPU time of a process so far in microseconds, with all its threads, and with `children` those of its child
- * processes. NaN if the system has no /proc.
+ * Returns the CPU time of a process and its threads so far in microseconds, and with `children` that of its child
+ * processes. Returns NaN if the system has no /proc.
  */
 export function cpuMicroseconds(pid: number, children = false): number {
   const pids = children ? [pid, ...childrenOf(pid)] : [pid]

@@ -61,9 +61,9 @@ const dayColumns = (
 const moneyMetrics: GroupedMetric[] = ['sales', 'revenue', 'commission']
 
 /**
- * Measures performance by group over 90 days, for a program with 100,000 clicks and one with ten million (`--events`),
- * with the same partners, countries and pages. Creates the totals directly, as the counting would. Each size has its
- * own database, and they are measured in turns, on one connection, without HTTP. Then measures the counting of single
+ * Measures performance by group over 90 days, for a program with 100,000 clicks and one with ten million (`--events`).
+ * Both have the same partners, countries and pages. Inserts the totals directly, as the counting would. Each size has
+ * its own database. They are measured in turns on one connection, without HTTP. Also measures the counting of single
  * clicks and sales, and Postgres' CPU time for the dashboard's read.
  */
 export async function groupings({ events }: Options): Promise<Result> {
@@ -105,8 +105,8 @@ export async function groupings({ events }: Options): Promise<Result> {
     })
     const { groupBy = 'all' } = changes
     if (changes.timeZone !== undefined && changes.interval === 'day' && isCounted(groupBy)) {
-      // Every day is cut by a bound, and a cut day has a row for each metric that changed. With fewer clicks most
-      // metrics didn't. Metrics, values and days limit the rows, so the cost per row must not depend on the clicks.
+      // The bounds cut every day, and a cut day has a row for each metric that changed. With fewer clicks most metrics
+      // didn't change. Metrics, values and days limit the rows, so the cost per row must not depend on the clicks.
       const [fewest = NaN, most = NaN] = await Promise.all(programs.map((program) => rowsOfQuarters(program, groupBy)))
       Object.assign(result.figures.at(-1) ?? {}, { rows: `${fewest} and ${most}` })
       result.goals.push({
@@ -129,7 +129,7 @@ export async function groupings({ events }: Options): Promise<Result> {
 /** Groupings with unlimited values. */
 const isCounted = (groupBy: string) => /^(all|partner|link|country|device)$/.test(groupBy)
 
-/** The number of rows by quarter for the first values of a grouping and the whole. */
+/** Returns the number of rows per quarter of an hour, for the first values of a grouping and for the total. */
 async function rowsOfQuarters(
   { database, programId }: Awaited<ReturnType<typeof seedProgram>>,
   groupBy: string,
@@ -178,7 +178,7 @@ const reads: [what: string, changes: Partial<GroupsQuery>][] = [
   ['by sub1 and week in Berlin', { groupBy: 'sub1', interval: 'week', timeZone: 'Europe/Berlin' }],
 ]
 
-/** A statement in the driver's form. Postgres writes an array with braces. */
+/** A statement in the driver's form. Postgres writes arrays with braces. */
 function asCall(statement: ReturnType<typeof groupsStatement>): Call {
   const { sql: query, parameters } = statement.compile()
   return {
@@ -225,7 +225,7 @@ async function seedTotals(
 ): Promise<void> {
   const cells = days * of.count * quartersOfDay
   const filled = Math.min(of.times, cells)
-  // Exact, so that no grouping has a rest, whose intervals need all values.
+  // Exact divisions, so that no grouping has a remainder. Its intervals would need all values.
   const reached =
     filled < cells ? 'nth' : `((cell + 1) * ${of.times} / ${cells} - row * ${quartersOfDay} * ${of.times} / ${cells})`
   await sql.query(
@@ -245,7 +245,7 @@ async function seedTotals(
 
 const recorded = 40_000
 
-/** The cost in Postgres of counting each click, and of the dashboard's read, in microseconds. */
+/** Returns the cost in Postgres of counting a click, and of the dashboard's read, in microseconds. */
 async function counting(result: Result): Promise<void> {
   const database = await startDatabase()
   const { db, sql, sandbox, databaseUrl, postgresPid } = database
@@ -281,7 +281,7 @@ async function counting(result: Result): Promise<void> {
     })
   }
   while ((await countClicks(db, 20_000)) + (await countFigures(db, 20_000)) > 0);
-  // As autovacuum does within a minute.
+  // Autovacuum does the same within a minute.
   await sql.query('vacuum analyze')
   const connection = await Connection.open(databaseUrl)
   const now = Date.now()

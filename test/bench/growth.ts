@@ -15,9 +15,10 @@ const rounds = 5
 const dayMs = 86_400_000
 
 /**
- * The reads and writes of one program with 100,000 click events, a million and ten million (`--events`), over 180 days.
- * There is a customer per four clicks, a lead per twenty and a sale per hundred. Each size has its own database. They
- * are measured in turns, on one connection, with the real statements, without HTTP. Nothing waits for the disk.
+ * Measures the reads and writes of one program with 100,000 click events, a million and ten million (`--events`), over
+ * 180 days. It has a customer per four clicks, a lead per twenty and a sale per hundred. Each size has its own
+ * database. They are measured in turns on one connection with the real statements, without HTTP. No commit waits for
+ * the disk.
  */
 export async function growth({ events }: Options): Promise<Result> {
   const sizes = [100_000, 1_000_000, 10_000_000].filter((size) => size < events).concat(events)
@@ -148,7 +149,10 @@ async function makePastPartitions(sql: pg.Client): Promise<void> {
   end $$`)
 }
 
-/** Events in time order, spread evenly over the days before now, with the totals that the writes would have created. */
+/**
+ * Inserts events in time order, spread evenly over the days before now, with the totals that the writes would have
+ * created.
+ */
 async function seedHistory(
   { db, sql, sandbox: { programId } }: BenchDatabase,
   first: { firstLink: number; firstPartner: number },

@@ -4,7 +4,7 @@ import type { Carrier } from './driver.ts'
 /** A request on the wire. */
 export type HttpCall = Buffer
 
-/** A request as browsers and integrators' servers send it. */
+/** A request like those of browsers and integrators' servers. */
 export function httpCall(
   method: string,
   url: string,
@@ -22,8 +22,8 @@ export function httpCall(
 }
 
 /**
- * A persistent HTTP/1.1 connection with the least possible client work, because it shares two cores with the service.
- * It reads an answer's status and finds its end. Every status except 2xx is an error.
+ * A persistent HTTP/1.1 connection with the least possible client work, because the client shares two cores with the
+ * service. It reads the status of an answer and finds its end. Every status except 2xx is an error.
  */
 export class HttpConnection implements Carrier<HttpCall> {
   readonly #baseUrl: URL

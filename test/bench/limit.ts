@@ -10,9 +10,8 @@ const rounds = 6
 const callsARound = 1000
 
 /**
- * Measures the statements of `lib/` for a click, a lead, a sale and a refund, with sixteen clients and commits that
- * wait for the disk. A click is compared with two bare inserts: its customer and its event, in tables with only their
- * keys.
+ * Measures the statements of `lib/` for a click, a lead, a sale and a refund, with sixteen clients. Commits wait for
+ * the disk. Compares a click with two bare inserts of its customer and its event, into tables with only their keys.
  */
 export async function limit(): Promise<Result> {
   const database = await startDatabase()

@@ -17,7 +17,7 @@ import { type Result, round } from './result.ts'
 
 const size = { partners: 2000, customers: 20_000 }
 const quarter = { partners: 500, customers: 5000 }
-/** Longer than any step takes. */
+/** Longer than any step. */
 const seconds = 900
 
 const access = (source: string) => ({ key: source === 'partnerstack' ? 'public:secret' : 'key', account: 'main' })
@@ -29,8 +29,8 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
 }
 
 /**
- * Moves a program with 2,000 partners, 20,000 customers and as many commissions from each of the six services, by files
- * and by stand-ins of their APIs: plan, apply with an interruption, repeat, undo.
+ * Moves a program with 2,000 partners, 20,000 customers and 20,000 commissions from each of the six services, by files
+ * and by fakes of their APIs. Plans, applies with an interruption, repeats and undoes each import.
  */
 export async function moving(): Promise<Result> {
   const database = await startDatabase()

@@ -9,10 +9,10 @@ const clicksOfEach = 5
 const leads = 40_000
 const sales = 25_000
 const days = 90
-/** The number of notifications, Stripe events, and webhooks. */
+/** The number of notifications, Stripe events and webhooks. */
 const noticeCount = 20_000
 
-/** The objects in the paths of pages. */
+/** The objects in page addresses. */
 export interface Seeded {
   customerId: string
   partnerId: string
@@ -29,10 +29,10 @@ export interface Seeded {
 }
 
 /**
- * Gives the sandbox's program 5,000 partners and a million events in 90 days: a few partners bring many and most bring
- * few. Inserts customers, events, sales and commissions as rows, the totals through the service's own counting, and
- * balances and payout runs through its own functions. The audit finds nothing wrong. The sandbox's person is the
- * partner who brings the most.
+ * Fills the sandbox's program with 5,000 partners and a million events in 90 days. A few partners have many events and
+ * most have few. Inserts customers, events, sales and commissions as rows. The service's own counting adds the totals,
+ * and its own functions add balances and payout runs. The audit finds nothing wrong. The sandbox's person is the
+ * partner with the most events.
  */
 export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Seeded> {
   const { programId, partnerId } = sandbox
@@ -62,11 +62,11 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
     [programId, people[0]?.user_id],
   )
   const firstCustomer = await seedEvents(sql, programId, firstPartner, firstLink)
-  // First of all, because the counting runs beside this every minute.
+  // Must run first, because the counting runs every minute in the background.
   await countTogether(sql, programId)
   await seedPurchases(sql, programId, firstCustomer)
   await sql.query('analyze')
-  // Leads and sales through the service's own functions, on this connection, which has no timeout.
+  // Records leads and sales through the service's own functions, on this connection without a timeout.
   for (const counting of ['count_figures(20000)', 'fold_daily_totals(10000)', 'fold_daily_money(10000)']) {
     const counted = async () => (await sql.query<{ n: string }>(`select ${counting} as n`)).rows[0]?.n
     for (let n = await counted(); Number(n) > 0; n = await counted());
@@ -90,7 +90,7 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
 }
 
 /**
- * Inserts customers with their clicks and leads, and returns the first one's id. The first one came earliest and
+ * Inserts customers with their clicks and leads, and returns the first one's id. The first customer came earliest and
  * returned today.
  */
 async function seedEvents(sql: pg.Client, programId: number, firstPartner: number, firstLink: number): Promise<number> {
@@ -116,8 +116,8 @@ async function seedEvents(sql: pg.Client, programId: number, firstPartner: numbe
     [programId, firstLink, firstPartner],
   )
   const first = Number(rows[0]?.first)
-  // A few first: they create the months, which a deployment has from the start. The rest follows in time order, as in
-  // reality.
+  // A few first, because they create the months, which a deployment has from the start. The rest follows in time order,
+  // as in reality.
   const insertClicks = async (where: string) =>
     await sql.query(
       `insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id, page_url, referrer_url,
@@ -146,7 +146,7 @@ async function seedEvents(sql: pg.Client, programId: number, firstPartner: numbe
   return first
 }
 
-/** The counting's result for the clicks, all at once. The counting itself takes ten times as long. */
+/** Inserts the totals of the clicks directly, because counting them takes ten times as long. */
 async function countTogether(sql: pg.Client, programId: number): Promise<void> {
   await sql.query(`set work_mem = '512MB'`)
   for (const statement of [
@@ -191,7 +191,7 @@ async function countTogether(sql: pg.Client, programId: number): Promise<void> {
   await sql.query('reset work_mem')
 }
 
-/** A sale of each customer who bought, with its commission, and the uncounted rows of leads and sales. */
+/** Inserts a sale of each customer who bought, with its commission, and the uncounted rows of leads and sales. */
 async function seedPurchases(sql: pg.Client, programId: number, firstCustomer: number): Promise<void> {
   await sql.query(
     `with sale as (
@@ -227,7 +227,7 @@ async function seedPurchases(sql: pg.Client, programId: number, firstCustomer: n
   )
 }
 
-/** One run pays the due amounts once, and half as much becomes due again. */
+/** One run pays the due amounts once. Half as much becomes due again. */
 async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
   const approve = async () => {
     const { rows } = await sql.query<{ more: boolean }>('select more from approve_due_commissions(9000)')
@@ -245,7 +245,7 @@ async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
   while (await approve());
 }
 
-/** Notifications, Stripe events, and webhooks with one endpoint that received them and one that didn't. */
+/** Inserts notifications, Stripe events, and webhooks with one endpoint that received them and one that didn't. */
 async function seedNotices(sql: pg.Client, programId: number): Promise<void> {
   await sql.query(
     `insert into outbox (program_id, kind, audience, cause, payload, created_at)

@@ -8,9 +8,9 @@ import { type Result, round } from './result.ts'
 const reads = 6
 
 /**
- * Every dashboard page for a program's members and partners, with 5,000 partners and a million events in 90 days.
- * Measures the minimum server time of some reads through workerd and the Neon endpoint, bytes on the wire (gzip), and
- * database requests. New pages are included automatically. An address with a new parameter stops the benchmark.
+ * Measures every dashboard page of a program's members and partners, with 5,000 partners and a million events in 90
+ * days: the minimum server time through workerd and the Neon endpoint, bytes on the wire (gzip), and database requests.
+ * New pages are included automatically. The benchmark stops at a page address with an unknown parameter.
  */
 export async function pages(): Promise<Result> {
   const routes = await pageRoutes()
@@ -65,13 +65,13 @@ const named: Record<string, keyof Seeded | undefined> = {
   applicationId: 'applicationId',
 }
 
-/** The addresses of all pages, from the routes. Read before seeding. */
+/** Reads the addresses of all pages from the routes, before seeding. */
 async function pageRoutes(): Promise<string[]> {
   const pattern = /^\/(account|partner|programs\/:programId|workspaces\/:workspaceId)(\/|$)/
   const routes = (await readRoutes())
     .filter((route) => route.startsWith('GET '))
     .map((route) => route.slice('GET '.length))
-    // Files, and pages that redirect until a process was begun.
+    // Excluded: files, and pages that redirect until a process has started.
     .filter((path) => pattern.test(path) && !path.endsWith('.csv') && !path.endsWith('/confirm'))
   for (const route of routes) {
     for (const [, name = ''] of route.matchAll(/:(\w+)/g)) {
@@ -82,7 +82,7 @@ async function pageRoutes(): Promise<string[]> {
   return routes
 }
 
-/** Every page by its route, and lists also sorted, searched, filtered and paged. */
+/** Every page by its route. Lists are also sorted, searched, filtered and paged. */
 function pathsOf({ sandbox }: BenchStack, routes: string[], seeded: Seeded): string[] {
   const valueOf = (name: string) => {
     if (name === 'programId') return String(sandbox.programId)

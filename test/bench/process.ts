@@ -20,14 +20,15 @@ import { readTrusted } from '../../lib/serve/settings.ts'
 import { readTestFunctions } from '../support/functions.ts'
 import { bareServer } from './bare.ts'
 
-// A part of the service in its own process, so that its CPU time can be separated. It ends with its parent.
+// Runs a part of the service in its own process, so that its CPU time can be measured separately. It ends with its
+// parent.
 
 interface Options {
   database: { DATABASE_URL: string; NEON_ENDPOINT: string; AUTH_SECRET: string }
   secrets: Secrets
   /** The program that the bare server serves. */
   sandbox: { programId: number; apiKey: string; dashboardToken: string }
-  /** Omits the work that a refund causes after its answer. */
+  /** Omits the work after the answer to a refund. */
   sendsNothing?: boolean
 }
 
@@ -69,7 +70,7 @@ async function startNeon(): Promise<void> {
   await endpoint.close()
 }
 
-/** Nobody listens after the parent has ended. */
+/** The parent has ended, so nobody receives the answer. */
 function report(message: object): void {
   if (process.connected) process.send?.(message)
 }
@@ -94,7 +95,6 @@ async function startFunctions(): Promise<void> {
       functions,
       modules: modules.set('empty', [{ path: 'empty.js', contents: emptyScript }]),
       environment: localEnvironment(addresses, options.secrets),
-      // As many log lines as a deployed function.
       common: { ...localOnlyEnvironment(addresses), LOGGED_PART: String(loggedPart) },
       port,
     })
@@ -118,7 +118,7 @@ async function startFunctions(): Promise<void> {
   await queue.close()
 }
 
-/** The real `npm run serve`, but without schedules and with limits that count and refuse nobody. */
+/** Runs the real `npm run serve` without schedules. Its limits count but never refuse. */
 async function startServed(): Promise<void> {
   const postgres = shareClicks(openPool(options.database.DATABASE_URL))
   const limits = openRateLimits()

@@ -1,4 +1,4 @@
-/** The result of a benchmark: rows of the table, and figures with a goal. */
+/** The result of a benchmark: table rows, and figures with a goal. */
 export interface Result {
   figures: Record<string, string | number>[]
   goals: Goal[]
@@ -22,7 +22,7 @@ export function isMet({ measured, least = -Infinity, most = Infinity }: Goal): b
   return measured >= least && measured <= most
 }
 
-/** A number for the table, with three significant digits. */
+/** Formats a number with three significant digits. */
 export function round(value: number): number {
   return Number(value.toPrecision(3))
 }

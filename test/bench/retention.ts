@@ -19,22 +19,22 @@ import { type Result, round } from './result.ts'
 import { seedPartners } from './seed.ts'
 
 const months = 36
-/** A quarter of the daily clicks of a program with 300,000 a day. */
+/** A quarter of a day's clicks, in a program with 300,000 a day. */
 const clicksOfMonth = 75_000
 const leadsOfMonth = 750
 const salesOfMonth = 250
 const links = 1000
 const vacuumed = 'customers, uncounted_clicks, link_clicks, link_months, daily_totals, daily_money, sales, commissions'
 const rounds = 5
-/** The months after which the service is measured. 25 are kept, so clicks are dropped from the 26th on. */
+/** The service is measured after these months. It keeps 25 months, so it drops clicks from the 26th on. */
 const measuredAfter = [1, 3, 6, 12, 18, 24, 27, 30, 33, 36]
 
 /**
- * Three years of one program, a month at a time, with a clock that the benchmark sets. A month has clicks of different
- * visitors, then a lead per hundred and a sale per three hundred, and one run of the scheduled functions. It has a
- * quarter of a day's clicks at 300,000 a day, so a run of `apply-retention` does a quarter of a night's work. Inserts
- * clicks with one statement a month, as `track_click` would have written them. The service does everything else.
- * Nothing waits for the disk.
+ * Plays three years of one program month by month, with a clock that the benchmark sets. A month has clicks of
+ * different visitors, a lead per hundred clicks, a sale per three hundred, and one run of the scheduled functions. Each
+ * month has a quarter of the clicks of a day with 300,000, so `apply-retention` does a quarter of a night's work per
+ * run. Inserts clicks with one statement per month, in the form that `track_click` writes. The service does everything
+ * else. No commit waits for the disk.
  */
 export async function retention(): Promise<Result> {
   const database = await startDatabase(['fsync=off', 'shared_buffers=1GB', 'max_wal_size=8GB'])
@@ -43,7 +43,7 @@ export async function retention(): Promise<Result> {
   const keyHash = await apiKeyHash(`Bearer ${sandbox.apiKey}`)
   const first = await seedPartners(sql, programId, links)
   const setTime = await setClock(database)
-  // Connections opened before the clock existed don't use it.
+  // Connections from before the clock don't use it.
   await sql.query('set search_path = clock, pg_catalog, public')
   await sql.query(
     'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
@@ -72,7 +72,7 @@ export async function retention(): Promise<Result> {
     const started = performance.now()
     await run(applyRetention, env)
     const retention_s = (performance.now() - started) / 1000
-    // Autovacuum does this in the course of a month.
+    // Autovacuum does the same within a month.
     await sql.query(`vacuum analyze ${vacuumed}, affiliate_click_events_${monthName(from)}`)
     if (!measuredAfter.includes(month)) continue
     const times = await measure(measuring, programId, to)
@@ -90,7 +90,8 @@ export async function retention(): Promise<Result> {
   await database.close()
 
   /**
-   * The median of the months from the 27th on, when clicks are dropped, divided by that of the months from the 6th on.
+   * Returns the median of the months from the 27th on, when clicks are dropped, divided by that of the months from the
+   * 6th on.
    */
   const level = (column: string, most: number) => {
     const median = (from: number, to: number) => {
@@ -108,7 +109,7 @@ export async function retention(): Promise<Result> {
     goals: [
       { what: 'clicks and visitors, month 36 by 27, MB', measured: sizeAt(36) / sizeAt(27), most: 1.05 },
       ...['performance 30d, ms', 'click, ms', 'retention, s'].map((column) => level(column, 1.3)),
-      // This reads a row per day, and days stay for ever. The list is planned for each kept month.
+      // This read returns a row per day, and days are kept for ever. Postgres plans the list for each kept month.
       ...['performance all, ms', 'events, ms'].map((column) => level(column, 2)),
       { what: 'clicks reported, of those written', measured: metrics.totalClicks / written.clicks, least: 1, most: 1 },
       { what: 'leads reported, of those written', measured: metrics.totalLeads / written.leads, least: 1, most: 1 },
@@ -123,7 +124,6 @@ export async function retention(): Promise<Result> {
   }
 }
 
-/** Runs a scheduled function without its log lines. */
 async function run(
   entry: { scheduled(event: unknown, env: BenchDatabase['env']): Promise<void> },
   env: BenchDatabase['env'],
@@ -147,7 +147,7 @@ const monthName = (month: Date) => month.toISOString().slice(0, 7).replace('-', 
 
 const clickIdOf = (programId: number, n: number) => `cust_1700000000000_${String(n).padStart(20, '0')}${programId}`
 
-/** A month's clicks, evenly spread and in time order, numbered from `after` + 1. */
+/** Inserts a month's clicks, evenly spread and in time order, numbered from `after` + 1. */
 async function seedClicks(
   { sql, sandbox: { programId } }: BenchDatabase,
   first: { firstLink: number; firstPartner: number },
@@ -190,7 +190,7 @@ async function seedClicks(
   )
 }
 
-/** The calls for a month's leads and sales: its last visitors sign up, and the first of them buy. */
+/** Returns the calls for a month's leads and sales. Its last visitors sign up, and the first of those buy. */
 async function leadsAndSales(
   programId: number,
   keyHash: string,
@@ -229,8 +229,8 @@ async function leadsAndSales(
 const repeated = (call: Call) => (count: number) => Array.from({ length: count }, () => call)
 
 /**
- * Times of calls as Neon's proxy sends them, one at a time: medians of the minimum of some rounds, because other work
- * can disturb one.
+ * Times calls one at a time, as Neon's proxy sends them. Returns medians of the minimum of some rounds, because other
+ * work can disturb one.
  */
 async function measure(connection: Connection, programId: number, now: Date): Promise<Record<string, number>> {
   const program = { id: programId, currency: 'usd', createdAt: now }

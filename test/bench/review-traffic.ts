@@ -10,10 +10,10 @@ import { recordServerLead } from '../../lib/tracking/leads.ts'
 import { visitorHash } from '../../lib/tracking/visitor.ts'
 import { type LedgerProgram, noClick, noLead, noSale } from '../support/ledger.ts'
 
-/** The secret for the hashes of addresses. */
+/** The key that hashes addresses. */
 export const hashSecret = 'email-hash-key'
 
-/** A visitor: their click, their address, and the identity that they enter. */
+/** A visitor with a click, an address, and the identity that they enter. */
 export interface Visitor {
   /** The page that the tag names. Null if a script calls the service directly. */
   page?: string | null
@@ -23,7 +23,7 @@ export interface Visitor {
   query?: string
 }
 
-/** A visitor who clicks, signs up and buys for 50.00. Returns the commission and the transaction id. */
+/** Records a visitor who clicks, signs up and buys for 50.00. Returns the commission and the transaction id. */
 export async function visit(
   db: Database,
   program: LedgerProgram,
@@ -61,7 +61,7 @@ export interface Kind {
   visitor: (n: number, partnerAddress: string) => Visitor
 }
 
-/** Honest and dishonest traffic as programs have it, including kinds that the rules can't detect. */
+/** The honest and dishonest traffic of typical programs, including kinds that the rules can't detect. */
 export const traffic: Kind[] = [
   {
     what: 'visitors of a page',
@@ -92,7 +92,7 @@ export const traffic: Kind[] = [
   { what: 'ads that hide it', isDishonest: true, count: 3, visitor: () => ({}) },
 ]
 
-/** A kind of visitors, with the number of visits and of held commissions. */
+/** A kind of visitor, with the number of visits and of held commissions. */
 export interface Held {
   what: string
   isDishonest: boolean
@@ -100,7 +100,9 @@ export interface Held {
   held: number
 }
 
-/** Plays visitors of a program's first partner, reviews them, and returns the number of held commissions by kind. */
+/**
+ * Plays visitors of a program's first partner, reviews their commissions, and returns the number of held ones by kind.
+ */
 export async function playTraffic(
   db: Database,
   program: LedgerProgram,
@@ -130,7 +132,7 @@ export async function playTraffic(
   })
 }
 
-/** The share of held commissions that is dishonest, and the share of dishonest ones that is held. */
+/** The dishonest share of held commissions, and the held share of dishonest ones. */
 export function qualityOf(kinds: Held[]): { precision: number; recall: number } {
   const sum = (some: Held[], name: 'visitors' | 'held') => some.reduce((total, kind) => total + kind[name], 0)
   const dishonest = kinds.filter(({ isDishonest }) => isDishonest)

@@ -4,7 +4,7 @@ import { startStack } from './environment.ts'
 import { HttpConnection } from './http.ts'
 import type { Result } from './result.ts'
 
-/** Database requests per call, counted at the Neon endpoint over ten calls. */
+/** Counts the database requests of each call at the Neon endpoint, over ten calls. */
 export async function roundTrips(): Promise<Result> {
   const stack = await startStack()
   const endpoints = await seedEndpoints(stack, 100)

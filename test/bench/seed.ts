@@ -1,8 +1,8 @@
 import type pg from 'pg'
 
 /**
- * Gives a program partners with one link each (codes `code1`, `code2`, …), and returns the first partner's and first
- * link's id. The others have the next ids.
+ * Creates partners with one link each (codes `code1`, `code2`, …), and returns the first partner's and first link's id.
+ * The others have the next ids.
  */
 export async function seedPartners(sql: pg.Client, programId: number, partners: number, code = 'code') {
   const { rows } = await sql.query<{ partner_id: string }>(
@@ -21,14 +21,14 @@ export async function seedPartners(sql: pg.Client, programId: number, partners: 
   return { firstPartner, firstLink: Number(links.rows[0]?.id) }
 }
 
-/** The click id of the n-th seeded customer. */
+/** Returns the click id of the n-th seeded customer. */
 export function seededClickId(programId: number, n: number): string {
   return `cust_1790000000000_${String(n).padStart(20, '0')}${programId}`
 }
 
 /**
- * Customers numbered from `from`, spread over the program's first `partners` seeded partners. With `key`, they have a
- * lead with the customer keys `<key>1`, `<key>2`, ….
+ * Creates customers with numbers from `from`, spread over the program's first `partners` seeded partners. With `key`,
+ * they have a lead with the customer keys `<key>1`, `<key>2`, ….
  */
 export async function seedCustomers(
   sql: pg.Client,
@@ -56,8 +56,8 @@ export async function seedCustomers(
 }
 
 /**
- * A paid sale of 49.00 (transaction `<prefix><n>`) with its pending commission of 9.80 for each customer with the key
- * `<key><n>`.
+ * Creates a paid sale of 49.00 (transaction `<prefix><n>`) with its pending commission of 9.80 for each customer with
+ * the key `<key><n>`.
  */
 export async function seedSales(sql: pg.Client, programId: number, key: string, prefix: string): Promise<void> {
   await sql.query(
@@ -76,12 +76,12 @@ export async function seedSales(sql: pg.Client, programId: number, key: string, 
 }
 
 /**
- * Creates every possible counter row of the previous, the present and the next hour, so that no benchmark measures
- * their creation. Also creates the totals of 90 days without events, because a table of one page would be read
+ * Creates every possible counter row of the previous, the current and the next hour, so that no benchmark measures
+ * their creation. Also creates the totals of 90 days without events, because Postgres would read a table of one page
  * completely.
  */
 export async function seedCounters(sql: pg.Client, programId: number): Promise<void> {
-  // At least two are of today, whatever the hour. Postgres chooses its plans by their number.
+  // At least two are from today at any hour, because Postgres chooses its plans by their number.
   const hours = `array[now() - interval '1 hour', now(), now() + interval '1 hour']`
   const hoursAndBackends = `from unnest(${hours}) at, generate_series(0, 63) backend`
   await sql.query(

@@ -12,9 +12,9 @@ const callsARound = 320
 const starts = 7
 
 /**
- * Compares a click in workerd with a bare Worker that makes the same call with the same driver (bare-worker.ts), in the
- * same workerd and in turns. Measures each with a log line per hundredth click as deployed, and with one per click
- * (`logged-click`). Also measures the first call of each in a fresh workerd that has only run an empty Worker.
+ * Compares a click in workerd with the bare Worker (bare-worker.ts), which makes the same call with the same driver in
+ * the same workerd. They take turns. Measures each with one log line per hundredth click, as deployed, and with one per
+ * click (`logged-click`). Also measures the first call of each in a fresh workerd that has only run an empty Worker.
  */
 export async function worker(): Promise<Result> {
   const stack = await startStack()

@@ -16,7 +16,7 @@ import { proxyPath } from '../../lib/programs/proxy-path.ts'
 readOptions("npm run blockers    whether today's block lists leave the own-domain proxy alone; fetches them", {})
 
 const lists = '@browserless/goto@10.12.13'
-/** The release whose engine reads the lists of that package. */
+/** The release with the engine that reads the lists of that package. */
 const engine = '@ghostery/adblocker@2.15.0'
 const folder = fileURLToPath(new URL('../../node_modules/.cache/blockers/', import.meta.url))
 
@@ -69,7 +69,7 @@ expectBlocked(`${shop}/matomo.js`, 'script', true)
 expectBlocked(`${shop}/svc/api/v1/track/click`, 'xhr', true)
 expectBlocked('https://api.example.net/api/v1/track/click', 'fetch', true)
 
-/** The request types of script, click and signup. Some blockers see `ping` for requests of a closing page. */
+/** The request types of the script, a click and a signup. Some blockers see `ping` for requests of a closing page. */
 const types = ['script', 'xhr', 'fetch', 'ping', 'beacon', 'other']
 const programs = 5000
 for (let id = 1; id <= programs; id++) {

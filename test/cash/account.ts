@@ -28,34 +28,37 @@ import {
 export interface AccountSettings extends Version {
   /** `acct_…` */
   id: string
-  /** Ends every id, so that accounts share none. */
+  /** The suffix of every id, so that accounts share none. */
   tag: string
-  /** When it all begins, Unix seconds. */
+  /** The start of the history, in Unix seconds. */
   start: number
-  /** The events that report refunds: those of refunds (since 2024-10-28), the older ones of charges, or both. */
+  /** The events that report refunds: refund events (since 2024-10-28), the older charge events, or both. */
   refundEvents: 'refund' | 'charge' | 'both'
-  /** The currency of the account's balance if it differs from the charges', and its units per unit of theirs. */
+  /**
+   * The currency of the account's balance if it differs from the charges' currency, and the units of it per unit of
+   * theirs.
+   */
   settlement: { currency: string; rate: number } | null
 }
 
-/** Money that moved: on Stripe's balance by a balance transaction, or outside of it. */
+/** A movement of money: in a balance transaction, or outside Stripe. */
 export type Entry =
   | { payment: Payment; transaction: Transaction }
   /** In the payment's currency. */
   | { payment: Payment; outside: number }
 
-/** How an invoice is paid. Amounts are in Stripe's unit. */
+/** The way an invoice is paid. Amounts are in Stripe's unit. */
 export type Paying =
   | { by: 'card' }
-  /** By several payments that share it; from 2025-03-31. */
+  /** Several payments share it. Since 2025-03-31. */
   | { by: 'several'; parts: number }
-  /** By a transfer of more than is due; from 2025-03-31. */
+  /** A transfer pays more than the due amount. Since 2025-03-31. */
   | { by: 'overpaying'; more: number }
   | { by: 'outside' }
-  /** By card but for `outside`; from 2025-03-31. */
+  /** A card pays everything except `outside`. Since 2025-03-31. */
   | { by: 'card_and_outside'; outside: number }
 
-/** Works out a price: the discount comes off, then tax is added or taken to be inside. Tax is rounded to multiples of `step`. */
+/** Computes a price: subtracts the discount, then adds tax or includes it. Rounds tax to multiples of `step`. */
 export function priceOf(
   subtotal: number,
   options: { discount?: number; taxBp?: number; inclusive?: boolean; step?: number } = {},
@@ -70,15 +73,15 @@ export function priceOf(
 }
 
 /**
- * A Stripe account without Stripe: each act moves money in `ledger` and adds to `events`, each event with its objects at that moment. It
- * has no clock and draws no numbers; the same acts give the same result.
+ * A Stripe account without Stripe. Each act moves money in `ledger` and adds to `events`, with the objects at that
+ * moment. It has no clock and no random numbers, so the same acts give the same result.
  */
 export class StripeAccount {
   readonly settings: AccountSettings
   readonly events: StripeEvent[] = []
   readonly payments: Payment[] = []
   readonly ledger: Entry[] = []
-  /** The answers of Stripe's API: payment intent to invoice, charge to its refunds, sessions to their discounts. */
+  /** The answers of Stripe's API: the invoice of an intent, the refunds of a charge, and the discounts of a session. */
   readonly askedSessions = new Map<string, ReturnType<typeof discountsOfSession>>()
   readonly invoiceOfIntent = new Map<string, string>()
   readonly refundsOfCharge = new Map<string, Refund[]>()
@@ -104,7 +107,7 @@ export class StripeAccount {
     this.now += 1
   }
 
-  /** A customer's metadata, or their deletion. */
+  /** Reports a customer's metadata, or their deletion. */
   reportCustomer(what: 'created' | 'updated' | 'deleted', buyer: Buyer, metadata: Record<string, string>): void {
     this.#report(`customer.${what}`, customerObject(buyer, metadata, this.settings.start), buyer.livemode)
   }
@@ -134,7 +137,7 @@ export class StripeAccount {
     this.#report(type, disputeObject(dispute), dispute.charge.payment.buyer.livemode)
   }
 
-  /** Moves money on Stripe's balance: `amount` in the payment's currency, positive for incoming money. */
+  /** Moves money on Stripe's balance. `amount` is in the payment's currency, and positive if the money comes in. */
   #move(
     payment: Payment,
     amount: number,
@@ -165,12 +168,12 @@ export class StripeAccount {
     return transaction
   }
 
-  /** Lets time pass, in seconds. */
+  /** Advances time, in seconds. */
   wait(seconds: number): void {
     this.now += seconds
   }
 
-  /** Gives the customer credit, or a debt if negative. The next invoices ask for less or more. */
+  /** Adds credit to the customer, or a debt if negative. The next invoices ask for less or more. */
   giveCredit(buyer: Buyer, amount: number): void {
     this.#balances.set(buyer.customer, (this.#balances.get(buyer.customer) ?? 0) - amount)
   }
@@ -217,7 +220,7 @@ export class StripeAccount {
     }
   }
 
-  /** The money of a charge arrives. */
+  /** Completes a charge. */
   #capture(intent: Intent, amount: number): void {
     const { charge, payment } = intent
     if (!charge) throw new Error('An intent without a charge cannot be captured.')
@@ -257,15 +260,16 @@ export class StripeAccount {
     }
   }
 
-  /** A session that saves a card and sells nothing. */
+  /** Completes a session that saves a card and sells nothing. */
   saveCard(buyer: Buyer, currency: string): void {
     const session = this.#session(buyer, currency, priceOf(0), { mode: 'setup', status: 'no_payment_required' })
     this.#reportSession('checkout.session.completed', session)
   }
 
   /**
-   * A checkout that is paid once. `invoiced` makes an invoice of it afterwards; `intentMetadata` attaches the metadata to the payment
-   * intent too. `paid: later` completes with the payment under way, which then arrives or fails. A price of 0 asks for no payment.
+   * Completes a checkout with a single payment. `invoiced` creates its invoice afterwards. `intentMetadata` also
+   * attaches the metadata to the payment intent. `paid: later` completes with a pending payment, which arrives or fails
+   * later. A price of 0 needs no payment.
    */
   checkout(
     buyer: Buyer,
@@ -324,8 +328,8 @@ export class StripeAccount {
   }
 
   /**
-   * A payment with the Payment Element: the metadata is the intent's. `captured` is the later captured part of an authorization.
-   * `bySession` authorizes it in a checkout session, which then has the metadata.
+   * Makes a payment with the Payment Element, whose metadata is on the intent. `captured` is the part of the
+   * authorization that is captured later. `bySession` authorizes it in a checkout session, which then has the metadata.
    */
   payDirectly(
     buyer: Buyer,
@@ -366,16 +370,17 @@ export class StripeAccount {
       reason: Invoice['reason']
       subscription?: Subscription | null
       metadata?: Record<string, string>
-      /** False if the customer's balance has no part in it. */
+      /** False if the customer's balance stays unused. */
       balance?: boolean
-      /** A credit note before it is paid. */
+      /** A credit note before the payment. */
       credited?: number
     },
   ): Invoice {
     const { balance = true, credited = 0, subscription = null, metadata = {}, reason } = options
     const startingBalance = balance ? (this.#balances.get(buyer.customer) ?? 0) : 0
     const owed = price.total + startingBalance
-    // In a currency without decimals that is written with two, invoices ask for whole units; the customer's balance keeps the rest.
+    // Stripe writes this currency with two decimals although it has none. Invoices ask for whole units, and the
+    // customer's balance keeps the rest.
     const { step } = currencyOf(currency)
     const asked = Math.max(0, Math.round(owed / step) * step)
     const endingBalance = balance ? owed - asked : 0
@@ -402,7 +407,7 @@ export class StripeAccount {
     }
   }
 
-  /** Emits the events of a paid invoice. `invoice.paid` alone reports a payment, or a part of it, outside of Stripe. */
+  /** Emits the events of a paid invoice. Only `invoice.paid` reports a payment or a part of it outside Stripe. */
   #reportPaid(invoice: Invoice, parts: { intent: string | null; amount: number }[], byStripe: boolean): void {
     if (this.settings.generation === 'new') {
       for (const { intent, amount } of parts) {
@@ -443,7 +448,7 @@ export class StripeAccount {
     this.#reportPaid(invoice, parts, outside === 0)
   }
 
-  /** Emits the event of the credit note that reduced an invoice before it was paid. */
+  /** Emits the event of a credit note that reduced an unpaid invoice. */
   #reportCredited(invoice: Invoice): void {
     if (invoice.creditedBefore === 0) return
     const amount = invoice.creditedBefore
@@ -451,7 +456,10 @@ export class StripeAccount {
     this.#report('credit_note.created', creditNoteObject(this.settings, note), invoice.buyer.livemode)
   }
 
-  /** A credit note for an invoice that was paid: refunded, given outside of Stripe, or (neither) put on the customer's balance. */
+  /**
+   * Issues a credit note for a paid invoice: refunded, paid outside Stripe, or (neither) added to the customer's
+   * balance.
+   */
   credit(invoice: Invoice, payment: Payment, amount: number, how: 'refund' | 'outside' | 'balance'): void {
     const charge = payment.charges.at(-1)
     const refund = how === 'refund' && charge ? this.refund(charge, amount) : null
@@ -463,7 +471,7 @@ export class StripeAccount {
     this.#report('credit_note.created', creditNoteObject(this.settings, note), invoice.buyer.livemode)
   }
 
-  /** Refunds the rest of a payment outside of Stripe, which hears nothing of it. False if nothing is left. */
+  /** Refunds the rest of a payment outside Stripe, without an event. Returns false if nothing is left. */
   returnRest(payment: Payment): boolean {
     const moved = this.ledger.map((entry) =>
       entry.payment !== payment ? 0 : 'outside' in entry ? entry.outside : entry.transaction.amount,
@@ -475,9 +483,9 @@ export class StripeAccount {
   }
 
   /**
-   * A subscription with its first payment by card, in the events of the session and an invoice. `trial` asks for nothing yet.
-   * `onSessionAlone` leaves the subscription without metadata. `fullyCovered` is the session's status if the customer's balance pays for
-   * everything.
+   * Starts a subscription with its first payment by card, in the events of the session and an invoice. `trial` asks for
+   * no payment yet. `onSessionAlone` omits the metadata of the subscription. `fullyCovered` is the session's status if
+   * the customer's balance pays everything.
    */
   subscribe(
     buyer: Buyer,
@@ -510,7 +518,7 @@ export class StripeAccount {
     return { subscription, payment, invoice }
   }
 
-  /** A subscription's next invoice: a renewal, or what a change of it costs. */
+  /** Emits a subscription's next invoice: a renewal, or the cost of a change. */
   bill(
     subscription: Subscription,
     currency: string,
@@ -526,7 +534,7 @@ export class StripeAccount {
     return { payment, invoice }
   }
 
-  /** An invoice that somebody wrote by hand, with the metadata on itself. */
+  /** Emits a manual invoice with its own metadata. */
   sendInvoice(
     buyer: Buyer,
     currency: string,
@@ -542,7 +550,7 @@ export class StripeAccount {
     return { payment, invoice }
   }
 
-  /** Refunds a part of a charge. One that waits for the buyer (`requires_action`) has moved no money yet. */
+  /** Refunds a part of a charge. A refund that waits for the buyer (`requires_action`) has moved no money yet. */
   refund(charge: Charge, amount: number, status: 'requires_action' | 'pending' | 'succeeded' = 'succeeded'): Refund {
     const refund: Refund = {
       id: this.#id('re'),
@@ -566,7 +574,7 @@ export class StripeAccount {
     refund.transaction = this.#move(charge.payment, -amount, refund.id, 'refund', 'refund').id
   }
 
-  /** Ends a pending refund. One that fails or is canceled brings its money back. */
+  /** Ends a pending refund. If it fails or is canceled, its money returns. */
   settleRefund(refund: Refund, status: 'succeeded' | 'failed' | 'canceled'): void {
     const { charge, amount } = refund
     refund.status = status
@@ -584,7 +592,7 @@ export class StripeAccount {
     }
   }
 
-  /** A bank asks and takes nothing. */
+  /** Opens an inquiry, which moves no money. */
   inquire(charge: Charge): void {
     const dispute = this.#dispute(charge, charge.captured, 'warning_needs_response')
     this.#reportDispute('charge.dispute.created', dispute)
@@ -597,7 +605,7 @@ export class StripeAccount {
     return { id: this.#id('dp'), charge, amount, currency, status, transactions: [], created: this.now }
   }
 
-  /** A bank disputes a charge, or a part of it. `shown` is the amount in the bank's own currency, if that differs. */
+  /** Opens a dispute of a charge or a part of it. `shown` is the amount in the bank's own currency if that differs. */
   dispute(charge: Charge, amount: number, shown?: { amount: number; currency: string }): Dispute {
     const dispute = { ...this.#dispute(charge, amount, 'needs_response'), ...shown }
     charge.disputed = true
@@ -607,7 +615,10 @@ export class StripeAccount {
     return dispute
   }
 
-  /** Ends a dispute. `returned` of its amount, in the charge's currency, comes back: everything if it is won, a part if it is lost. */
+  /**
+   * Closes a dispute. `returned` is the amount in the charge's currency that comes back: everything if it is won, a
+   * part if it is lost.
+   */
   closeDispute(dispute: Dispute, status: 'won' | 'lost', returned: number): void {
     dispute.status = status
     if (returned > 0) {

@@ -1,6 +1,6 @@
 /**
- * Every currency that Stripe charges, as its page on currencies lists them, in Stripe's own unit. The list is written down here because the
- * service's own table is under test.
+ * Every currency on Stripe's page, in Stripe's own unit. The list is separate because the service's own table is under
+ * test.
  *
  * @see https://docs.stripe.com/currencies
  */
@@ -13,16 +13,16 @@ const presentment =
 
 const stripeZeroDecimal = new Set('bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf'.split(' '))
 const threeDecimal = new Set('bhd jod kwd omr tnd'.split(' '))
-/** No decimals any more, but still written with two, both of them 0. */
+/** These have no decimals any more, but Stripe still writes two, both of them 0. */
 const writtenWithTwo = new Set(['isk', 'ugx'])
 
 export interface Currency {
   code: string
-  /** Decimals of an amount as Stripe writes it. */
+  /** The decimals of an amount in Stripe's form. */
   stripeDecimals: number
-  /** Decimals of the currency's minor unit (ISO 4217), in which the service counts. */
+  /** The decimals of the currency's minor unit (ISO 4217), which the service uses. */
   decimals: number
-  /** Stripe charges multiples of this. */
+  /** Stripe charges only multiples of this. */
   step: number
   /** The largest amount that Stripe charges. */
   largest: number
@@ -42,7 +42,7 @@ export function currencyOf(code: string): Currency {
   return found
 }
 
-/** Converts an amount in Stripe's unit to the currency's minor unit. Stripe always charges whole numbers of those. */
+/** Converts an amount from Stripe's unit to the currency's minor unit. Stripe always charges whole minor units. */
 export function minorUnits(amount: bigint, code: string): bigint {
   const { stripeDecimals, decimals } = currencyOf(code)
   const scaled = amount * 10n ** BigInt(decimals)

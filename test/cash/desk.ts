@@ -14,14 +14,14 @@ import type { Plan, PurchasePlan, RulePlan } from './plan.ts'
 const day = 86_400
 const webhookSecret = 'whsec_cash'
 
-/** The service in this process on a real database, and Stripe's stand-in. */
+/** The service in this process on a real database, with a fake of Stripe. */
 export interface Desk {
   service: Service
   sql: pg.Client
   db: InstanceType<Service['Database']>
   stripe: LocalStripe
   env: Record<string, unknown>
-  /** How many deliveries are under way at a time. With one, the same plan and order end alike each time. */
+  /** The number of concurrent deliveries. With one, a plan and an order always end in the same state. */
   atOnce: number
 }
 
@@ -32,7 +32,7 @@ export function openDesk(
   database: { DATABASE_URL: string; NEON_ENDPOINT: string },
   atOnce = 8,
 ): Desk {
-  // The log of the built service goes here; see test/chaos/bundle.ts.
+  // The log of the built service. See test/chaos/bundle.ts.
   Object.assign(globalThis, { svcLog: () => {} })
   const env = {
     ...database,
@@ -47,7 +47,7 @@ export function openDesk(
 
 /** The result of a history, and its mistakes. */
 export interface Outcome {
-  /** The final state, payment by payment and partner by partner, in words that are the same for every order. */
+  /** The final state of each payment and partner, in words that are the same for every order. */
   end: string[]
   wrong: string[]
 }
@@ -57,8 +57,8 @@ interface App {
 }
 
 /**
- * Plays a plan in a new program and delivers it in a random order: every event and call at least once and a quarter of them again, several
- * at a time. Then it checks the result.
+ * Plays a plan in a new program and delivers it in a random order, several deliveries at a time. Every event and call
+ * is sent at least once, and a quarter of them twice. Then it checks the result.
  */
 export async function runPlan(desk: Desk, plan: Plan, order: number): Promise<Outcome> {
   const { shop, start, history, key, partners, changeRules } = await open(desk, plan)
@@ -96,7 +96,7 @@ export async function runPlan(desk: Desk, plan: Plan, order: number): Promise<Ou
       .map((deliver) => ({ deliver, place: random.next() }))
       .toSorted((a, b) => a.place - b.place)
       .map(({ deliver }) => deliver)
-    // Whatever asks to be sent again, or is of a sale that is not known yet, is sent again after all the others.
+    // Deliveries that ask for a repeat, or whose sale is unknown, follow after all others.
     for (let round = 0, next = queue; next.length > 0 && round < 4; round++) {
       const again: typeof deliveries = []
       let taken = 0
@@ -139,7 +139,7 @@ export async function runPlan(desk: Desk, plan: Plan, order: number): Promise<Ou
   return { end: endOf(expected, found).map(name).toSorted(), wrong: wrong.map(name) }
 }
 
-/** Decides on held commissions, as the plan says for each purchase. */
+/** Decides on held commissions in the way that the plan of each purchase says. */
 async function decide(desk: Desk, { plan, account, purchaseOf }: History, programId: number): Promise<void> {
   const { db } = desk
   for (const decision of ['released', 'rejected'] as const) {
@@ -170,11 +170,11 @@ async function adjust(desk: Desk, plan: Plan, programId: number, partners: numbe
   }
 }
 
-/** A program for a plan, with a click of every buyer whom a partner brought. */
+/** Creates a program for a plan, with a click of every buyer whom a partner referred. */
 async function open(desk: Desk, plan: Plan) {
   const { sql, db, service, stripe } = desk
   const shop = await onlyShop(sql)
-  // Buyers click for themselves, so the shop's own visitor goes.
+  // Buyers have their own clicks, so the shop's visitor is removed.
   await sql.query('delete from customers where program_id = $1', [shop.programId])
   const months = plan.duration_months !== null || plan.window_days < 400
   const start = shop.now - (months ? 150 : 40) * day
@@ -233,7 +233,8 @@ async function open(desk: Desk, plan: Plan) {
   )
   const tag = `${shop.account.replace(/\W|acct/g, '')}x`
   const history = playPlan(plan, { account: shop.account, tag, programId: shop.programId, clickIds, start })
-  // Every buyer clicks some days before they first pay, and so before the checkout of a payment that took three days.
+  // Every buyer clicks some days before their first payment, and so before the checkout of a payment that took three
+  // days.
   const firstOf = (clickId: string | null) =>
     Math.min(...history.account.payments.filter(({ buyer }) => buyer.clickId === clickId).map(({ at }) => at))
   await sql.query(
@@ -282,7 +283,7 @@ const asRules = (rule: RulePlan | null, plan: Plan) =>
         },
       ]
 
-/** The user agent with which a buyer of these purchases clicks. */
+/** The user agent of the click before these purchases. */
 const agentOf = (purchases: PurchasePlan[]) =>
   purchases.some(({ held }) => held !== null) ? 'Googlebot/2.1 (+http://www.google.com/bot.html)' : 'Mozilla/5.0'
 
@@ -304,7 +305,7 @@ async function send(desk: Desk, app: App, body: string, headers: Record<string, 
   return { status: response.status, body: (await response.json()) as Answer['body'] }
 }
 
-/** The integrator's call. It repeats a refund of a sale that is not known yet. */
+/** Makes the integrator's call. Returns false if a refund's sale is unknown, so that it is repeated. */
 async function makeCall(desk: Desk, { kind, ...body }: Call, key: string, wrong: string[]): Promise<boolean> {
   const { trackSale, trackLead, trackRefund } = desk.service
   const app = { sale: trackSale, lead: trackLead, refund: trackRefund }[kind]
@@ -323,13 +324,13 @@ interface FoundSale {
   refunded_cents: bigint
   currency: string
   commission_partner_id: string | number | null
-  /** What is left of the commission: of a credited one what the balance has of it. */
+  /** The remaining commission. If it is credited, its amount in the balance. */
   net_cents: bigint
 }
 
 interface Found {
   sales: FoundSale[]
-  /** `partner currency` to the balance. */
+  /** Balances by `partner currency`. */
   balances: Map<string, bigint>
 }
 
@@ -368,14 +369,14 @@ async function look({ sql }: Desk, programId: number): Promise<Found> {
   }
 }
 
-/** The sales of a payment. One that turned out to be of the same payment as another keeps its row, and is worth nothing. */
+/** Returns the sales of a payment. If two turn out to be the same payment, one keeps its row with the amount 0. */
 function salesOf({ payment }: Expected, { sales }: Found): FoundSale[] {
   const reported = sales.filter(({ transaction_id: id }) => payment.ids.includes(id))
   const worth = reported.filter(({ amount_cents: amount }) => amount > 0n)
   return worth.length > 0 ? worth : reported.slice(0, 1)
 }
 
-/** Lists the differences from the cash, in words. */
+/** Lists the differences from the cash. */
 function compare(expected: Expected[], found: Found, { plan, purchaseOf }: History, partners: number[]): string[] {
   const wrong: string[] = []
   for (const one of expected) {
@@ -385,7 +386,7 @@ function compare(expected: Expected[], found: Found, { plan, purchaseOf }: Histo
       if (String(is) !== String(must)) wrong.push(`${payment.label}: ${what} ${String(is)}, expected ${String(must)}`)
     }
     if (more.length > 0) wrong.push(`${payment.label}: ${more.length + 1} sales, expected one`)
-    // A payment of nothing is no sale, or a sale of 0. An unattributed payment need not be stored.
+    // A payment of 0 has no sale or a sale of 0. An unattributed payment may be missing.
     if (!sale && (amount === 0n || partner === null)) continue
     if (!sale) {
       wrong.push(`${payment.label}: no sale, expected one of ${amount} with ${net} of commission left`)

@@ -5,13 +5,13 @@ import type { After, Plan, PurchasePlan, RulePlan } from './plan.ts'
 
 const day = 86_400
 
-/** The place of a plan: a program with an account of its own. */
+/** The environment of a plan: a program with its own account. */
 export interface Place {
   account: string
-  /** Ends every id of this place. */
+  /** The suffix of every id. */
   tag: string
   programId: number
-  /** The click of each buyer of {@link buyersOf}, created before `start`, or null if no partner brought them. */
+  /** The click of each buyer of {@link buyersOf} from before `start`, or null if no partner referred them. */
   clickIds: (string | null)[]
   /** Unix seconds. */
   start: number
@@ -27,23 +27,23 @@ export interface History {
   plan: Plan
   account: StripeAccount
   calls: Call[]
-  /** Customer keys that must be known as leads before a call names them, with the click that brought them. */
+  /** Customer keys that must be known as leads before a call names them, with their clicks. */
   leads: { customer_key: string; click_id: string }[]
-  /** How many of the events and calls are of the first part. */
+  /** The number of events and calls in the first part. */
   firstPart: { events: number; calls: number }
-  /** 0 and 1 for the partners; null for nobody's. */
+  /** 0 and 1 are the partners. Null means unattributed. */
   partnerOf: (payment: Payment) => 0 | 1 | null
   /** The rule for a partner's payment, or null for the program's own terms. */
   ruleOf: (payment: Payment, partner: 0 | 1) => RulePlan | null
   purchaseOf: (payment: Payment) => PurchasePlan
 }
 
-/** The partner's promotion code in Stripe; this ends every id. */
+/** The partner's promotion code in Stripe. This is the suffix of every code. */
 export const promotionOf = (tag: string, partner: 0 | 1): string => `promo_${tag}${partner}`
 
 /**
- * The buyers in a plan, by name and partner. A buyer whom the metadata does not fully name is a buyer of their own, so that no other
- * purchase identifies them.
+ * Returns the buyers in a plan, by name and partner. If the metadata of a purchase doesn't fully name its buyer, it
+ * gets its own buyer, so that no other purchase identifies them.
  */
 export function buyersOf(plan: Plan): { name: string; partner: 0 | 1 | null; purchases: PurchasePlan[] }[] {
   const buyers = new Map<string, { name: string; partner: 0 | 1 | null; purchases: PurchasePlan[] }>()
@@ -65,7 +65,7 @@ export function buyersOf(plan: Plan): { name: string; partner: 0 | 1 | null; pur
   return [...buyers.values()]
 }
 
-/** Plays a plan: what the account then holds, and the calls that the integrator makes. */
+/** Plays a plan. Returns the account's final content and the integrator's calls. */
 export function playPlan(plan: Plan, place: Place): History {
   const settlement = plan.settlement ? { currency: plan.currency === 'mxn' ? 'php' : 'mxn', rate: 20 } : null
   const account = new StripeAccount({
@@ -125,7 +125,7 @@ export function playPlan(plan: Plan, place: Place): History {
     partners.set(buyer.customer, partner)
     const before = account.payments.length
     const { on_customer: onCustomer } = purchase
-    // Written for another program first, then of somebody who is not known.
+    // First written for another program, then for an unknown buyer.
     if (onCustomer !== null) {
       account.reportCustomer('created', buyer, { program_id: '900000000000000', svc_customer_key: key })
       account.reportCustomer('updated', buyer, {
@@ -238,13 +238,13 @@ function credit(account: StripeAccount, invoice: Invoice, payment: Payment, purc
   }
 }
 
-/** Refunds and disputes each charge in turn. */
+/** Refunds and disputes the charges in turn. */
 function afterwards(history: History, payments: Payment[], purchase: PurchasePlan): void {
   const { account } = history
   const charges = payments.flatMap((payment) => payment.charges.filter(({ captured }) => captured > 0))
   if (charges.length === 0) return
   for (const [at, after] of purchase.after.entries()) {
-    // A dispute that gives back a refunded amount belongs to the charge of the previous refund.
+    // If a dispute returns a refunded amount, it is about the charge of the previous refund.
     const place = after.kind === 'dispute' && after.returns_refunded ? at - 1 : at
     const charge = charges[(place < 0 ? 0 : place) % charges.length]
     account.wait(600)
@@ -278,13 +278,13 @@ function change(history: History, charge: Charge, after: After): void {
   const amount = share(charge.captured - charge.refunded, after.share)
   if (charge.disputed || amount === 0) return
   const refund = account.refund(charge, amount, after.begins)
-  // A sale that nobody brought need not be known.
+  // An unattributed sale may be unknown.
   if (after.by_api && history.partnerOf(charge.payment) !== null) {
     history.calls.push({
       kind: 'refund',
       transaction_id: transactionOf(charge.payment),
       refund_amount_cents: Number(minorUnits(BigInt(amount), currency)),
-      // Half of them have an id of the integrator's own.
+      // Half of them have the integrator's own id.
       ...(after.share % 2 === 0 && { refund_id: `shop-${refund.id}` }),
     })
   }
@@ -294,7 +294,7 @@ function change(history: History, charge: Charge, after: After): void {
   if (after.again && charge.captured - charge.refunded >= amount) account.refund(charge, amount, 'succeeded')
 }
 
-/** Gives back outside of Stripe what is left of a payment, which the integrator reports by a call that does not say how much it is. */
+/** Refunds the rest of a payment outside Stripe. The integrator's call reports it without an amount. */
 function giveBackRest({ account, calls, partnerOf }: History, payment: Payment, purchase: PurchasePlan): void {
   // A sale that brought nothing, or that nobody brought, need not be known.
   if (partnerOf(payment) === null || !account.returnRest(payment)) return
